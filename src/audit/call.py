@@ -101,7 +101,7 @@ class Trace:
         attempts: The number of times that the call was sent.
         server_version: The server's name and version, as the server reports them.
         protocol: The protocol revision that was used.
-        started_at: When the call began.
+        started_at: The beginning of the call.
         duration: Seconds that the call took.
     """
 
@@ -131,7 +131,7 @@ class Dispatcher:
         pool: The sessions.
         definitions: The servers' current definitions of tools.
         secrets: Marks secrets in records.
-        pinning: What to do with a tool that changed since it was chosen.
+        pinning: The action for a tool that changed since it was chosen.
         run_workflow: Runs a workflow tool with arguments and input tables, and returns its message and output
             tables; None if the host cannot run workflows.
         workflow_digest: Computes the digest of a tool's workflow; None if the host cannot. Called in the same

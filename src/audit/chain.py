@@ -1,4 +1,4 @@
-r"""The hash chain of records: what is hashed, and how one record follows another.
+r"""The hash chain of records: the hashed text, and the order of records.
 
 Every run has its own chain, in the order in which its calls finished. A record's hash is::
 
@@ -107,8 +107,8 @@ class Link:
 def link_of(values: Mapping[str, Any], place: str) -> Link:
     """The link of a record, from its values by attribute name as `CallRecord.to_json` gives them."""
     texts = {name: text for name in FIELDS if (text := text_of(name, values.get(name)))}
-    previous, own = (text_of(name, values.get(name)) for name in ("previous_hash", "hash"))
-    return Link(texts, previous, own, place)
+    previous, record_hash = (text_of(name, values.get(name)) for name in ("previous_hash", "hash"))
+    return Link(texts, previous, record_hash, place)
 
 
 def text_of(name: str, value: Any) -> str:
@@ -162,12 +162,12 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
     early, late = _early_members(values), _late_members(values)
     hashed = [f'"call":"{call}"', *early.hashed, *late.hashed]
     hashed.sort()
-    own = _hash(previous, without_surrogates(f"{{{','.join(hashed)}}}"))
-    written = ['"kind":"call"', f'"call":{call}', f'"hash":"{own}"', *early.written, *late.written]
+    record_hash = _hash(previous, without_surrogates(f"{{{','.join(hashed)}}}"))
+    written = ['"kind":"call"', f'"call":{call}', f'"hash":"{record_hash}"', *early.written, *late.written]
     if previous:
         written.append(f'"previous_hash":{encode_basestring(previous)}')
     written.sort()
-    placed = record.but(call=call, previous_hash=previous or None, hash=own)
+    placed = record.but(call=call, previous_hash=previous or None, hash=record_hash)
     return placed, without_surrogates(f"{{{','.join(written)}}}")
 
 
@@ -192,14 +192,14 @@ def _early_members(values: dict[str, Any]) -> _Members:
 
 def _made_early_members(values: tuple[Any, ...]) -> _Members:
     tool, iteration, *texts = values
-    found = _text_members(_EARLY_TEXTS, texts)
+    members = _text_members(_EARLY_TEXTS, texts)
     if tool is not None:
         member, in_hash = _tool_members(tool)
-        found.written.append(member)
+        members.written.append(member)
         if tool:
-            found.hashed.append(in_hash)
-    _add_number(found, "iteration", iteration, iteration)
-    return found
+            members.hashed.append(in_hash)
+    _add_number(members, "iteration", iteration, iteration)
+    return members
 
 
 _kept_early_members = lru_cache(maxsize=128)(_made_early_members)
@@ -207,16 +207,16 @@ _kept_early_members = lru_cache(maxsize=128)(_made_early_members)
 
 def _late_members(values: dict[str, Any]) -> _Members:
     attempts, duration, files, *texts = _late_values(values)
-    found = _text_members(_LATE_TEXTS, texts)
-    _add_number(found, "attempts", attempts, attempts)
+    members = _text_members(_LATE_TEXTS, texts)
+    _add_number(members, "attempts", attempts, attempts)
     if duration is not None:
-        _add_number(found, "duration", duration, f"{duration:.6f}")
+        _add_number(members, "duration", duration, f"{duration:.6f}")
     if files:
-        found.written.append(_KEYS["files"] + canonical_json(files))
+        members.written.append(_KEYS["files"] + canonical_json(files))
     for name in _UNHASHED_TEXTS:
         if values[name] is not None:
-            found.written.append(_KEYS[name] + encode_basestring(values[name]))
-    return found
+            members.written.append(_KEYS[name] + encode_basestring(values[name]))
+    return members
 
 
 def _text_members(names: Sequence[str], values: Sequence[str | None]) -> _Members:

@@ -36,7 +36,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds
 
 
 class Pinning(StrEnum):
-    """What to do if a tool's current definition differs from the one that a person saw."""
+    """The action if a tool's current definition differs from the one that a person saw."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -56,8 +56,8 @@ class CheckedTool:
     note: str | None = None
 
 
-class _Asked:
-    """One listing of a server's tools, and the number of list changes announced before it."""
+class _Listing:
+    """A listing of a server's tools, and the number of list changes announced before it."""
 
     __slots__ = ("answer", "changes", "client", "failed_until", "pause", "pause_until")
 
@@ -70,16 +70,16 @@ class _Asked:
 
     @property
     def holds(self) -> bool:
-        """Whether the listing can still be used: no change was announced since, or it failed just now."""
+        """True if the listing can still be used: no change was announced since, or it failed just now."""
         if self.failed_until is not None:
             return time.monotonic() < self.failed_until
         if self.client is None or time.monotonic() < self.pause_until:
             return True
         return self.client.tool_changes == self.changes
 
-    def compare(self, before: _Asked | None, found: dict[str, ToolDefinition]) -> None:
+    def compare(self, before: _Listing | None, definitions: dict[str, ToolDefinition]) -> None:
         """Doubles the pause before the next listing if the tools did not really change."""
-        if before is not None and before.client is not None and before.answer.result() == found:
+        if before is not None and before.client is not None and before.answer.result() == definitions:
             self.pause = min(max(2 * before.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
             self.pause_until = time.monotonic() + self.pause
 
@@ -94,7 +94,7 @@ class Definitions:
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._listings: dict[ServerRoute, _Asked] = {}
+        self._listings: dict[ServerRoute, _Listing] = {}
 
     def find(
         self, route: ServerRoute, tool_name: str, *, is_canceled: Callable[[], bool] | None = None
@@ -113,9 +113,9 @@ class Definitions:
             ToolNotFound: The server has no such tool; suggests similar names.
             MCPError: The tools cannot be listed. Calls within the next seconds get the same error.
         """
-        found = self.listing(route, is_canceled=is_canceled)
-        if tool_name not in found:
-            similar = tuple(difflib.get_close_matches(tool_name, found, n=_SUGGESTIONS, cutoff=0.5))
+        definitions = self.listing(route, is_canceled=is_canceled)
+        if tool_name not in definitions:
+            similar = tuple(difflib.get_close_matches(tool_name, definitions, n=_SUGGESTIONS, cutoff=0.5))
             fix = f"Did you mean {' or '.join(similar)}? " if similar else ""
             raise ToolNotFound(
                 f"The server has no tool {tool_name!r}",
@@ -124,7 +124,7 @@ class Definitions:
                 tool=tool_name,
                 fix=f"{fix}Execute the MCP Tool Provider again to see what the server offers",
             )
-        return found[tool_name]
+        return definitions[tool_name]
 
     def check(
         self, tool: MCPTool, pinning: Pinning, *, is_canceled: Callable[[], bool] | None = None
@@ -133,7 +133,7 @@ class Definitions:
 
         Args:
             tool: The tool; without a digest there is nothing to compare.
-            pinning: What to do with a tool that changed.
+            pinning: The action for a tool that changed.
             is_canceled: Ends waiting.
 
         Returns:
@@ -180,21 +180,21 @@ class Definitions:
         """
         server = _server_of(route)
         with self._lock:
-            before = asked = self._listings.get(server)
-            if asked is None or not asked.holds:
-                asked = self._listings[server] = _Asked()
-        if asked is not before:
-            self._ask(server, asked, before, is_canceled)
-        error = asked.answer.exception()
+            before = listing = self._listings.get(server)
+            if listing is None or not listing.holds:
+                listing = self._listings[server] = _Listing()
+        if listing is not before:
+            self._make_listing(server, listing, before, is_canceled)
+        error = listing.answer.exception()
         if error is not None:
             raise error.with_traceback(None)  # its traceback would grow with every call
-        return asked.answer.result()
+        return listing.answer.result()
 
-    def _ask(
+    def _make_listing(
         self,
         server: ServerRoute,
-        asked: _Asked,
-        before: _Asked | None,
+        listing: _Listing,
+        before: _Listing | None,
         is_canceled: Callable[[], bool] | None,
     ) -> None:
         try:
@@ -203,18 +203,18 @@ class Definitions:
             tools = client.list_tools(is_canceled=is_canceled)
             with contextlib.suppress(MCPError):  # the definitions are known all the same
                 client.watch_tools()
-            named: dict[str, ToolDefinition] = {}
+            by_name: dict[str, ToolDefinition] = {}
             for tool in tools:
-                named.setdefault(tool.name, tool)
-            asked.compare(before, named)
-            asked.changes, asked.client = changes, client
-            asked.answer.set_result(named)
+                by_name.setdefault(tool.name, tool)
+            listing.compare(before, by_name)
+            listing.changes, listing.client = changes, client
+            listing.answer.set_result(by_name)
         except BaseException as error:
             if isinstance(error, Canceled) or not isinstance(error, MCPError):
                 with self._lock:
                     self._listings.pop(server, None)
-            asked.failed_until = time.monotonic() + _FAILURE_HOLDS_SECONDS
-            asked.answer.set_exception(error)
+            listing.failed_until = time.monotonic() + _FAILURE_HOLDS_SECONDS
+            listing.answer.set_exception(error)
 
 
 @lru_cache(maxsize=256)

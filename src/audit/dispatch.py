@@ -87,11 +87,11 @@ def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
 
     try:
         try:
-            found = run_call(trace, dispatcher, meanwhile=begin)
+            tool_answer = run_call(trace, dispatcher, meanwhile=begin)
         finally:
             trace.duration = round(time.perf_counter() - clock, 6)
         opening = _opened(opening, call, trace, dispatcher)
-        answer = scrubbed(found, opening.marker)
+        answer = scrubbed(tool_answer, opening.marker)
         ending = answered(call, answer, opening.marker, dispatcher)
         error = answer.error
     except Exception as caught:
@@ -188,15 +188,15 @@ def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> A
         raise
     except Exception as error:
         # KNIME raises an exception where an MCP tool would return a result with isError.
-        return Answer(text=_said(error), structured=ABSENT, is_error=True)
+        return Answer(text=_message_of(error), structured=ABSENT, is_error=True)
     return Answer(text=message, structured=ABSENT, outputs=outputs)
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     """An exception's message. The text of exceptions from KNIME's Java side is a whole stack trace."""
     java: Any = getattr(error, "java_exception", None)
-    said = str(error) if java is None else str(java.getMessage() or java.getClass().getName())
-    return said or type(error).__name__
+    message = str(error) if java is None else str(java.getMessage() or java.getClass().getName())
+    return message or type(error).__name__
 
 
 def _validate(tool: MCPTool, trace: Trace) -> None:

@@ -311,12 +311,12 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
     if is_device(path):
         raise JournalError(f"{path.name} is a device or a pipe, and no file")
     with path.open("rb") as file:
-        for (number, start, data), (*_, after) in pairwise(chain(_placed(file), ((0, 0, b""),))):
+        for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
             torn = not data.endswith(b"\n") or (after.startswith(_START) and not _is_json(data))
             yield JournalLine(number, start, data, torn)
 
 
-def _placed(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     """Number, offset and bytes of each line that is not empty."""
     start = 0
     for number, data in enumerate(file, start=1):
@@ -369,14 +369,14 @@ def latest(folder: Path, about: str) -> Path | None:
     """
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         try:
-            if _about(path) == about:
+            if _about_of(path) == about:
                 return path
         except OSError:
             continue
     return None
 
 
-def _about(path: Path) -> str | None:
+def _about_of(path: Path) -> str | None:
     """Reads ``about`` from the first line only, as journals may be large."""
     with path.open("rb") as file:
         try:

@@ -48,7 +48,7 @@ class CallStatus(StrEnum):
 def status_of(error: BaseException) -> CallStatus:
     """The status of a call that ended with an error.
 
-    Never `CallStatus.OK` or `CallStatus.TOOL_ERROR`: a failure reported by the tool is a result, not an error.
+    Never `CallStatus.OK` or `CallStatus.TOOL_ERROR`: a failure reported by the tool is a result.
     """
     match error:
         case ArgumentsInvalid():
@@ -128,7 +128,7 @@ class CallRecord:
 
     @property
     def ok(self) -> bool:
-        """Whether the call returned a result."""
+        """True if the call returned a result."""
         return self.status is CallStatus.OK
 
     @property
@@ -136,19 +136,19 @@ class CallRecord:
         """`started_at` as a moment in UTC; an edited file may have a text without a zone."""
         if self.started_at is None:
             return None
-        found = datetime.fromisoformat(self.started_at)
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(self.started_at)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     def but(self, **values: Any) -> Self:
         """A copy with other values, like `dataclasses.replace` but ten times faster."""
-        found = object.__new__(type(self))
-        object.__setattr__(found, "__dict__", vars(self) | values)
-        return found
+        copy = object.__new__(type(self))
+        object.__setattr__(copy, "__dict__", vars(self) | values)
+        return copy
 
     def to_json(self) -> dict[str, Any]:
         """Turns the record into a JSON object with one key per attribute; absent attributes are left out."""
-        found = vars(self) | {"status": self.status.value, "files": list(self.files)}
-        return {name: value for name, value in found.items() if value is not None and value != []}
+        members = vars(self) | {"status": self.status.value, "files": list(self.files)}
+        return {name: value for name, value in members.items() if value is not None and value != []}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -158,17 +158,17 @@ class CallRecord:
             ValueError: A key is missing, a value has another type, or the status is unknown.
         """
         known = {field.name for field in dataclasses.fields(cls)}
-        found = {name: _checked(name, value) for name, value in data.items() if name in known}
+        values = {name: _checked(name, value) for name, value in data.items() if name in known}
         try:
-            found["status"] = CallStatus(found["status"])
-            return cls(**found)
+            values["status"] = CallStatus(values["status"])
+            return cls(**values)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a record of a call: {error}") from error
 
 
 @lru_cache(maxsize=64)
 def _one(text: str) -> str:
-    """One text object for all records with an equal text: the tool is the largest part of a record."""
+    """The same text object for all records with an equal text: the tool is the largest part of a record."""
     return text
 
 
@@ -186,7 +186,7 @@ def _checked(name: str, value: Any) -> Any:
             return value
         case int() | float() if name == "duration" and abs(value) < _LONGEST:
             return float(value)
-        case list() if name == "files" and all(isinstance(own, str) for own in cast("list[Any]", value)):
+        case list() if name == "files" and all(isinstance(path, str) for path in cast("list[Any]", value)):
             return tuple(map(without_surrogates, cast("list[str]", value)))
         case None if name not in ("run", "call", "attempts", "files", "status"):
             return None

@@ -41,7 +41,7 @@ def to_resume(path: Path) -> JournalContent:
         OSError: The file cannot be read.
     """
     content = read_journal(path)
-    wrong = [found for found in verify_file(path).findings if found.verdict not in _HARMLESS]
+    wrong = [finding for finding in verify_file(path).findings if finding.verdict not in _HARMLESS]
     if wrong:
         raise _altered(path, wrong[0].text)
     return content
@@ -60,21 +60,21 @@ def latest_to_resume(folder: Path, about: str) -> JournalContent | None:
     Raises:
         JournalAltered: See `to_resume`.
     """
-    found = latest(folder, about)
+    path = latest(folder, about)
     try:
-        content = None if found is None else read_journal(found)
-        if found is None or content is None or content.outcome == "complete":
+        content = None if path is None else read_journal(path)
+        if path is None or content is None or content.outcome == "complete":
             return None
-        return to_resume(found)
+        return to_resume(path)
     except JournalError as error:
-        assert found is not None
-        raise _altered(found, str(error)) from None
+        assert path is not None
+        raise _altered(path, str(error)) from None
 
 
 def repeated_calls(records: Iterable[CallRecord]) -> str:
-    """Names tools and rows of the calls that may have changed something, for they may be made again."""
-    found = (record for record in records if _may_change(record))
-    named = list(dict.fromkeys(_call_name(record) for record in found))
+    """Lists tools and rows of the calls that may have changed something, as the new run may repeat them."""
+    repeated = (record for record in records if _may_change(record))
+    named = list(dict.fromkeys(_call_name(record) for record in repeated))
     more = [f"{len(named) - _SHOWN_CALLS} others"] if len(named) > _SHOWN_CALLS else []
     return ", ".join([*named[:_SHOWN_CALLS], *more])
 

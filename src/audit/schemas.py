@@ -1,7 +1,7 @@
-"""Reading a JSON Schema without a validator: which parts of it describe a value, and what they say.
+"""Reads JSON Schemas without a validator: finds the parts of a schema that describe a value.
 
-Only what can be said without evaluating: all branches of ``allOf``, ``anyOf`` and ``oneOf`` and all local
-references count. Nothing is fetched, and recursion ends.
+Nothing is evaluated: all branches of ``allOf``, ``anyOf`` and ``oneOf`` and all local references count. No
+references are fetched, and recursive ones are followed only once.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ if TYPE_CHECKING:
 
 
 def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Finds everything that describes the same value as a schema does.
+    """Finds all subschemas that describe the same value as a schema.
 
     Args:
-        schema: Schema of a value; anything but an object says nothing.
+        schema: Schema of a value; anything except an object is ignored.
         root: The schema that references point into.
 
     Returns:
-        The schema itself, then its branches and what they refer to; each once.
+        The schema itself, its branches and the schemas that they refer to; each once.
     """
-    found: dict[int, dict[str, Any]] = {}
+    parts: dict[int, dict[str, Any]] = {}
     waiting: deque[Any] = deque([schema])
     while waiting:
         part = _object(waiting.popleft())
-        if part is None or id(part) in found:
+        if part is None or id(part) in parts:
             continue
-        found[id(part)] = part
+        parts[id(part)] = part
         waiting.extend(_referred(part.get(key), root) for key in ("$ref", "$dynamicRef"))
         for key in ("allOf", "anyOf", "oneOf"):
             waiting.extend(_list(part.get(key)))
         waiting.extend((part.get("then"), part.get("else")))
-    return list(found.values())
+    return list(parts.values())
 
 
 def properties_in(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Names the members that a schema of an object declares.
+    """Collects the members that a schema of an object declares.
 
     Args:
         schema: Schema of an object.
         root: The schema that references point into.
 
     Returns:
-        Schema by name, in the order in which they are declared.
+        The members' schemas by name, in the order in which they are declared.
     """
-    found: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     for part in parts_of(schema, root):
         for name, inner in (_object(part.get("properties")) or {}).items():
-            found.setdefault(name, inner)
-    return found
+            properties.setdefault(name, inner)
+    return properties
 
 
 def member(schema: Any, root: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Finds what describes one member of an object.
+    """Finds the schema of one member of an object.
 
     Args:
         schema: Schema of the object.
@@ -69,20 +69,20 @@ def member(schema: Any, root: Mapping[str, Any], name: str) -> dict[str, Any]:
     Returns:
         A schema of which every branch may apply.
     """
-    found: list[Any] = []
+    schemas: list[Any] = []
     for part in parts_of(schema, root):
         properties = _object(part.get("properties")) or {}
         if name in properties:
-            found.append(properties[name])
+            schemas.append(properties[name])
             continue
-        found.append(part.get("additionalProperties"))
+        schemas.append(part.get("additionalProperties"))
         patterns = _object(part.get("patternProperties")) or {}
-        found += [inner for pattern, inner in patterns.items() if _matches(pattern, name)]
-    return {"anyOf": found}
+        schemas += [inner for pattern, inner in patterns.items() if _matches(pattern, name)]
+    return {"anyOf": schemas}
 
 
 def items(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Finds what describes the items of an array.
+    """Finds the schema of the items of an array.
 
     Args:
         schema: Schema of the array.
@@ -91,43 +91,43 @@ def items(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         A schema of which every branch may apply.
     """
-    found: list[Any] = []
+    schemas: list[Any] = []
     for part in parts_of(schema, root):
         declared = part.get("items")
-        found += [*(_list(declared) or [declared]), *_list(part.get("prefixItems"))]
-    return {"anyOf": found}
+        schemas += [*(_list(declared) or [declared]), *_list(part.get("prefixItems"))]
+    return {"anyOf": schemas}
 
 
 def kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
-    """Says which JSON types a schema asks for.
+    """Collects the JSON types that a schema declares.
 
     Args:
         schema: Schema of a value.
         root: The schema that references point into.
 
     Returns:
-        Names such as ``integer``; empty where the schema does not say.
+        Names such as ``integer``; empty if the schema declares none.
     """
-    found: set[str] = set()
+    types: set[str] = set()
     for part in parts_of(schema, root):
         declared = part.get("type")
         names = _list(declared) or [declared]
-        found.update(name for name in names if isinstance(name, str))
-    return frozenset(found)
+        types.update(name for name in names if isinstance(name, str))
+    return frozenset(types)
 
 
 def _referred(ref: Any, root: Mapping[str, Any]) -> Any:
-    """Follows a reference within the schema, by JSON pointer or by name; any other one says nothing."""
+    """Follows a reference within the schema, by JSON pointer or by name; other references are ignored."""
     if not isinstance(ref, str) or not ref.startswith("#"):
         return None
     steps = unquote(ref[1:]).split("/")
     if steps[0]:
         return _named(root, steps[0])
-    found: Any = root
+    target: Any = root
     for step in steps[1:]:
-        members = _object(found) or {str(place): item for place, item in enumerate(_list(found))}
-        found = members.get(step.replace("~1", "/").replace("~0", "~"))
-    return found
+        members = _object(target) or {str(place): item for place, item in enumerate(_list(target))}
+        target = members.get(step.replace("~1", "/").replace("~0", "~"))
+    return target
 
 
 def _named(root: Mapping[str, Any], name: str) -> Any:
@@ -153,12 +153,12 @@ def _matches(pattern: str, name: str) -> bool:
     try:
         return _validator(pattern).is_valid(name)
     except ValueError:
-        return True  # a pattern that looks around or back, or no pattern at all: it may apply
+        return True  # an invalid pattern, or one that this engine does not support: it may apply
 
 
 @lru_cache(maxsize=256)
 def _validator(pattern: str) -> Validator:
-    """Compiles a server's pattern with an engine of linear time; Python's own may take exponential time."""
+    """Compiles a server's pattern with a linear-time engine; Python's ``re`` may take exponential time."""
     import jsonschema_rs
 
     return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())

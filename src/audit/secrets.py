@@ -1,9 +1,9 @@
-"""Keeping secrets out of what is recorded: finds them in arguments and marks them.
+"""Keeps secrets out of records: finds secrets in arguments and results, and replaces them by marks.
 
 A value is a secret if the tool's schema says so (``format: password`` or ``writeOnly: true``) or if it
-equals, or contains, a credential in use. It is replaced by a mark with a short digest that shows where the
-same secret was used twice. The digest is keyed with a key that exists only in memory and only for one run: a
-mark in a file cannot be tried out against guesses.
+equals, or contains, a credential in use. The mark has a short digest, which shows where the same secret was
+used twice. The digest is made with a key that exists only in memory and only for one run, so that guesses
+cannot be checked against a mark in a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _MARK = re.compile(r"⟨secret [0-9a-f]{12}⟩")
-_SHORTEST_IN_TEXT = 4  # shorter credentials are marked where they are a whole value, but not inside of words
+_SHORTEST_IN_TEXT = 4  # shorter credentials are marked only where they are a whole value
 _DEEPEST = 64
 
 
@@ -33,11 +33,11 @@ class SecretMarker:
     """Marks the secrets of one run, or of one call in it. Safe to use from several threads.
 
     Args:
-        credentials: Passwords, tokens and keys in use. Empty ones are passed over.
-        key: The key of the run, where another process has made it; by default a new one.
+        credentials: Passwords, tokens and keys in use. Empty ones are skipped.
+        key: The key of the run, if another process has made it; by default a new key.
 
     Attributes:
-        key: What marks are made with. It must not be written anywhere.
+        key: The key for the digests in marks. It must not be written anywhere.
     """
 
     def __init__(self, credentials: Iterable[str] = (), *, key: bytes | None = None) -> None:
@@ -52,21 +52,21 @@ class SecretMarker:
 
     @property
     def known(self) -> frozenset[str]:
-        """The secrets; the very same set until another one is learned. It must not be written anywhere."""
+        """The secrets; the same object until another secret is learned. It must not be written anywhere."""
         return self._known
 
     def keyed(self, key: bytes) -> SecretMarker:
-        """Makes a marker of the same secrets for a run that began in another process, with its `key`."""
+        """Makes a marker with the same secrets and another key, for a run that began in another process."""
         return SecretMarker(self._known, key=key)
 
     def for_call(self, arguments: Mapping[str, Any], schema_json: str) -> SecretMarker:
-        """Makes the marker of one call: it knows the arguments that the tool's schema calls secret, too.
+        """Makes the marker of one call, which also knows the arguments that the tool's schema calls secret.
 
-        A server that repeats such an argument in its answer does not bring it into the record.
+        So such an argument is also marked where the server repeats it in its answer.
 
         Args:
             arguments: The arguments of the call.
-            schema_json: The tool's schema as text; one that cannot be read calls nothing secret.
+            schema_json: The tool's schema as text; a schema that cannot be read calls nothing secret.
 
         Returns:
             A marker with the same key.
@@ -83,11 +83,11 @@ class SecretMarker:
         """Marks the secrets in the arguments of a call.
 
         Args:
-            arguments: The arguments as sent; left as they are.
-            schema_json: The tool's schema as text; one that cannot be read calls nothing secret.
+            arguments: The arguments as sent; they are not changed.
+            schema_json: The tool's schema as text; a schema that cannot be read calls nothing secret.
 
         Returns:
-            A copy with marks in the place of secrets.
+            A copy with marks instead of secrets.
         """
         schema = _schema_with_secrets(schema_json)
         if schema is None:
@@ -101,7 +101,7 @@ class SecretMarker:
             value: Text or JSON value.
 
         Returns:
-            The same with marks in the place of secrets; the very same where there are none.
+            The value with marks instead of secrets; the same object if it contains no secrets.
         """
         if not self._known:
             return value
@@ -123,24 +123,24 @@ class SecretMarker:
                 return value
 
     def _is_in(self, value: Any) -> bool:
-        """Returns whether a value may hold a secret: most hold none, and large ones are costly to copy."""
+        """Returns whether a value may hold a secret: most values do not, and need not be copied."""
         text = json.dumps(value, ensure_ascii=False, default=str)
         wholes = (json.dumps(secret, ensure_ascii=False) for secret in self._known)
         parts = (json.dumps(spelling, ensure_ascii=False)[1:-1] for spelling, _ in self._spellings)
         return any(spelled in text for spelled in (*wholes, *parts))
 
     def learn(self, credentials: Iterable[str]) -> None:
-        """Adds secrets before they are used. Empty ones are passed over."""
+        """Adds secrets before they are used. Empty ones are skipped."""
         new = {secret for secret in credentials if secret} - self._known
         if not new:
             return
         with self._learning:
-            found = dict(self._spellings)
+            spellings = dict(self._spellings)
             for secret in new:
                 if len(secret) >= _SHORTEST_IN_TEXT:
-                    found |= dict.fromkeys(_spellings_of(secret), self._mark(secret))
-            # The longest first: a secret may be part of another one.
-            self._spellings = tuple(sorted(found.items(), key=lambda entry: len(entry[0]), reverse=True))
+                    spellings |= dict.fromkeys(_spellings_of(secret), self._mark(secret))
+            # Longest first, as a secret may be part of another one.
+            self._spellings = tuple(sorted(spellings.items(), key=lambda entry: len(entry[0]), reverse=True))
             self._known |= new
 
     def _copy(self, value: Any, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
@@ -175,7 +175,7 @@ def _spellings_of(secret: str) -> Iterator[str]:
 
 
 def without_digests(text: str) -> str:
-    """Takes the digests out of the marks in a text, so that marks of different runs are equal."""
+    """Removes the digests from the marks in a text, so that marks of different runs are equal."""
     return _MARK.sub("⟨secret⟩", text)
 
 
@@ -186,7 +186,7 @@ def calls_something_secret(schema_json: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _schema_with_secrets(schema_json: str) -> dict[str, Any] | None:
-    """Parses a schema that may call something secret; None for all others, which need not be walked."""
+    """Parses a schema that may call something secret; None for all other schemas."""
     if not any(word in schema_json for word in ("password", "writeOnly")):
         return None
     try:
@@ -213,7 +213,7 @@ def _secret_values(value: Any, schema: Any, root: Mapping[str, Any], depth: int 
 
 
 def _members(value: Any, schema: Any, root: Mapping[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yields each member of an object or item of an array with what describes it."""
+    """Yields each member of an object or item of an array with its schema."""
     if isinstance(value, dict):
         for name, inner in cast("dict[str, Any]", value).items():
             yield inner, member(schema, root, name)

@@ -1,8 +1,8 @@
-"""The table *Tool calls*: its columns, records as such a table and in Parquet and CSV files, and back.
+"""The table *Tool calls*: its columns, and conversion of records to such tables and files and back.
 
-Reading forgives what happens to tables on their way: rows in any order, other columns beside, texts that
-became numbers or numbers that became texts, times in another zone, JSON that was laid out anew, and columns
-that are gone. A call can be repeated as long as it has *Tool name* and *Arguments*.
+Tables may have been processed by other programs. Reading accepts rows in any order, additional columns, texts
+that became numbers or numbers that became texts, times in another zone, JSON with another layout, and missing
+columns. A call can be repeated as long as it has *Tool name* and *Arguments*.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ COLUMNS: Final[tuple[tuple[str, str, Kind], ...]] = (
 """Name, attribute of the record, and kind of each column after the tool's."""
 
 TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
-"""Names of the tool's column, the first one: as a cell, and as text."""
+"""Names of the tool's column, which is the first one: with tool cells, and with JSON text."""
 
 ENDINGS: Final = (".csv", ".tsv", ".parquet", SUFFIX)
 """Endings of the files that `read_calls` reads."""
@@ -70,13 +70,13 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None
 
     Args:
         records: The calls, one row each, in their order.
-        form: In which form tools are written, text by default.
+        form: The form of the tool column, text by default.
 
     Returns:
         The tool's column, then `COLUMNS`. It has no RowIDs.
 
     Raises:
-        SettingInvalid: The form does not work here.
+        SettingInvalid: The form is not available here.
     """
     import pyarrow as pa
 
@@ -88,11 +88,11 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None
         tools: Any = pa.array([row.tool for row in rows], pa.string())
     else:
         tools = write_tools([None if row.tool is None else tool_of(row.tool) for row in rows], form)
-    found: dict[str, Any] = {column_name(form): tools}
+    columns: dict[str, Any] = {column_name(form): tools}
     for column, attribute, kind in COLUMNS:
         values = [getattr(row, "moment" if kind == "moment" else attribute) for row in rows]
-        found[column] = pa.array(values, arrow_type(kind))
-    return pa.table(found)
+        columns[column] = pa.array(values, arrow_type(kind))
+    return pa.table(columns)
 
 
 def write_calls(records: Iterable[CallRecord], file: Path) -> None:
@@ -100,10 +100,10 @@ def write_calls(records: Iterable[CallRecord], file: Path) -> None:
 
     Args:
         records: The calls.
-        file: Its ending says how: ``.parquet`` or ``.csv``.
+        file: The file; its ending is the format: ``.parquet`` or ``.csv``.
 
     Raises:
-        TableError: It has another ending.
+        TableError: The file has another ending.
         OSError: The file cannot be written.
     """
     ending = file.suffix.lower()
@@ -120,14 +120,14 @@ def read_calls(file: Path) -> list[CallRecord]:
     """Reads records from a journal, or from a table in a file.
 
     Args:
-        file: Its ending says what it is, see `ENDINGS`.
+        file: The file; its ending is the format, see `ENDINGS`.
 
     Returns:
         The calls, in the order of the file.
 
     Raises:
         JournalError: The journal cannot be read.
-        TableError: The table cannot be read, or its ending is another one.
+        TableError: The table cannot be read, or the file has another ending.
         OSError: The file cannot be opened.
     """
     if file.suffix.lower() == SUFFIX:
@@ -139,12 +139,12 @@ def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> l
     """Reads records from a table.
 
     Args:
-        table: A table *Tool calls*, or what is left of it.
-        tools: The tools, where somebody has read that column already; by default it is read here.
+        table: A table *Tool calls*; columns may be missing.
+        tools: The tools of the rows, if the caller has read them already.
 
     Returns:
-        One record per row. Without *Run* they belong to no run, without *Status* a call with an *Error* is a
-        tool error and any other one is ok.
+        One record per row. Without *Run* the records belong to no run; without *Status* a call with an
+        *Error* is a tool error and every other call is ok.
 
     Raises:
         TableError: A column that is needed is missing, or a cell cannot be read.
@@ -166,20 +166,20 @@ def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> Ite
         One link per row.
 
     Raises:
-        TableError: The tool column is none.
+        TableError: The tool column has no tools.
     """
     for row, values in enumerate(_rows(table, tools), start=1):
         yield link_of(values, f"row {row}")
 
 
 def lost_columns(table: pa.Table) -> list[str]:
-    """Names the columns without which a chain cannot be verified.
+    """Finds missing columns without which a chain cannot be verified.
 
     Args:
         table: The table.
 
     Returns:
-        Those that are not there.
+        The names of the missing columns.
     """
     names = set(table.column_names)
     tool = [] if names.intersection(TOOL_COLUMNS) else [TOOL_COLUMNS[0]]
@@ -187,13 +187,13 @@ def lost_columns(table: pa.Table) -> list[str]:
 
 
 def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
-    """Undoes what programs do to JSON in cells: other spaces, another order of keys.
+    """Undoes changes that programs make to JSON in cells: other spaces, another order of keys.
 
     Args:
         texts: Text by field name, see `Link`.
 
     Returns:
-        The same with the JSON as a journal writes it; text that is not JSON stays.
+        The texts with JSON in the journal's layout; text that is not JSON stays unchanged.
     """
     return {
         name: _canonical(text) if name in {"tool", "arguments", "structured_result"} else text
@@ -205,15 +205,15 @@ def read_table(file: Path) -> pa.Table:
     """Reads a table from a file.
 
     Args:
-        file: A ``.parquet``, ``.csv`` or ``.tsv`` file. Cells of the latter two are text; a CSV file may
-            also be separated by semicolons.
+        file: A ``.parquet``, ``.csv`` or ``.tsv`` file. Cells of ``.csv`` and ``.tsv`` files are text; a CSV
+            file may also be separated by semicolons.
 
     Returns:
         The table.
 
     Raises:
-        TableError: It cannot be read.
-        OSError: It cannot be opened.
+        TableError: The table cannot be read.
+        OSError: The file cannot be opened.
     """
     ending = file.suffix.lower()
     if ending not in ENDINGS or ending == SUFFIX:
@@ -222,7 +222,7 @@ def read_table(file: Path) -> pa.Table:
 
 
 def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict[str, Any]]:
-    """Yields each row's values by attribute name, as texts that a chain can hash; None where missing."""
+    """Yields each row's values by attribute name, as texts that a chain can hash; None for missing values."""
     columns: list[tuple[str, list[Any]]] = [("tool", _tool_texts(table, tools))]
     for column, attribute, kind in COLUMNS:
         if column in table.column_names:
@@ -243,21 +243,21 @@ def _tool_texts(table: pa.Table, tools: Sequence[Tool | None] | None) -> list[st
         return [None if tool is None else to_json_text(tool) for tool in tools]
     if name is None:
         return [None] * table.num_rows
-    found: list[str | None] = []
+    texts: list[str | None] = []
     for chunk in table.column(name).chunks:
         cells: Any = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
         if pa.types.is_struct(cells.type):
             try:
-                found += [None if tool is None else to_json_text(tool) for tool in decode_tools(cells)]
+                texts += [None if tool is None else to_json_text(tool) for tool in decode_tools(cells)]
             except ToolFormatError as error:
                 raise TableError(f"The column {name} cannot be read: {error}") from None
         else:
-            found += [_text(cell, "string") for cell in cells.to_pylist()]
-    return found
+            texts += [_text(cell, "string") for cell in cells.to_pylist()]
+    return texts
 
 
 def _text(cell: Any, kind: Kind) -> str | None:
-    """The text of a cell; what cannot be read as its kind stays as it is, and then has another hash."""
+    """The text of a cell; a value that is not of its kind stays unchanged, and then has another hash."""
     if cell is None:
         return None
     try:
@@ -267,7 +267,7 @@ def _text(cell: Any, kind: Kind) -> str | None:
             case "int32":
                 return None if cell == "" else str(_integer(cell))
             case "double":
-                # Spreadsheets in half of the world write a comma.
+                # Spreadsheets write a decimal comma in many languages.
                 return None if cell == "" else f"{float(str(cell).replace(',', '.')):.6f}"
             case "moment":
                 return None if cell == "" else _moment(cell)
@@ -293,7 +293,7 @@ def _integer(cell: Any) -> int:
 
 
 def _moment(cell: Any) -> str:
-    # Java writes the zone's name behind: 2026-01-31T12:00Z[UTC]
+    # Java appends the zone's name: 2026-01-31T12:00Z[UTC]
     moment = (
         cell if isinstance(cell, datetime) else datetime.fromisoformat(str(cell).partition("[")[0].strip())
     )
@@ -301,39 +301,39 @@ def _moment(cell: Any) -> str:
 
 
 def _record(values: Mapping[str, Any], place: str) -> CallRecord:
-    found: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    found.setdefault("run", "")
-    found.setdefault("status", "tool error" if found.get("error") else "ok")
+    attributes: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    attributes.setdefault("run", "")
+    attributes.setdefault("status", "tool error" if attributes.get("error") else "ok")
     for column, attribute, kind in COLUMNS:
-        if attribute not in found:
+        if attribute not in attributes:
             continue
-        text = found[attribute]
+        text = attributes[attribute]
         try:
             match kind:
                 case "int32":
-                    found[attribute] = int(text)
-                    if not 0 <= found[attribute] < 1 << 31:
+                    attributes[attribute] = int(text)
+                    if not 0 <= attributes[attribute] < 1 << 31:
                         raise ValueError
                 case "double":
                     number = float(text)
-                    found[attribute] = number if isfinite(number) else None  # how some write a missing one
+                    attributes[attribute] = number if isfinite(number) else None  # NaN is missing
                 case "moment":
                     datetime.fromisoformat(text)
                 case "string":
-                    found[attribute] = CallStatus(text) if attribute == "status" else text
+                    attributes[attribute] = CallStatus(text) if attribute == "status" else text
         except ValueError:
             raise TableError(
                 f"The column {column} cannot be read in {place}: {text!r}. Correct it, or remove the column"
             ) from None
-    return CallRecord(**found)
+    return CallRecord(**attributes)
 
 
 @lru_cache(maxsize=256)
 def tool_of(text: str) -> Tool:
-    """Reads a tool in portable form; the same one for all records that hold it.
+    """Reads a tool in portable form; equal texts return the same object.
 
     Raises:
-        ToolFormatError: The text is none.
+        ToolFormatError: The text is not a tool.
     """
     return from_json_text(text)
 

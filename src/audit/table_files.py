@@ -1,4 +1,4 @@
-"""Tables in files as people and programs leave them: CSV of any kind, and Parquet that may be damaged."""
+"""Reads tables from files: CSV in the variants of many programs, and Parquet, which may be damaged."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 _SEPARATORS: Final = ",;\t"
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
-"""A first line that Excel writes, and reads, to say what separates the cells of the others."""
+"""The first line with which Excel declares the separator of a CSV file."""
 _LARGEST_BLOCK: Final = 2**31 - 1
 
 
 class TableError(ValueError):
-    """A table that cannot be read, or not as what it should be: names the file, or row and column."""
+    """A table cannot be read or has wrong values; the message names the file, or row and column."""
 
 
 def is_device(file: Path) -> bool:
-    """Returns whether it is a device, which may have no end, or a pipe, which can be read only once."""
+    """Returns whether a path is a device, which may have no end, or a pipe, which can be read only once."""
     return file.exists() and not file.is_file() and not file.is_dir()
 
 
@@ -39,8 +39,8 @@ def read_parquet(file: Path) -> pa.Table:
         The table; no two columns have the same name.
 
     Raises:
-        TableError: It cannot be read, or its columns cannot be told apart.
-        OSError: It cannot be opened.
+        TableError: The file cannot be read, or two columns have the same name.
+        OSError: The file cannot be opened.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -51,7 +51,7 @@ def read_parquet(file: Path) -> pa.Table:
             table = parquet.ParquetFile(stream).read()
             table.validate(full=True)
             names = table.column_names
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # whatever is damaged
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # depends on what is damaged
             raise TableError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}") from None
     _check_names(names, file)
     return table
@@ -61,16 +61,16 @@ def read_csv(file: Path) -> pa.Table:
     """Reads a CSV file.
 
     Args:
-        file: The file, in UTF-8. A ``.tsv`` file is separated by tabs; any other one by what Excel's
-            ``sep=`` says, or what its first line has most of: commas, semicolons or tabs.
+        file: The file, in UTF-8. A ``.tsv`` file is separated by tabs; any other file by the separator of
+            Excel's ``sep=``, or else the most frequent one of its first line: comma, semicolon or tab.
 
     Returns:
-        The table; all cells are text. An empty cell is missing, one in quotes is the empty text. Names of
-        columns have no blanks around them.
+        The table; all cells are text. An empty cell is missing, a cell of two quotes is the empty text.
+        Blanks around the names of columns are removed.
 
     Raises:
-        TableError: It cannot be read, or its first line does not name the columns.
-        OSError: It cannot be opened.
+        TableError: The file cannot be read, or its first line does not name the columns.
+        OSError: The file cannot be opened.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -78,9 +78,9 @@ def read_csv(file: Path) -> pa.Table:
     _check_file(file)
     try:
         header = _read_header(file)
-        if header.is_all:  # which Arrow takes for no table
+        if header.is_all:  # Arrow refuses a table without rows
             return pa.table({name: pa.array([], pa.string()) for name in header.names})
-        with file.open("rb") as stream:  # Arrow itself opens no file whose name is not UTF-8
+        with file.open("rb") as stream:  # Arrow cannot open files whose names are not UTF-8
             table = arrow_csv.read_csv(
                 stream,
                 # A row has to fit into a block, and a cell may be of any length.
@@ -113,7 +113,7 @@ def _not_utf8(file: Path) -> TableError:
 
 
 def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
-    """Returns whether a mark took all that follows into one cell, which Arrow does not mind."""
+    """Returns whether a quote without end took the rest of the file into one cell, which Arrow accepts."""
     last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
     if last is None or "\n" not in last:
         return False
@@ -125,27 +125,29 @@ class _Header(NamedTuple):
     names: list[str]
     separator: str
     lines: int
-    """How many lines of the file come before the first row."""
+    """Number of lines before the first row."""
     is_all: bool
 
 
 def _read_header(file: Path) -> _Header:
     with file.open(encoding="utf-8-sig", newline="") as stream:
         first = stream.readline()
-        if "\0" in first:  # UTF-16 that does not say so
+        if "\0" in first:  # UTF-16 without a byte order mark
             raise _not_utf8(file)
-        said = _EXCELS.match(first)
-        if said:
+        separator_line = _EXCELS.match(first)
+        if separator_line:
             first = stream.readline()
         bare = _QUOTED.sub("", first)
         separator = "\t" if file.suffix.lower() == ".tsv" else max(_SEPARATORS, key=bare.count)
-        reader = csv.reader(chain([first], stream), delimiter=said[1] if said else separator)
+        reader = csv.reader(
+            chain([first], stream), delimiter=separator_line[1] if separator_line else separator
+        )
         names = [name.strip() for name in next(reader, ())]
         is_all = not stream.read(1)
     if not names:
         raise TableError(f"{file} is empty. Its first line has to name the columns")
     _check_names(names, file)
-    return _Header(names, reader.dialect.delimiter, reader.line_num + bool(said), is_all)
+    return _Header(names, reader.dialect.delimiter, reader.line_num + bool(separator_line), is_all)
 
 
 def _check_file(file: Path) -> None:

@@ -1,9 +1,9 @@
-"""Verifying records: are they what was written, and are they all there?
+"""Verifies records: finds altered and missing ones.
 
 Works on journals and on tables, with the rows in any order. Rows are sorted by run and call; then every
-record must have the hash of its content and follow the one before it. What a chain can tell ends where the
-file ends: whether the last calls of a table are missing shows only in comparison with a head hash that was
-kept elsewhere, such as the flow variable ``mcp_audit_head``. A journal has its closing record for that.
+record must have the hash of its content and follow the record before. A chain cannot show that the last calls
+of a table are missing: that needs a head hash that was kept elsewhere, such as the flow variable
+``mcp_audit_head``. A journal has its closing record for that.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class Verdict(StrEnum):
     TRUNCATED = "truncated"
     """The end is missing: cut off, or never written because the run was killed or is still going on."""
     UNVERIFIABLE = "not verifiable"
-    """Columns are missing, without which hashes cannot be computed."""
+    """Columns that are needed to compute hashes are missing."""
     ALTERED = "altered"
-    """A record is not what was written, or does not belong there."""
+    """A record was changed, or does not belong there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A difference from what was written.
+    """A problem with the records.
 
     Attributes:
-        verdict: What it is; never intact.
-        text: It, as a sentence that names the calls and where they stand.
-        run: Id of the run, "" if it concerns the whole file.
-        calls: The calls, missing ones or altered ones, as ranges of their numbers.
+        verdict: The kind of problem; never intact.
+        text: The problem as a sentence that names the calls and their places.
+        run: Id of the run, "" if the problem concerns the whole file.
+        calls: The missing or altered calls, as ranges of their numbers.
     """
 
     verdict: Verdict
@@ -66,10 +66,10 @@ class VerifiedRun:
     """A run that was verified.
 
     Attributes:
-        run: Its id.
-        count: How many of its calls are there.
-        head: Hash of the last one, "" if there is none.
-        outcome: How the run ended, None where that is not known.
+        run: The id of the run.
+        count: The number of its calls in the file or table.
+        head: Hash of the last call, "" if there is none.
+        outcome: The end of the run, None if it is not known.
     """
 
     run: str
@@ -84,8 +84,8 @@ class Verification:
 
     Attributes:
         runs: The runs, in the order of their ids.
-        findings: What is wrong, per run; empty if all is intact.
-        notes: What else there is to know.
+        findings: The problems, per run; empty if all records are intact.
+        notes: Remarks that are not problems.
     """
 
     runs: tuple[VerifiedRun, ...]
@@ -100,21 +100,21 @@ class Verification:
 
     @property
     def intact(self) -> bool:
-        """Whether all records are intact."""
+        """True if all records are intact."""
         return not self.findings
 
 
 @dataclass(frozen=True, slots=True)
 class _Closing:
-    """The closing record of a journal's run; without a count there is none."""
+    """The closing record of a journal's run; without a count, the run has no closing record."""
 
     count: int | None = None
     head: str = ""
     outcome: str | None = None
 
 
-class _Seen(NamedTuple):
-    """A record that was read, without its large texts; the number is 0 if it has none."""
+class _ReadRecord(NamedTuple):
+    """A record without its large texts; the call number is 0 if the record has none."""
 
     run: str
     call: int
@@ -132,10 +132,10 @@ def verify_file(file: Path, *, head: str | None = None) -> Verification:
         head: The hash that the last call of a run must have, with or without ``sha256:``.
 
     Returns:
-        What was found.
+        The result.
 
     Raises:
-        JournalError: It is no file.
+        JournalError: The path is not a regular file.
         TableError: The table cannot be read at all.
         OSError: The file cannot be opened.
     """
@@ -151,22 +151,22 @@ def verify_table(
 
     Args:
         table: The table, with its rows in any order.
-        tools: The tools of the rows, where somebody has read that column already.
+        tools: The tools of the rows, if the caller has read them already.
         head: See `verify_file`.
 
     Returns:
-        What was found.
+        The result.
 
     Raises:
         TableError: The tool column cannot be read.
     """
     lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
-    links = list(map(_seen, links_of(table, tools)))
+    links = list(map(_read_record, links_of(table, tools)))
     return _verified(links, closings={}, findings=[], lost=lost, head=head)
 
 
 def _verify_journal(file: Path, head: str | None) -> Verification:
-    links: list[_Seen] = []
+    links: list[_ReadRecord] = []
     closings: dict[str, _Closing] = {}
     findings: list[Finding] = []
     for line in journal_lines(file):
@@ -185,7 +185,7 @@ def _verify_journal(file: Path, head: str | None) -> Verification:
                 closings.setdefault(run, _Closing())
             case "call" if run:
                 closings.setdefault(run, _Closing())
-                links.append(_seen(link_of(entry, place)))
+                links.append(_read_record(link_of(entry, place)))
             case "end" if run and closings.get(run, _Closing()).count is None:
                 closings[run] = _closing(entry)
             case _:
@@ -204,7 +204,7 @@ def _closing(entry: dict[str, Any]) -> _Closing:
 
 
 def _verified(
-    links: Sequence[_Seen],
+    links: Sequence[_ReadRecord],
     *,
     closings: Mapping[str, _Closing],
     findings: list[Finding],
@@ -212,22 +212,22 @@ def _verified(
     head: str | None,
 ) -> Verification:
     none = not links and not closings
-    # An empty column may be gone.
+    # A missing column does no harm if all hashes are right: it was empty.
     if lost and (none or not all(link.has_its_hash for link in links)):
         text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
         findings.append(Finding(Verdict.UNVERIFIABLE, text))
     notes = ["There are no calls in this table."] if none and not findings else []
-    by_run: dict[str, list[_Seen]] = defaultdict(list)
+    by_run: dict[str, list[_ReadRecord]] = defaultdict(list)
     for link in links:
         by_run[link.run].append(link)
     hashes = {link.hash for link in links}
     runs: list[VerifiedRun] = []
     for run in sorted(by_run.keys() | closings.keys()):
-        own = by_run.get(run, [])
+        run_links = by_run.get(run, [])
         closing = closings.get(run)
-        ordered = sorted((link for link in own if link.call), key=attrgetter("call"))
+        ordered = sorted((link for link in run_links if link.call), key=attrgetter("call"))
         if not lost:
-            findings += _content_findings(run, own, ordered)
+            findings += _content_findings(run, run_links, ordered)
         if {"Run", "Call"}.isdisjoint(lost):
             linked = {"Hash", "Previous hash"}.isdisjoint(lost)
             findings += _order_findings(run, ordered, linked=linked)
@@ -237,7 +237,7 @@ def _verified(
         if first is not None and first.call == 1 and first.previous and first.previous not in hashes:
             notes.append(f"{_run_text(run)} goes on from an earlier run, which is not in this file.")
         last = ordered[-1].hash if ordered else closing.head if closing else ""
-        runs.append(VerifiedRun(run, len(own), last, closing.outcome if closing else None))
+        runs.append(VerifiedRun(run, len(run_links), last, closing.outcome if closing else None))
     if head is not None:
         findings += _head_findings(head, runs, links)
     elif runs and not closings:
@@ -248,24 +248,26 @@ def _verified(
     return Verification(tuple(runs), tuple(findings), tuple(notes))
 
 
-def _content_findings(run: str, links: Sequence[_Seen], ordered: Sequence[_Seen]) -> list[Finding]:
+def _content_findings(
+    run: str, links: Sequence[_ReadRecord], ordered: Sequence[_ReadRecord]
+) -> list[Finding]:
     """Finds records whose content does not match their hash."""
     numberless = [link for link in links if not link.call]
     wrong = [link for link in ordered if not link.has_its_hash]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if numberless:
-        found.append(_altered(run, "without a number of its call", numberless))
+        findings.append(_altered(run, "without a number of its call", numberless))
     if wrong:
-        found.append(_altered(run, "not what was written", wrong))
-    return found
+        findings.append(_altered(run, "not what was written", wrong))
+    return findings
 
 
-def _order_findings(run: str, ordered: Sequence[_Seen], *, linked: bool) -> list[Finding]:
+def _order_findings(run: str, ordered: Sequence[_ReadRecord], *, linked: bool) -> list[Finding]:
     """Finds records that are duplicated, missing, or do not follow the record before."""
-    twice: list[_Seen] = []
-    strangers: list[_Seen] = []
+    twice: list[_ReadRecord] = []
+    strangers: list[_ReadRecord] = []
     missing: list[range] = []
-    before: _Seen | None = None
+    before: _ReadRecord | None = None
     for link in ordered:
         number, expected = link.call, before.call + 1 if before else 1
         if number < expected:
@@ -276,20 +278,20 @@ def _order_findings(run: str, ordered: Sequence[_Seen], *, linked: bool) -> list
         elif before is not None and linked and link.previous != before.hash:
             strangers.append(link)
         before = link
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if twice:
-        found.append(_altered(run, "there more than once", twice))
+        findings.append(_altered(run, "there more than once", twice))
     if strangers:
         text = "not written after the call that stands before it; one of the two was replaced"
-        found.append(_altered(run, text, strangers))
+        findings.append(_altered(run, text, strangers))
     if missing:
         verb = "is" if _is_one(missing) else "are"
         text = f"{_calls_text(missing)} of {_run_text(run)} {verb} missing."
-        found.append(Finding(Verdict.ROWS_MISSING, text, run, tuple(missing)))
-    return found
+        findings.append(Finding(Verdict.ROWS_MISSING, text, run, tuple(missing)))
+    return findings
 
 
-def _end_findings(run: str, ordered: Sequence[_Seen], closing: _Closing) -> list[Finding]:
+def _end_findings(run: str, ordered: Sequence[_ReadRecord], closing: _Closing) -> list[Finding]:
     """Finds differences from the run's closing record."""
     number = ordered[-1].call if ordered else 0
     named = _run_text(run)
@@ -315,7 +317,7 @@ def _end_findings(run: str, ordered: Sequence[_Seen], closing: _Closing) -> list
     return []
 
 
-def _altered(run: str, what: str, links: Sequence[_Seen]) -> Finding:
+def _altered(run: str, what: str, links: Sequence[_ReadRecord]) -> Finding:
     calls = _ranges(link.call for link in links if link.call)
     places = ", ".join(link.place for link in links[:_MOST_NAMED])
     more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
@@ -325,22 +327,22 @@ def _altered(run: str, what: str, links: Sequence[_Seen]) -> Finding:
     return Finding(Verdict.ALTERED, text, run, calls)
 
 
-def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[_Seen]) -> list[Finding]:
+def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[_ReadRecord]) -> list[Finding]:
     if any(same_hash(run.head, head) for run in runs):
         return []
-    found = next((link for link in links if same_hash(link.hash, head)), None)
-    if found is None:
+    match = next((link for link in links if same_hash(link.hash, head)), None)
+    if match is None:
         text = "No call has the expected head hash: the end of its run is missing, or it is another run."
         return [Finding(Verdict.TRUNCATED, text)]
     text = (
-        f"The expected head hash is that of call {found.call} of {_run_text(found.run)} ({found.place}), but"
+        f"The expected head hash is that of call {match.call} of {_run_text(match.run)} ({match.place}), but"
         " there are later calls."
     )
-    return [Finding(Verdict.ALTERED, text, found.run)]
+    return [Finding(Verdict.ALTERED, text, match.run)]
 
 
-def _seen(link: Link) -> _Seen:
-    return _Seen(link.run, link.call or 0, link.previous, link.hash, link.place, _has_its_hash(link))
+def _read_record(link: Link) -> _ReadRecord:
+    return _ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, _has_its_hash(link))
 
 
 def _has_its_hash(link: Link) -> bool:
@@ -350,17 +352,17 @@ def _has_its_hash(link: Link) -> bool:
 
 
 def _ranges(calls: Iterable[int]) -> tuple[range, ...]:
-    found: list[range] = []
+    ranges: list[range] = []
     for call in calls:
-        if found and call == found[-1].stop:
-            found[-1] = range(found[-1].start, call + 1)
+        if ranges and call == ranges[-1].stop:
+            ranges[-1] = range(ranges[-1].start, call + 1)
         else:
-            found.append(range(call, call + 1))
-    return tuple(found)
+            ranges.append(range(call, call + 1))
+    return tuple(ranges)
 
 
 def _calls_text(calls: Sequence[range]) -> str:
-    """Such as ``Calls 3, 5 to 9``."""
+    """The calls in words, such as ``Calls 3, 5 to 9``."""
     texts = [
         str(part.start) if part.stop - part.start == 1 else f"{part.start} to {part.stop - 1}"
         for part in calls[:_MOST_NAMED]

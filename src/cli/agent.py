@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .exits import CommandError, ExitCode, UsageError, how_here, reports_errors
+from .exits import CommandError, ExitCode, UsageError, command_line_hint, reports_errors
 from .files import (
     check_folder,
     check_journal,
@@ -32,7 +32,7 @@ _LIMITS = "What the agent may do"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
-    """The options of the agent's commands; their help texts say what they mean."""
+    """The options of the agent's commands, described by their help texts."""
 
     model_url: Annotated[
         str,
@@ -183,7 +183,7 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
         print_text(answered.text)
     if answered.error is not None:
         if not as_json:
-            complain(f"{answered.error}{how_here(answered.error)}")
+            complain(f"{answered.error}{command_line_hint(answered.error)}")
         return ExitCode.FAILED
     if warning := run.warning():
         note(warning)

@@ -19,7 +19,7 @@ from ..audit.chain import chained
 from ..types.errors import Canceled
 from .agent_timeline import AgentTimeline
 from .credentials import Credentials
-from .exits import CommandError, how_here
+from .exits import CommandError, command_line_hint
 from .files import open_journal
 from .options import ConnectionOptions
 from .sessions import Sessions
@@ -43,15 +43,15 @@ _TOOL_TOKENS: Final = 20_000
 
 
 class AgentRun:
-    """A run, and afterwards what came of it.
+    """A run of an agent, and its outcome.
 
     Args:
-        settings: What the command line says.
-        connection: How to reach servers.
-        interrupt: Whether the person wants to stop.
+        settings: The options of the command.
+        connection: The options for reaching servers.
+        interrupt: Returns whether the person wants to stop.
 
     Attributes:
-        answered: What became of the question, once `ask` has returned.
+        answered: The outcome, once `ask` has returned.
     """
 
     answered: Answered
@@ -63,7 +63,7 @@ class AgentRun:
         self._runs: PromptRuns
 
     def ask(self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]) -> None:
-        """Asks, and shows what happens.
+        """Asks the question, and shows the run on standard error.
 
         Args:
             question: The question.
@@ -71,7 +71,7 @@ class AgentRun:
             workflows: Workflows to offer as tools.
 
         Raises:
-            Canceled: The person stopped it.
+            Canceled: The person stopped the run.
             MCPError: The question could not be asked at all.
             CommandError: A workflow cannot be a tool, or the journal cannot be written.
         """
@@ -125,7 +125,9 @@ class AgentRun:
         return {
             "answer": answered.text if answered.error is None else None,
             "ending": "error" if answered.ending is None else answered.ending.value,
-            "error": None if answered.error is None else f"{answered.error}{how_here(answered.error)}",
+            "error": None
+            if answered.error is None
+            else f"{answered.error}{command_line_hint(answered.error)}",
             "iterations": len(timeline.turns),
             "input_tokens": usage.input if usage.turns else None,
             "output_tokens": usage.output if usage.turns else None,
@@ -136,7 +138,7 @@ class AgentRun:
         }
 
     def _tools(self, sessions: Sessions, routes: list[ServerRoute]) -> list[Tool]:
-        """The tools of all servers; one that fails does not lose the others."""
+        """The tools of all servers that can be reached; a server that fails does not end the run."""
         if not routes:
             return []
         provision = sessions.provide(routes, include=self._settings.include)
@@ -144,7 +146,7 @@ class AgentRun:
         if len(failed) == len(routes):
             raise failed[0]
         for error in failed:
-            complain(f"{error}{how_here(error)} Going on without this server.")
+            complain(f"{error}{command_line_hint(error)} Going on without this server.")
         return [tool.tool for tool in provision.tools]
 
     def _prompter(
@@ -192,7 +194,7 @@ class AgentRun:
 
 
 class MemoryKeeper:
-    """Keeps no file: numbers calls and chains them, as a journal does."""
+    """Numbers and chains calls like a journal, but without a file."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -201,7 +203,7 @@ class MemoryKeeper:
         self._lock = threading.Lock()
 
     def append(self, record: CallRecord) -> CallRecord:
-        """Takes a finished call."""
+        """Adds a finished call."""
         with self._lock:
             kept = chained(record, self._head, call=self.count + 1)
             self.count, self._head = kept.call, kept.hash or ""
@@ -232,13 +234,13 @@ def _load_host() -> ExtensionHost:
 def _workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[WorkflowTool]:
     from ..headless.workflows import RunError, make_workflow_tool
 
-    found: list[WorkflowTool] = []
+    tools: list[WorkflowTool] = []
     for file in files:
         try:
-            found.append(make_workflow_tool(file, host=host))
+            tools.append(make_workflow_tool(file, host=host))
         except RunError as error:
             raise CommandError(f"{file} cannot be a tool: {error}") from None
-    return found
+    return tools
 
 
 def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
@@ -253,7 +255,7 @@ def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
         given = [written(table) for table in tables]
         message, outputs, _ = runner(tool, arguments, given, {"execution-mode": "DEFAULT"})
         if outputs is None:
-            raise RuntimeError(message)  # as KNIME does: the tool itself failed
+            raise RuntimeError(message)  # like KNIME if the tool itself failed
         return message, tuple(outputs)
 
     return run
@@ -265,13 +267,13 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     message = entry.message
     if message is None:
         return {"role": "error", "text": entry.error}
-    found: dict[str, Any] = {"role": "user", "text": shown_text(message)}
+    members: dict[str, Any] = {"role": "user", "text": shown_text(message)}
     match message:
         case AIMessage():
             calls = calls_of(message)
-            found |= {"role": "ai"} | ({"tool_calls": calls} if calls else {})
+            members |= {"role": "ai"} | ({"tool_calls": calls} if calls else {})
         case ToolMessage():
-            found |= {"role": "tool", "tool": message.name, "tool_call_id": message.tool_call_id}
+            members |= {"role": "tool", "tool": message.name, "tool_call_id": message.tool_call_id}
         case _:
             pass
-    return found
+    return members

@@ -19,9 +19,9 @@ _SHOWN_RESULT = 100
 
 
 class AgentTimeline(StatusLine):
-    """Shows what an agent does.
+    """Shows the events of an agent's run.
 
-    Lines for what is finished; on a terminal also one line that changes, with the tools that run and the
+    Finished turns and calls are lines; a terminal also has one changing line with the running tools and the
     text that the model is writing.
     """
 
@@ -31,7 +31,7 @@ class AgentTimeline(StatusLine):
         self._text = ""
 
     def __call__(self, event: AgentEvent) -> None:
-        """Takes what happens next."""
+        """Shows the next event."""
         match event:
             case TextDelta(text=text):
                 self._text += text
@@ -58,8 +58,8 @@ class AgentTimeline(StatusLine):
             (f"Turn {turn.iteration}", "bold"),
             (f" · {' · '.join(part for part in parts if part)}", "dim"),
         )
-        if turn.message.tool_calls and (said := shown_text(turn.message)):
-            self._line((f"  {one_line(said, 300)}", "italic"))
+        if turn.message.tool_calls and (text := shown_text(turn.message)):
+            self._line((f"  {one_line(text, 300)}", "italic"))
 
     def _call(self, call: ToolFinished) -> None:
         record = call.reply.record
@@ -71,9 +71,9 @@ class AgentTimeline(StatusLine):
             (f" {status}", _STYLES[meaning]),
             (f" · {duration_text(call.duration)} · {arguments_line(call)}", "dim"),
         )
-        told = record.error if record is not None and record.error else None
-        if told is not None:
-            self._line((f"    {one_line(told, 300)}", "red"))
+        error = record.error if record is not None and record.error else None
+        if error is not None:
+            self._line((f"    {one_line(error, 300)}", "red"))
         elif record is not None and record.result:
             self._line((f"    → {one_line(record.result, _SHOWN_RESULT)}", "dim"))
 

@@ -1,4 +1,4 @@
-"""The entry point of ``knime-mcp``: says what is missing, and otherwise hands over to the commands."""
+"""The entry point of ``knime-mcp``: reports missing packages, and otherwise runs the command."""
 
 import atexit
 import os
@@ -20,10 +20,10 @@ def main() -> None:
 
 
 def until_canceled(run: Callable[[], None]) -> None:
-    """Runs a command line so that Ctrl-C and a request to terminate end it alike, whenever they come.
+    """Runs a command line so that Ctrl-C and SIGTERM end it in the same way at any time.
 
     Args:
-        run: Ends by `SystemExit`. Within a command signals are the command's own.
+        run: Runs the command line and raises `SystemExit`. Commands handle signals themselves.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -33,8 +33,8 @@ def until_canceled(run: Callable[[], None]) -> None:
     except SystemExit as end:
         sys.exit(_CANCELED if end.code == _CANCELED_BY_TYPER else end.code)
     finally:
-        # What is left is Python's own end, where an exception would be shown with a traceback: until its
-        # threads have ended a signal still ends the process, then there is nothing to wait for.
+        # While Python shuts down, an exception from a signal would be shown with a traceback. Until the
+        # threads have ended, a signal ends the process at once; afterwards signals are ignored.
         _handle_signals(_end_at_once)
         atexit.register(_handle_signals, signal.SIG_IGN)
 
@@ -52,9 +52,9 @@ def _run() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # the shell closed it, as with `>&-`
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
-    # What a console or log cannot show (cp1252 on Windows, a file name that is not UTF-8) becomes an escape.
+    # Characters that the console cannot show (cp1252 on Windows, file names that are not UTF-8) are escaped.
     cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
-    # httpx brings a command line along, which loads pygments and more: 40 % of what `import httpx` costs.
+    # httpx imports its own command line, which loads pygments and more: 40 % of the time of `import httpx`.
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - as import reads it
     first = sys.argv[1] if len(sys.argv) > 1 else None
     try:

@@ -1,4 +1,4 @@
-"""``knime-mcp audit``: records of calls, verified, shown and exported."""
+"""``knime-mcp audit``: verifies, shows and exports records of calls."""
 
 from __future__ import annotations
 
@@ -54,36 +54,38 @@ def verify(
     from ..audit.verify import verify_file
 
     with reading_records():
-        found = verify_file(file, head=head)
+        verification = verify_file(file, head=head)
     if as_json:
         print_json(
             {
-                "verdict": found.verdict.value,
+                "verdict": verification.verdict.value,
                 "runs": [
                     {"run": run.run, "calls": run.count, "head": run.head, "outcome": run.outcome}
-                    for run in found.runs
+                    for run in verification.runs
                 ],
                 "findings": [
                     {"verdict": finding.verdict.value, "run": finding.run, "text": finding.text}
-                    for finding in found.findings
+                    for finding in verification.findings
                 ],
-                "notes": list(found.notes),
+                "notes": list(verification.notes),
             }
         )
-        return ExitCode.OK if found.intact else ExitCode.FAILED
-    say(f"{file.name}: {found.verdict.value}", "bold green" if found.intact else "bold red")
-    for run in found.runs:
+        return ExitCode.OK if verification.intact else ExitCode.FAILED
+    say(f"{file.name}: {verification.verdict.value}", "bold green" if verification.intact else "bold red")
+    for run in verification.runs:
         calls = counted(run.count, "call")
         say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
         if run.head:
             say(f"  head {run.head}", "dim")
-    for finding in found.findings[:_FINDINGS_SHOWN]:
+    for finding in verification.findings[:_FINDINGS_SHOWN]:
         complain(f"{finding.verdict.value}: {finding.text}")
-    if len(found.findings) > _FINDINGS_SHOWN:
-        complain(f"… and {len(found.findings) - _FINDINGS_SHOWN} more findings; --json names all of them.")
-    for text in found.notes:
+    if len(verification.findings) > _FINDINGS_SHOWN:
+        complain(
+            f"… and {len(verification.findings) - _FINDINGS_SHOWN} more findings; --json names all of them."
+        )
+    for text in verification.notes:
         note(text)
-    return ExitCode.OK if found.intact else ExitCode.FAILED
+    return ExitCode.OK if verification.intact else ExitCode.FAILED
 
 
 @reports_errors

@@ -1,4 +1,4 @@
-"""The page of ``knime-mcp audit show --html``: a timeline, with all that is known about each call."""
+"""The page of ``knime-mcp audit show --html``: a timeline with the whole record of each call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def audit_page(name: str, records: Sequence[CallRecord], verification: Verificat
     Args:
         name: Name of the file.
         records: The calls, sorted by run and number.
-        verification: What verifying them found.
+        verification: The result of verifying them.
 
     Returns:
         A self-contained HTML page.
@@ -64,7 +64,7 @@ def _verdict(verification: Verification) -> Html:
 
 
 def _run(run: str, calls: Sequence[CallRecord], verification: Verification) -> Html:
-    verified = next((found for found in verification.runs if found.run == run), None)
+    verified = next((candidate for candidate in verification.runs if candidate.run == run), None)
     start = min((moment for record in calls if (moment := record.moment) is not None), default=None)
     total = max((_seconds_after(start, record) + (record.duration or 0) for record in calls), default=0.0)
     return join(

@@ -102,7 +102,7 @@ def batch(
         try:
             with call_executor(executor, concurrency, connection, dispatcher) as calls:
                 run.execute(dispatcher, calls, out, as_json=as_json)
-        except (CommandError, OSError):  # no room for results or records
+        except (CommandError, OSError):  # results or records cannot be written
             if journal is not None and run.summary.finished:
                 note(f"What has finished is in {journal}. Go on with: --resume {journal}")
             raise

@@ -1,4 +1,4 @@
-"""The calls of ``knime-mcp batch``: made from rows, run side by side, journaled, written in order."""
+"""The calls of ``knime-mcp batch``: made from rows, run at the same time, journaled, and written in order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class BatchRun:
-    """One run over a table.
+    """A run of a tool over a table.
 
     Attributes:
         sessions: The connections.
@@ -58,9 +58,9 @@ class BatchRun:
         parameters: The table.
         column: The column that holds all arguments as JSON; None for one column per argument.
         fail: Whether the first call that fails ends the run.
-        journal_file: Where finished calls are written as they finish, or None.
-        earlier_file: The journal of an earlier run whose results are taken over, or None.
-        summary: What became of the calls.
+        journal_file: The journal for finished calls, or None.
+        earlier_file: The journal of an earlier run whose results are used again, or None.
+        summary: Counts of the calls' outcomes.
         canceled: Whether the person stopped the run.
     """
 
@@ -86,11 +86,11 @@ class BatchRun:
     def execute(
         self, dispatcher: Dispatcher, executor: CallExecutor, out: Path | None, *, as_json: bool
     ) -> None:
-        """Makes all calls and writes what becomes of them.
+        """Makes all calls and writes their outcomes.
 
         Args:
-            dispatcher: What the calls share.
-            executor: Who makes them.
+            dispatcher: The objects that all calls share.
+            executor: Makes the calls.
             out: The file for the results, or None.
             as_json: Whether to print the records as JSON; without this and ``out`` a table is printed.
 
@@ -138,8 +138,8 @@ class BatchRun:
             return kept(failed_call(call, error, dispatcher))
 
         def work(call: Call) -> CallOutcome:
-            found = None if earlier is None else earlier.find(call)
-            return kept(executor.make(call)) if found is None else found
+            outcome = None if earlier is None else earlier.find(call)
+            return kept(executor.make(call)) if outcome is None else outcome
 
         if earlier is not None:
             earlier.take_over(self._calls(), journal)
@@ -157,12 +157,12 @@ class BatchRun:
                     on_cancel=stop.set,
                     on_finished=progress,
                 )
-            ) as results,  # however this ends, calls in flight end before their journal is closed
+            ) as results,  # calls in flight end before the journal is closed
         ):
             for outcome in results:
                 self._take(outcome, sinks)
                 if self.fail and not outcome.record.ok:
-                    stop.set()  # what is in flight ends, and has its rows
+                    stop.set()  # calls in flight are canceled, and have rows
         self.canceled = interrupt() and self.summary.finished < self.summary.total
         why = Canceled("The run was stopped before this call")
         for call in self._calls(start=self.summary.statuses.total()):
@@ -198,7 +198,7 @@ def _content(file: Path) -> JournalContent:
 
 @contextmanager
 def _table(out: Path, parameters: Parameters) -> Generator[Sink]:
-    """Results as a CSV or Parquet file, with the columns of the node's output table."""
+    """Opens the sink for a CSV or Parquet file with the columns of the node's output table."""
     import pyarrow as pa
 
     row_ids = pa.array([str(number + 1) for number in range(parameters.total)], pa.string())
@@ -215,7 +215,7 @@ def _table(out: Path, parameters: Parameters) -> Generator[Sink]:
 
 @contextmanager
 def _json(out: Path | None) -> Generator[Sink]:
-    """Results as one JSON array of records, written as they come; to standard output without a file."""
+    """Opens the sink for a JSON array of records, in a file or on standard output."""
     stream = sys.stdout if out is None else out.open("w", encoding="utf-8")
     comma = ""
 
@@ -240,7 +240,7 @@ def _json(out: Path | None) -> Generator[Sink]:
 
 @contextmanager
 def _terminal() -> Generator[Sink]:
-    """Results as a table for people: row, status, and the beginning of what came of it."""
+    """Opens the sink for a table for people: row, status, and the beginning of the result."""
     rows: list[tuple[str, str, str]] = []
 
     def add(outcome: CallOutcome) -> None:

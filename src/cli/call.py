@@ -1,4 +1,4 @@
-"""``knime-mcp call``: one call of one tool."""
+"""``knime-mcp call``: makes one call of one tool."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ def call(
         from .sessions import Sessions
 
         with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
-            found = sessions.find_tool(route, tool)
-            parameters = parameters_of(found, [*given, *(key for key, _, _ in pairs)])
+            definition = sessions.find_tool(route, tool)
+            parameters = parameters_of(definition, [*given, *(key for key, _, _ in pairs)])
             typed = {**given, **_typed(pairs, parameters)}
             for stray in _strays(typed, parameters):
                 note(stray)
             dispatcher = sessions.dispatcher([route], save_dir)
             about = f"knime-mcp call {route.display} {tool}"
             with open_journal(audit, run=dispatcher.run, about=about, calls=1) as journal:
-                outcome = recorded_call(Call(tool=found, arguments=typed), dispatcher)
+                outcome = recorded_call(Call(tool=definition, arguments=typed), dispatcher)
                 record = outcome.record if journal is None else journal.append(outcome.record)
                 if journal is not None and record.status == "canceled":
                     journal.close("canceled")
@@ -115,27 +115,27 @@ def _split(argument: str) -> tuple[str, str, bool]:
 def _typed(pairs: list[tuple[str, str, bool]], parameters: dict[str, Parameter]) -> dict[str, Any]:
     from ..tools.caller.mapping import arguments_from_pairs
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value, is_json in pairs:
         if not is_json:
-            found |= arguments_from_pairs([(key, value)], parameters)
+            values |= arguments_from_pairs([(key, value)], parameters)
             continue
         try:
-            found[key] = json.loads(value)
+            values[key] = json.loads(value)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"The value of {key}:= is not JSON: {why_no_json(error)}.") from None
-    return found
+    return values
 
 
 def _strays(arguments: dict[str, Any], parameters: dict[str, Parameter]) -> list[str]:
-    """Remarks on arguments that the tool does not declare: typing errors, where its schema allows others."""
-    found: list[str] = []
+    """Remarks on arguments that the schema allows but does not declare, usually typing errors."""
+    remarks: list[str] = []
     for name in arguments:
         if parameters and name not in parameters:
             meant = difflib.get_close_matches(name, parameters, n=1, cutoff=0.5)
             ask = f" Did you mean '{meant[0]}'?" if meant else ""
-            found.append(f"The tool declares no argument '{name}'.{ask}")
-    return found
+            remarks.append(f"The tool declares no argument '{name}'.{ask}")
+    return remarks
 
 
 def _whole(text: str | None) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def _whole(text: str | None) -> dict[str, Any]:
     from ..tools.caller.mapping import arguments_from_json
     from ..types.errors import ArgumentsInvalid
 
-    said, source = text_or_file(text, "--json-arguments")
+    text_read, source = text_or_file(text, "--json-arguments")
     try:
-        return arguments_from_json(said, source=source)
+        return arguments_from_json(text_read, source=source)
     except ArgumentsInvalid as error:
         raise UsageError(str(error)) from None

@@ -1,4 +1,4 @@
-"""All commands of ``knime-mcp`` under one roof. Importing them is cheap: what they need, they load later."""
+"""The table of all commands of ``knime-mcp``, whose modules are imported when they are needed."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def build_app(first: str | None = None) -> typer.Typer:
     """Builds the command line.
 
     Args:
-        first: The first word of the command line. Where it names a command, only that one is there: importing
-            and preparing all of them takes as long as a call.
+        first: The first word of the command line. If it names a command, only that command is added, as
+            importing and preparing all of them takes as long as a call.
     """
     app = typer.Typer(
         help="Tools on MCP servers, from the command line: list them, call them, call them once per row of a"
@@ -93,19 +93,19 @@ def build_app(first: str | None = None) -> typer.Typer:
 
 
 def _add(app: typer.Typer, commands: Mapping[str, str | _Group]) -> None:
-    for name, found in commands.items():
-        if isinstance(found, _Group):
-            group = typer.Typer(help=found.help, no_args_is_help=True)
-            _add(group, found.commands)
+    for name, target in commands.items():
+        if isinstance(target, _Group):
+            group = typer.Typer(help=target.help, no_args_is_help=True)
+            _add(group, target.commands)
             app.add_typer(group, name=name)
         else:
-            module, _, function = found.partition(":")
+            module, _, function = target.partition(":")
             command = getattr(import_module(f".{module}", __package__), function)
             app.command(name, help=_unwrapped(command.__doc__))(command)
 
 
 def _unwrapped(text: str) -> str:
-    """A docstring with one line per paragraph: the terminal's width decides where lines end."""
+    """A docstring with one line per paragraph, so that lines can be wrapped to the terminal's width."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 

@@ -1,6 +1,6 @@
-"""Secrets for the command line: from the environment, the system's keyring, or a question.
+"""Secrets for the command line: from the environment, the system's keyring, or a prompt.
 
-Never from the command line itself, where every program on the machine could read them.
+They are never on the command line itself, where every program on the machine could read them.
 """
 
 import os
@@ -20,10 +20,10 @@ KEYRING_SERVICE = "knime-mcp"
 
 
 class Credentials:
-    """The credentials that routes name. Each is looked up once.
+    """The credentials that routes name. Each credential is looked up once.
 
     Args:
-        options: Says whether a name stands for an environment variable or for a question.
+        options: The options, which define names for environment variables and prompts.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -43,7 +43,7 @@ class Credentials:
             User name (may be empty) and password; None for None.
 
         Raises:
-            SettingInvalid: There is none of that name; says where it was looked for.
+            SettingInvalid: There is no credential of that name; the message lists the places.
         """
         if name is None:
             return None
@@ -61,33 +61,33 @@ class Credentials:
             return Credential(name, "", _ask("Token"))
         if name == self._options.bearer_env:
             return Credential(name, "", secret_in(name, "--bearer-env"))
-        found = _from_environment(name) or _from_keyring(name)
-        if found is None:
+        credential = _from_environment(name) or _from_keyring(name)
+        if credential is None:
             raise SettingInvalid(
                 f"There is no credential '{name}'",
                 setting="credentials",
                 fix=f"Set the environment variable {variable(name, 'PASSWORD')}, and if it has a user name"
                 f" {variable(name, 'USERNAME')}, or store it with: keyring set {KEYRING_SERVICE}:{name} USER",
             )
-        return found
+        return credential
 
 
 def secret_in(name: str, option: str) -> str:
-    """Reads a secret that an option names the environment variable of.
+    """Reads a secret from the environment variable that an option names.
 
     Raises:
-        SettingInvalid: It is not set, or empty.
+        SettingInvalid: The variable is not set, or empty.
     """
-    found = os.environ.get(name, "").strip()
-    if not found:
-        # What cannot be a name may be the secret itself.
+    secret = os.environ.get(name, "").strip()
+    if not secret:
+        # A text that is not a variable's name may be the secret, so it is not shown.
         which = name if name.isidentifier() else f"that {option} names"
         raise SettingInvalid(
             f"The environment variable {which} is not set or empty",
             setting="credentials",
             fix="Put the secret there, and write its name",
         )
-    return found
+    return secret
 
 
 def variable(name: str, part: str) -> str:
@@ -96,7 +96,7 @@ def variable(name: str, part: str) -> str:
 
 
 def _ask(what: str) -> str:
-    # Elsewhere the first Ctrl-C is only remembered; a question ends with it.
+    # The first Ctrl-C ends a prompt; elsewhere it is only remembered.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return str(typer.prompt(what, hide_input=True, err=True)).strip()
@@ -115,12 +115,12 @@ def _from_environment(name: str) -> Credential | None:
 
 def _from_keyring(name: str) -> Credential | None:
     try:
-        import keyring  # only here: asks the system which keyrings it has
+        import keyring  # imported late: looks for the system's keyrings
         from keyring.errors import KeyringError
     except ModuleNotFoundError:
         return None
     try:
-        found = keyring.get_credential(f"{KEYRING_SERVICE}:{name}", None)
+        entry = keyring.get_credential(f"{KEYRING_SERVICE}:{name}", None)
     except KeyringError:  # no keyring on this machine, or a locked one
         return None
-    return Credential(name, found.username, found.password) if found else None
+    return Credential(name, entry.username, entry.password) if entry else None

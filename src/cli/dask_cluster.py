@@ -1,4 +1,4 @@
-"""Connecting to a Dask cluster that is there, and finding out whether its workers can make calls."""
+"""Connects to an existing Dask cluster, and checks that its workers can make calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dask_client(address: str, *, tls: bool = False) -> Generator[Client]:
 
     Args:
         address: Host and port.
-        tls: Whether the cluster speaks TLS; the certificates are those of Dask's configuration.
+        tls: Whether the cluster uses TLS; the certificates come from Dask's configuration.
 
     Yields:
         The client, whose cluster has workers with this version of knime-mcp.
@@ -50,10 +50,10 @@ def dask_client(address: str, *, tls: bool = False) -> Generator[Client]:
 
 
 def _check(client: Client, address: str) -> None:
-    found = client.run(installed_version, on_error="return")
-    if not found:
+    versions = client.run(installed_version, on_error="return")
+    if not versions:
         raise CommandError(f"The Dask cluster at {address} has no workers. Start some.")
-    for worker, version in found.items():
+    for worker, version in versions.items():
         if version != VERSION:
             has = version if isinstance(version, str) else f"none that can be loaded ({_named(version)})"
             raise CommandError(

@@ -1,4 +1,4 @@
-"""``knime-mcp demo``: the extension's own nodes at work, on a real MCP server, without any account."""
+"""``knime-mcp demo``: runs the extension's own nodes on a real MCP server, without any account."""
 
 import time
 from pathlib import Path
@@ -38,10 +38,10 @@ def demo(
 
 
 def extension_root() -> Path:
-    """Finds the folder of knime.yml and of the examples: the checkout, or their copy inside the wheel.
+    """Finds the folder of knime.yml and of the examples: the checkout, or the copy inside the wheel.
 
     Raises:
-        CommandError: Neither is there.
+        CommandError: There is no such folder.
     """
     package = Path(__file__).resolve().parents[1]
     for root in (package.parent, package):
@@ -73,7 +73,7 @@ def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
 
     check_folder(out)
     began = time.perf_counter()
-    # Both start at once; what takes long is importing, and a machine has more than one core.
+    # Both start at the same time, as imports take most of the time and use one core each.
     with ServerProcess("demo_nodes") as nodes, DemoServer(_files(root), port) as server:
         if interrupt():
             raise Canceled("The demo was stopped")

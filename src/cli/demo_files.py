@@ -1,8 +1,8 @@
-"""What the tools of the demo's server do with the files of one folder.
+"""The functions behind the tools of the demo's server, which work on the files of one folder.
 
-Every function takes the folder first and refuses to leave it, as any server that is given paths by a model
-has to. What cannot be done is a `ToolError`, whose text is meant for the caller. The records have no slots:
-the SDK reads a class attribute as the default of a field.
+Every function takes the folder first and refuses paths outside it, as a server must that gets paths from a
+model. Failures are `ToolError`, with a text for the caller. The dataclasses have no slots, because the SDK
+would take a slot for the default of its field.
 """
 
 import csv
@@ -70,11 +70,11 @@ def inside(folder: Path, path: str) -> Path:
     """Finds a file in the folder.
 
     Raises:
-        ToolError: It is not there, or not inside the folder.
+        ToolError: The file does not exist, or is outside the folder.
     """
     root = folder.resolve()
     file = (root / path).resolve()
-    names = ", ".join(found.name for found in _files(root))
+    names = ", ".join(known_file.name for known_file in _files(root))
     if not file.is_relative_to(root):
         raise ToolError(f"'{path}' is outside of the folder. There are: {names}.")
     if not file.is_file():
@@ -96,16 +96,16 @@ def list_files(folder: Path) -> list[FileInfo]:
 
 
 def count_words(folder: Path, path: str, min_length: int, top: int) -> WordCount:
-    """Counts the words of a file, upper and lower case alike, from `min_length` letters on."""
+    """Counts the words of a file with at least `min_length` letters, ignoring case."""
     words = [word for word in _WORD.findall(_text(inside(folder, path)).lower()) if len(word) >= min_length]
     counts = Counter(words)
-    # Equally common words in alphabetical order: the same call has the same result, always.
+    # Equally common words are sorted alphabetically, so that results are always the same.
     common = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:top]
     return WordCount(path=path, words=len(words), distinct=len(counts), most_common=dict(common))
 
 
 def search_text(folder: Path, text: str, path: str | None, *, case_sensitive: bool) -> list[Match]:
-    """Finds the lines that hold a text, in one file or in all of them."""
+    """Finds the lines that contain a text, in one file or in all files."""
     files = [inside(folder, path)] if path else _files(folder)
     wanted = text if case_sensitive else text.casefold()
     return [

@@ -1,7 +1,7 @@
-"""The demo's node knowledge: what ``knime-mcp nodes serve --http 0`` serves when nobody built a catalogue.
+"""The demo's node knowledge server: like ``knime-mcp nodes serve --http 0`` without a built catalogue.
 
-Run as a process of its own, ``python -m knime_mcp.cli.demo_nodes``. Like the demo's other server it prints
-one line with its URL as soon as it listens, and ends when its standard input closes.
+Runs as a separate process, ``python -m knime_mcp.cli.demo_nodes``. Like the demo's other server it prints one
+line with its URL as soon as it listens, and ends when its standard input closes.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The demo's MCP servers as child processes that cannot outlive the one that started them."""
+"""The demo's MCP servers as child processes, which end with the process that started them."""
 
 import importlib.util
 import json
@@ -17,18 +17,18 @@ from typing import IO, Self
 from .exits import CommandError
 from .extras import missing_extra
 
-START_SECONDS = 30.0  # a cold start of the SDK on a busy machine takes a few
+START_SECONDS = 30.0  # a cold start of the SDK on a busy machine takes several seconds
 STOP_SECONDS = 5.0
 
 
 class ServerProcess:
     """Runs a server while the block lasts.
 
-    Its standard input is a pipe from this process: when that closes, in whatever way this process ends, the
-    server ends too. It runs in a process group of its own, so that Ctrl-C reaches this process only.
+    The server's standard input is a pipe from this process, which closes when this process ends in any way;
+    then the server ends too. The server has its own process group, so that Ctrl-C reaches only this process.
 
     Args:
-        module: The server's module beside this one; it prints a line of JSON with its URL.
+        module: The server's module in this package; it prints a line of JSON with its URL.
         arguments: Its arguments.
     """
 
@@ -40,7 +40,7 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """Process id; 0 if it does not run."""
+        """Process id; 0 if the server does not run."""
         return self._process.pid if self._process else 0
 
     def __enter__(self) -> Self:
@@ -52,7 +52,7 @@ class ServerProcess:
         if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
             raise missing_extra("The demo needs", "server", missing[0])
         self._process = subprocess.Popen(  # noqa: S603
-            # -P: the current folder is not on its path, whatever modules lie there.
+            # -P: modules in the current folder must not be imported.
             [sys.executable, "-P", "-m", f"{__package__}.{self._module}", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -69,16 +69,16 @@ class ServerProcess:
 
     @cached_property
     def url(self) -> str:
-        """Where it listens.
+        """The server's URL; waits until the server listens.
 
         Raises:
-            CommandError: It does not start.
+            CommandError: The server does not start.
         """
         assert self._process is not None
         stream = self._process.stdout
         assert stream is not None
         lines: queue.Queue[bytes] = queue.Queue()
-        # A thread, because a pipe cannot be read with a deadline on every system.
+        # A thread, because not every system can read a pipe with a deadline.
         threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
         try:
             return str(json.loads(lines.get(timeout=START_SECONDS))["url"])
@@ -91,7 +91,7 @@ class ServerProcess:
             ) from None
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the server to end by itself. Returns whether it has."""
+        """Waits for the server to end by itself. Returns whether it has ended."""
         assert self._process is not None
         try:
             self._process.wait(seconds)
@@ -100,7 +100,7 @@ class ServerProcess:
         return True
 
     def stop(self) -> None:
-        """Ends the server, if it runs, and waits until it is gone."""
+        """Ends the server, if it runs, and waits for its end."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -120,7 +120,7 @@ class DemoServer(ServerProcess):
     """The server whose tools read files.
 
     Args:
-        folder: What its tools may read.
+        folder: The folder that its tools may read.
         port: Port on loopback, 0 for a free one.
     """
 
@@ -140,5 +140,5 @@ def when_stdin_closes(end: Callable[[], None]) -> None:
             pass
         end()
 
-    # A daemon: it may still wait when the server ends for another reason.
+    # A daemon thread, as it may still wait when the server ends for another reason.
     threading.Thread(target=wait, daemon=True).start()

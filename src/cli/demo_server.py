@@ -1,8 +1,8 @@
-"""The demo's MCP server: tools over the files of one folder, on the official SDK and on loopback only.
+"""The demo's MCP server: tools for the files of one folder, made with the official SDK, on loopback only.
 
-Run as a process of its own, ``python -m knime_mcp.cli.demo_server FOLDER [PORT]``. It prints one line with
-its URL as soon as it listens, and ends when its standard input closes: however the process that started it
-ends, the server does not outlive it.
+Runs as a separate process, ``python -m knime_mcp.cli.demo_server FOLDER [PORT]``. It prints one line with its
+URL as soon as it listens, and ends when its standard input closes, so that it always ends with the process
+that started it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ def build_server(folder: Path) -> MCPServer:
     """Builds the server for the files of a folder.
 
     Args:
-        folder: What its tools may read.
+        folder: The folder that its tools may read.
 
     Returns:
         The server, not yet listening.
@@ -114,10 +114,10 @@ def serve(folder: Path, port: int) -> None:
     """Serves until standard input closes.
 
     Args:
-        folder: What the tools may read.
+        folder: The folder that the tools may read.
         port: Port on loopback, 0 for a free one.
     """
-    # asyncio switches Nagle's algorithm off only where the protocol is spelled out; it costs 40 ms a reply.
+    # asyncio sets TCP_NODELAY only if the protocol is given; without it a reply waits 40 ms.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))

@@ -25,14 +25,14 @@ NODE_QUERY = "VLOOKUP"
 
 
 class DemoStory:
-    """Runs the nodes against the demo's servers and tells a newcomer what they see.
+    """Runs the nodes against the demo's servers and explains the results to a newcomer.
 
     Args:
         root: The folder of knime.yml and of the examples.
-        nodes: Node knowledge, running.
-        files: The server that reads files, running.
-        out: Where the tables are written.
-        interrupt: Whether the person wants to stop.
+        nodes: The running server of node knowledge.
+        files: The running server that reads files.
+        out: The folder for the tables.
+        interrupt: Returns whether the person wants to stop.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class DemoStory:
         self._written: list[Path] = []
 
     def tell(self) -> None:
-        """Runs everything.
+        """Runs all steps.
 
         Raises:
-            CommandError: A node failed; says why.
-            Canceled: The person stopped it.
+            CommandError: A node failed.
+            Canceled: The person stopped the demo.
         """
         say("knime-mcp demo: MCP tools in KNIME tables\n", "bold")
         _tell(
@@ -65,7 +65,7 @@ class DemoStory:
         self._batch(tools)
 
     def close(self, seconds: float) -> None:
-        """Says where the files are and what to do next, when the servers are gone."""
+        """Prints the place of the files and the next steps, after the servers have ended."""
         say("\nWritten:", "bold")
         for file in self._written:
             say(f"  {file}")
@@ -168,7 +168,7 @@ class DemoStory:
 
     @property
     def _workflow(self) -> Path:
-        """The folder for journals and result files, as the workflow's folder in KNIME."""
+        """The folder for journals and result files, like the workflow's folder in KNIME."""
         return self._out / "workflow"
 
     def _write(self, name: str, output: OutputTable) -> None:
@@ -183,12 +183,12 @@ class DemoStory:
 
 
 def _tell(text: str) -> None:
-    """Prints a paragraph in lines that are easy to read."""
+    """Prints a paragraph in short lines."""
     say(textwrap.fill(text, min(100, out().width), initial_indent="   ", subsequent_indent="   "))
 
 
 def _typed(parameters: pa.Table) -> pa.Table:
-    """The parameter table with whole numbers as numbers, as KNIME's CSV Reader would give it."""
+    """The parameter table with whole numbers as numbers, like KNIME's CSV Reader."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -208,7 +208,7 @@ def _parameters(schema: str) -> str:
 def _words(structured: str | None) -> str:
     if structured is None:
         return ""
-    found = json.loads(structured)
-    by_count = sorted(found["most_common"].items(), key=lambda pair: -pair[1])
+    parsed = json.loads(structured)
+    by_count = sorted(parsed["most_common"].items(), key=lambda pair: -pair[1])
     common = ", ".join(f"{word} ({count})" for word, count in by_count)
-    return f"{found['words']} words, {found['distinct']} different, most common: {common}"
+    return f"{parsed['words']} words, {parsed['distinct']} different, most common: {common}"

@@ -1,4 +1,4 @@
-"""``--executor``: who makes the calls of a batch or a replay."""
+"""``--executor``: threads, processes or Dask workers that make the calls of a batch or a replay."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _DASK = re.compile(r"dask(\+tls)?://([^/@\s]+:\d+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class WorkerConnect:
-    """Connects a worker to servers as the command line would have; travels to workers.
+    """Connects a worker to servers with the options of the command line; it is sent to workers.
 
     Attributes:
-        options: How to reach servers. Names of credentials and variables, no values of them.
+        options: The options for reaching servers, with names of credentials and variables, without values.
     """
 
     options: ConnectionOptions
@@ -65,22 +65,22 @@ class WorkerConnect:
         return hash(type(self))  # the options hold lists
 
     def __call__(self, route: ServerRoute) -> Dispatcher:
-        """Makes what runs calls at a server, and knows its credential."""
+        """Makes the dispatcher for a server, with its credential."""
         from .sessions import Sessions
 
         try:
             return Sessions(self.options, Interrupt()).dispatcher([route])
-        except UsageError as error:  # such as a variable that is not set there
+        except UsageError as error:  # such as a variable that is not set on the worker's machine
             raise SettingInvalid(f"The worker cannot connect: {error}", setting="executor") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallExecutor:
-    """Who makes the calls.
+    """The way in which calls are made.
 
     Attributes:
-        make: Makes a call and records it. Is called from as many threads as calls may be in flight.
-        concurrency: How many that may be.
+        make: Makes a call and records it. Called from `concurrency` threads.
+        concurrency: Maximum number of calls in flight.
     """
 
     make: Callable[[Call], CallOutcome]
@@ -88,10 +88,10 @@ class CallExecutor:
 
 
 def check_executor(text: str, connection: ConnectionOptions) -> None:
-    """Refuses an ``--executor`` that cannot work, before anything is contacted.
+    """Refuses an invalid ``--executor``, before any server is contacted.
 
     Raises:
-        UsageError: See the texts.
+        UsageError: The option is invalid, or does not fit the other options.
     """
     if text == "threads":
         return
@@ -105,7 +105,7 @@ def check_executor(text: str, connection: ConnectionOptions) -> None:
             "A token that is typed in stays in this process. With --executor use --credential NAME or"
             " --bearer-env VARIABLE, which every worker looks up where it runs."
         )
-    if (found := _PROCESSES.fullmatch(text)) and not 1 <= int(found[1]) <= _MOST_AT_ONCE:
+    if (match := _PROCESSES.fullmatch(text)) and not 1 <= int(match[1]) <= _MOST_AT_ONCE:
         raise UsageError(f"--executor {text}: the number of processes has to be 1 to {_MOST_AT_ONCE}.")
 
 
@@ -113,37 +113,37 @@ def check_executor(text: str, connection: ConnectionOptions) -> None:
 def call_executor(
     text: str, asked: int | None, connection: ConnectionOptions, dispatcher: Dispatcher
 ) -> Generator[CallExecutor]:
-    """Opens who makes the calls.
+    """Opens the executor of the option.
 
     Args:
         text: The option, checked.
         asked: The option ``--concurrency``.
-        connection: How to reach servers.
-        dispatcher: What the calls share in this process.
+        connection: The options for reaching servers.
+        dispatcher: The objects that the calls share in this process.
 
     Yields:
-        The executor, for as long as the block lasts.
+        The executor, which is closed after the block.
 
     Raises:
         CommandError: The Dask cluster cannot be reached, or its workers cannot make calls.
     """
-    connect = WorkerConnect(dataclasses.replace(connection))  # without what it read from the environment
+    connect = WorkerConnect(dataclasses.replace(connection))  # without cached values of the environment
     if text == "threads":
         from ..audit.dispatch import recorded_call
 
         make = partial(recorded_call, dispatcher=dispatcher)
         yield CallExecutor(make=make, concurrency=asked or _THREADS)
-    elif found := _PROCESSES.fullmatch(text):
+    elif match := _PROCESSES.fullmatch(text):
         from ..audit.workers.process_workers import ProcessWorkers
 
-        count = min(int(found[1]), asked or _MOST_AT_ONCE)
+        count = min(int(match[1]), asked or _MOST_AT_ONCE)
         with ProcessWorkers(count) as executor:
             yield CallExecutor(make=_on(executor, connect, dispatcher), concurrency=count)
-    elif found := _DASK.fullmatch(text):
+    elif match := _DASK.fullmatch(text):
         from .dask_cluster import dask_client
 
-        with dask_client(found[2], tls=found[1] is not None) as client:
-            # More calls than threads would wait at the scheduler, where nobody can tell whether they run.
+        with dask_client(match[2], tls=match[1] is not None) as client:
+            # More calls than threads would wait at the scheduler, which does not report whether they run.
             room = min(sum(client.nthreads().values()), asked or _MOST_AT_ONCE, _MOST_AT_ONCE)
             executor = client.get_executor(pure=False, retries=0)
             yield CallExecutor(make=_on(executor, connect, dispatcher), concurrency=room)

@@ -1,4 +1,4 @@
-"""The end of the process: exit codes, and every error as sentences on standard error."""
+"""Exit codes, and errors as messages on standard error."""
 
 import errno
 import functools
@@ -25,22 +25,22 @@ class ExitCode(IntEnum):
 
     OK = 0
     FAILED = 1
-    """Something failed; what, was said on standard error."""
+    """A failure, which was reported on standard error."""
     USAGE = 2
-    """The command line itself cannot work."""
+    """The command line is invalid."""
     CANCELED = 3
 
 
 class UsageError(Exception):
-    """The command line cannot work; the text says how to write it."""
+    """The command line is invalid; the text explains how to write it."""
 
 
 class CommandError(Exception):
-    """A failure outside of MCP; the text says what happened and what to do."""
+    """A failure outside of MCP; the text contains the failure and the next step."""
 
 
 def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
-    """Turns a command's return value or error into the exit code of the process.
+    """Decorates a command: its return value or exception becomes the exit code of the process.
 
     Args:
         command: The command; raises `MCPError`, `UsageError`, `CommandError`, OSError, KeyboardInterrupt.
@@ -51,7 +51,7 @@ def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        import typer  # not by those who have no command line of its
+        import typer  # not needed by `mcpgraph`
 
         def work() -> ExitCode:
             try:
@@ -65,13 +65,13 @@ def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
 
 
 def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
-    """Runs a command, and says what it raised.
+    """Runs a command, and reports its exception.
 
     Args:
         command: See `reports_errors`.
 
     Returns:
-        What the process tells the shell.
+        The exit code.
     """
     try:
         code = command()
@@ -81,21 +81,21 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
         complain("Canceled.")
         return ExitCode.CANCELED
     except (SettingInvalid, UsageError) as error:
-        complain(f"{error}{how_here(error)}")
+        complain(f"{error}{command_line_hint(error)}")
         return ExitCode.USAGE
     except BrokenPipeError:
-        # Who reads has enough (`| head`). Python flushes once more at its end, which must not fail again:
+        # The reader has closed the pipe (`| head`). Python flushes again at its end, which must not fail:
         # https://docs.python.org/3/library/signal.html#note-on-sigpipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except (MCPError, CommandError) as error:
-        complain(f"{error}{how_here(error)}")
+        complain(f"{error}{command_line_hint(error)}")
         return ExitCode.FAILED
     except OSError as error:
         complain(_system_error(error))
         return ExitCode.FAILED
     except Exception as error:
-        # Only where it happened: the text of an unforeseen error may hold anything, secrets included.
+        # Only the traceback's places: the text of an unexpected error may contain secrets.
         complain(f"Unexpected {type(error).__name__}. Please report this:")
         complain("".join(traceback.format_tb(error.__traceback__)))
         return ExitCode.FAILED
@@ -103,9 +103,9 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
 
 def why_not(error: OSError) -> str:
     """The operating system's message, for use within a sentence."""
-    # Arrow writes a sentence of its own around it.
-    said = (error.strerror or str(error)).lower()
-    return re.sub(r".*\[errno \d+\] ", "", said).rstrip(".")
+    # Arrow puts its own sentence around the message.
+    message = (error.strerror or str(error)).lower()
+    return re.sub(r".*\[errno \d+\] ", "", message).rstrip(".")
 
 
 def _system_error(error: OSError) -> str:
@@ -114,11 +114,11 @@ def _system_error(error: OSError) -> str:
         host, _, port = str(error.filename or "").rpartition(":")
         where = f"{host}, port {port}" if host else "this address"
         return f"Nothing can listen at {where}: {why}. Choose another port, or 0 for any that is free."
-    return f"{error.filename or 'Standard output'}: {why}."  # files are named by whoever writes them
+    return f"{error.filename or 'Standard output'}: {why}."  # errors of files have names
 
 
-def how_here(error: Exception | None) -> str:
-    """The command-line form of an error's next step, where the error speaks of a node's dialog."""
+def command_line_hint(error: Exception | None) -> str:
+    """A hint for the command line, for errors whose next step is worded for a node's dialog."""
     in_url = (
         isinstance(error, SettingInvalid) and error.setting == "server_url" and "credential" in str(error)
     )

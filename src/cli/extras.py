@@ -15,7 +15,7 @@ _CLONE: Final = Path(__file__).resolve().parents[2]
 
 
 def how_to_install(extras: str) -> str:
-    """The sentence that says how to install extras, as ``pip`` takes them; no package index has this one."""
+    """The sentence that explains how to install extras with ``pip``; this package is not in an index."""
     if (_CLONE / "pyproject.toml").is_file():
         return f"Install it with: pip install -e '{_CLONE}[{extras}]'"
     return (
@@ -25,11 +25,11 @@ def how_to_install(extras: str) -> str:
 
 
 def missing_extra(what: str, extras: str, package: str) -> CommandError:
-    """The error of a command that needs a package that is not there.
+    """The error of a command that needs a missing package.
 
     Args:
-        what: What cannot be run without it, such as ``Graphs need``.
-        extras: The extras that bring it, as ``pip`` takes them.
+        what: Beginning of the message, such as ``Graphs need``.
+        extras: The extras that contain the package, in ``pip``'s syntax.
         package: The package.
     """
     several = "s" if "," in extras else ""
@@ -40,12 +40,12 @@ def missing_extra(what: str, extras: str, package: str) -> CommandError:
 
 @contextmanager
 def needs(what: str, extras: str, *packages: str) -> Generator[None]:
-    """Fails with what to install when a package that an extra brings is missing.
+    """Turns the ImportError for an extra's package into an error that explains how to install it.
 
     Args:
         what: See `missing_extra`.
         extras: See `missing_extra`.
-        *packages: What they bring.
+        *packages: The packages of the extras.
 
     Raises:
         CommandError: One of the packages is missing.
@@ -60,7 +60,7 @@ def needs(what: str, extras: str, *packages: str) -> Generator[None]:
 
 
 def _module_in(error: Exception) -> str | None:
-    """The module that is missing; a server loads some while it serves, in a group of tasks."""
+    """The missing module; servers import some modules late, so the error may be in a group of tasks."""
     if isinstance(error, ExceptionGroup):
         return _module_in(cast("ExceptionGroup[Exception]", error).exceptions[0])
     return error.name if isinstance(error, ModuleNotFoundError) else None

@@ -1,4 +1,4 @@
-"""Files that commands read and write. What cannot work is refused before anything is called."""
+"""Files that commands read and write. Unusable files are refused before any call is made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_table(file: Path | None, endings: tuple[str, ...] = TABLES) -> None:
     """Refuses a file that a table cannot be written into.
 
     Raises:
-        UsageError: Another ending, a folder, or in a folder that does not exist.
+        UsageError: The file has another ending, is a folder, or is in a folder that does not exist.
     """
     if file is not None and file.suffix.lower() not in endings:
         raise UsageError(f"{file} has no ending that says what to write. Use one of {', '.join(endings)}.")
@@ -51,7 +51,7 @@ def check_output(file: Path | None) -> None:
     """Refuses a file that cannot be written.
 
     Raises:
-        UsageError: It is a folder, in a folder that does not exist, or not for this person to write.
+        UsageError: The file is a folder, in a folder that does not exist, or not writable.
     """
     if file is None:
         return
@@ -71,10 +71,10 @@ def is_same(one: Path, other: Path) -> bool:
 
 
 def check_folder(folder: Path | None) -> None:
-    """Refuses a folder that no files can be written into. Whoever writes the first one makes it.
+    """Refuses a folder that no files can be written into. The folder is created with the first file.
 
     Raises:
-        UsageError: It, or a folder that it is in, is a file, or not for this person to write.
+        UsageError: The folder, or one of its parents, is a file or not writable.
     """
     if folder is None:
         return
@@ -87,10 +87,10 @@ def check_folder(folder: Path | None) -> None:
 
 @contextmanager
 def writing(file: Path) -> Generator[None]:
-    """Names the file in errors of writing it, which say nothing but that a disk is full.
+    """Adds the file's name to errors of writing, as for a full disk.
 
     Raises:
-        CommandError: It could not be written.
+        CommandError: The file could not be written.
     """
     try:
         yield
@@ -99,10 +99,10 @@ def writing(file: Path) -> Generator[None]:
 
 
 def write_page(file: Path, page: str) -> None:
-    """Writes a page for a browser, and says so.
+    """Writes a page for a browser, and reports it.
 
     Raises:
-        CommandError: It could not be written.
+        CommandError: The file could not be written.
     """
     with writing(file):
         file.write_text(page, encoding="utf-8")
@@ -117,19 +117,19 @@ def open_journal(
     Args:
         file: The file, perhaps with earlier runs; None for no journal.
         run: Id of the run, "" for a new one.
-        about: What identifies the run. No secrets.
-        calls: How many calls there will be, if known.
+        about: The tool and settings of the run, without secrets.
+        calls: The number of calls, if known.
         follows: Hash of the last record of the run that this one resumes, "" for none.
 
     Raises:
-        CommandError: The file holds something else.
+        CommandError: The file is not a journal.
     """
     if file is None:
         return nullcontext()
     from ..audit.journal import Journal, JournalError, new_run_id
 
     try:
-        # A device or pipe has nothing to go on from, and no end to read to.
+        # A device or pipe has no earlier runs, and may have no end.
         append = file.is_file()
         return Journal(
             file, run=run or new_run_id(), about=about, calls=calls, append=append, follows=follows
@@ -140,7 +140,7 @@ def open_journal(
 
 @contextmanager
 def reading_records() -> Generator[None]:
-    """Turns what is wrong with a file of records into an error of the command.
+    """Turns errors of reading records into errors of the command.
 
     Raises:
         CommandError: The file holds no records, or cannot be read.
@@ -158,8 +158,8 @@ def read_text(file: Path) -> str:
     """Reads a text file.
 
     Raises:
-        CommandError: It is not UTF-8.
-        OSError: It cannot be opened.
+        CommandError: The file is not UTF-8.
+        OSError: The file cannot be opened.
     """
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -168,18 +168,18 @@ def read_text(file: Path) -> str:
 
 
 def text_or_file(text: str, name: str) -> tuple[str, str]:
-    """Reads what the command line says itself, or in a file (``@FILE``), or on standard input (``@-``).
+    """Reads a text from the command line itself, from a file (``@FILE``), or from standard input (``@-``).
 
     Args:
-        text: The words of the command line.
-        name: What they are, such as ``--json-arguments``.
+        text: The argument.
+        name: Name of the argument or option, such as ``--json-arguments``.
 
     Returns:
-        The text, and where it is from.
+        The text and its source.
 
     Raises:
-        CommandError: A file that is not UTF-8.
-        UsageError: An ``@`` with nothing behind it, or standard input that is not UTF-8.
+        CommandError: The file is not UTF-8.
+        UsageError: No name follows the ``@``, or standard input is not UTF-8.
         OSError: The file cannot be opened.
     """
     if not text.startswith("@"):
@@ -195,7 +195,7 @@ def read_stdin() -> str:
     """Reads standard input to its end.
 
     Raises:
-        UsageError: It is not UTF-8.
+        UsageError: The input is not UTF-8.
     """
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
@@ -207,8 +207,8 @@ def read_json(file: Path) -> Any:
     """Reads a JSON file.
 
     Raises:
-        CommandError: It is not UTF-8, not JSON, or nested too deeply.
-        OSError: It cannot be opened.
+        CommandError: The file is not UTF-8, not JSON, or nested too deeply.
+        OSError: The file cannot be opened.
     """
     try:
         return json.loads(read_text(file))
@@ -223,5 +223,5 @@ def why_no_json(error: ValueError | RecursionError) -> str:
             return "it is nested too deeply"
         case json.JSONDecodeError():
             return f"{error.msg} in line {error.lineno}, column {error.colno}"
-        case _:  # the only other one that Python raises
+        case _:  # integers with too many digits
             return "it holds a number with thousands of digits"

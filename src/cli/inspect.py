@@ -1,4 +1,4 @@
-"""``knime-mcp inspect``: every step of connecting to a server, and what to do about the one that fails."""
+"""``knime-mcp inspect``: shows the steps of connecting to a server, and the fix for the one that fails."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _print(
 ) -> None:
     rows = [
         (
-            # What a server of another revision refuses on the way is no failure.
+            # A refused step is not a failure if connecting succeeds with another revision.
             "ok" if step.ok else "FAILED" if error else "refused",
             step.phase,
             step.what,
@@ -99,13 +99,13 @@ def _print_json(
     tools: list[ToolDefinition],
     error: MCPError | None,
 ) -> None:
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "url": route.display,
         "ok": error is None,
         "steps": [{**asdict(step), "seconds": round(step.seconds, 6)} for step in steps],
     }
     if server is not None:
-        found["server"] = {
+        members["server"] = {
             "name": server.name,
             "title": server.title,
             "version": server.version,
@@ -115,10 +115,10 @@ def _print_json(
             "capabilities": server.capabilities,
         }
     if error is None:
-        found["tools"] = [tool.name for tool in tools]
+        members["tools"] = [tool.name for tool in tools]
     else:
-        found["error"] = {"phase": _phase(error, steps), "what": error.what, "fix": error.fix}
-    print_json(found)
+        members["error"] = {"phase": _phase(error, steps), "what": error.what, "fix": error.fix}
+    print_json(members)
 
 
 def _phase(error: MCPError, steps: list[Step]) -> str | None:

@@ -1,4 +1,4 @@
-"""Ctrl-C as a question that long work asks: the first one stops it in order, the second one at once."""
+"""Handles Ctrl-C: the first one ends long work in order, the second one at once."""
 
 import os
 import signal
@@ -10,15 +10,14 @@ from typing import Any, Self
 
 _SENT_TWICE_SECONDS = 0.4
 _STOPPING = "Stopping. Ctrl-C once more stops at once.\n"
-_NEW_LINE = "\r\x1b[2K"  # what the line of a running call showed
+_NEW_LINE = "\r\x1b[2K"  # clears the line of a running call
 
 
 class Interrupt:
-    """Whether the person wants to stop; the ``is_canceled`` of everything that waits.
+    """A callable that returns whether the person wants to stop; the ``is_canceled`` of everything that waits.
 
-    While it is active, Ctrl-C (and a request to terminate) is remembered instead of raised, so that a call in
-    flight can be canceled in the protocol's way and finished rows are kept. A second one raises
-    KeyboardInterrupt.
+    While it is active, Ctrl-C and SIGTERM are remembered instead of raised, so that a call in flight can be
+    canceled by the protocol and finished rows are kept. The second signal raises KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class Interrupt:
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
-        """Tells whether the person wants to stop."""
+        """Returns whether the person wants to stop."""
         return self._since is not None
 
     def __enter__(self) -> Self:
@@ -44,19 +43,18 @@ class Interrupt:
         now = time.monotonic()
         if self._since is not None:
             if now - self._since < _SENT_TWICE_SECONDS:
-                return  # to the process and once more to its group, as `timeout` and some starters do
+                return  # sent to the process and to its group, as by `timeout`
             raise KeyboardInterrupt
         self._since = now
         _say_stopping()
 
 
 def _say_stopping() -> None:
-    """Writes to standard error without the console that everything else is written with.
+    """Writes to standard error directly, without the console.
 
-    A handler runs between any two steps of what it interrupts. In the middle of an import it would import the
-    half that is there, fail, and its ImportError can end up as Python's lasting opinion that a folder holds
-    no modules; in the middle of a print the stream refuses a second writer.
+    A signal handler may interrupt an import or a print. So it must not import anything, as a half-imported
+    module could stay broken, and must not use a stream that is in use, which refuses a second writer.
     """
-    with suppress(OSError, ValueError):  # closed, or no file at all
+    with suppress(OSError, ValueError):  # closed, or not a file
         number = sys.stderr.fileno()
         os.write(number, ((_NEW_LINE if os.isatty(number) else "") + _STOPPING).encode())

@@ -1,4 +1,4 @@
-"""``knime-mcp list``: the tools of one or several servers."""
+"""``knime-mcp list``: lists the tools of one or several servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..tools.words import counted
-from .exits import ExitCode, how_here, reports_errors
+from .exits import ExitCode, command_line_hint, reports_errors
 from .files import TABLES, check_table, writing
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
@@ -131,10 +131,10 @@ def _report(provision: Provision) -> ExitCode:
 
     failed = provision.failed
     for outcome in failed:
-        complain(f"{outcome.error}{how_here(outcome.error)}")
+        complain(f"{outcome.error}{command_line_hint(outcome.error)}")
     others = (
         warnings(provision)[1:] if failed else warnings(provision)
-    )  # the first one counts the failed servers
+    )  # the first warning counts the failed servers
     for text in others:
         note(text)
     return ExitCode.FAILED if failed else ExitCode.OK

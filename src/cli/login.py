@@ -1,4 +1,4 @@
-"""``knime-mcp login`` and ``logout``: what they are called with. `oauth_login` does the work."""
+"""The options of ``knime-mcp login`` and ``logout``; `oauth_login` does the work."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ _CLIENT = "Registered by hand"
 
 @dataclass(frozen=True, kw_only=True)
 class LoginOptions:
-    """The options of ``knime-mcp login``; their help texts say what they mean."""
+    """The options of ``knime-mcp login``, described by their help texts."""
 
     url: Annotated[str, typer.Argument(metavar="URL", help="The server.")]
     scope: Annotated[

@@ -1,4 +1,4 @@
-"""The command ``mcpgraph``: serves a graph document on stdio, as the program of that name does."""
+"""The command ``mcpgraph``: serves a graph document on stdio, like the npm program of that name."""
 
 import sys
 from argparse import ArgumentParser, Namespace

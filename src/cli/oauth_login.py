@@ -1,4 +1,4 @@
-"""OAuth logins: made by a person or a program, kept in the system's keyring, used by all commands."""
+"""OAuth logins of persons or programs, stored in the system's keyring and used by all commands."""
 
 import time
 import webbrowser
@@ -24,17 +24,17 @@ from .terminal import note, print_text, say
 
 
 def log_in(options: LoginOptions) -> ExitCode:
-    """Logs in to a server, lists its tools to see that it works, and keeps the login.
+    """Logs in to a server, lists its tools as a test, and stores the login.
 
     Args:
-        options: What the command was called with.
+        options: The options of the command.
 
     Returns:
         The exit code.
 
     Raises:
-        MCPError: The login did not work; says what to do.
-        UsageError: Options that do not go together.
+        MCPError: The login failed; the message has the next step.
+        UsageError: Options contradict each other.
     """
     server = ServerRoute.parse(options.url).url
     network = NetworkSettings(ca_file=options.ca_file, proxy=options.proxy)
@@ -102,12 +102,12 @@ def stored_login(
     network: NetworkSettings,
     store: TokenStore | None = None,
 ) -> OAuth | None:
-    """Makes the authorization of a login that ``knime-mcp login`` has left.
+    """Makes the authorization from a login that ``knime-mcp login`` stored.
 
     Args:
         server_url: The MCP server.
         network: Trust store and proxy.
-        store: Where to look, instead of the keyring.
+        store: The store of logins; by default the keyring.
 
     Returns:
         The authorization; it renews its token but never asks a person. None if there is no login.
@@ -126,7 +126,7 @@ def stored_login(
 
 
 class _Probe(StaticAuthorization):
-    """Sends nothing and remembers what the server asks for."""
+    """Sends no credentials and remembers the server's challenge."""
 
     asked = False
     challenge: str | None = None
@@ -144,9 +144,9 @@ class _Probe(StaticAuthorization):
 
 
 def _challenge(server: str, network: NetworkSettings, interrupt: Interrupt) -> _Probe | None:
-    """What the server asks for, None if it asks for nothing.
+    """The probe with the server's challenge, None if the server needs no login.
 
-    The login itself happens afterwards: no clock of a connection runs while a person types a password.
+    The login itself happens afterwards, so that no timeout runs while a person types a password.
     """
     probe = _Probe()
     client = MCPClient(server, auth=probe, network=network)

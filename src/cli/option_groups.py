@@ -1,4 +1,4 @@
-"""Options that belong together as a dataclass, which a command takes as one argument."""
+"""Groups of options as a dataclass, which a command takes as one argument."""
 
 import copy
 import dataclasses
@@ -14,11 +14,11 @@ R = TypeVar("R")
 def takes(
     group: type[Any], name: str, *, hidden: Collection[str] = ()
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Gives a command all options of a group, after its own.
+    """Adds all options of a group to a command, after its own options.
 
     Args:
         group: A dataclass whose fields are annotated for typer.
-        name: The command's keyword argument for it.
+        name: The command's keyword argument for the group.
         hidden: Fields whose options the command refuses, so that its help does not show them.
 
     Returns:
@@ -37,16 +37,16 @@ def takes(
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(command, eval_str=True)
-        own = [parameter for parameter in signature.parameters.values() if parameter.name != name]
+        declared = [parameter for parameter in signature.parameters.values() if parameter.name != name]
 
         @functools.wraps(command)
         def run(**values: Any) -> R:
             options = group(**{parameter.name: values.pop(parameter.name) for parameter in added})
             return command(**values, **{name: options})
 
-        del run.__wrapped__  # inspect would ask it before the signature below
-        run.__signature__ = inspect.Signature([*own, *added])  # pyright: ignore[reportAttributeAccessIssue]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+        del run.__wrapped__  # inspect would use it instead of the signature below
+        run.__signature__ = inspect.Signature([*declared, *added])  # pyright: ignore[reportAttributeAccessIssue]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*declared, *added)}
         return run
 
     return decorate

@@ -1,4 +1,4 @@
-"""The options that say how to reach servers: the same for every command, defined once."""
+"""The options for reaching servers, which are the same for every command."""
 
 import dataclasses
 import functools
@@ -44,7 +44,7 @@ ProxyOption: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """The options for reaching servers; their help texts say what they mean."""
+    """The options for reaching servers, described by their help texts."""
 
     credential: Annotated[
         str | None,
@@ -149,13 +149,13 @@ class ConnectionOptions:
 
     @property
     def timeouts(self) -> Timeouts:
-        """The three clocks."""
+        """The three timeouts."""
         return Timeouts(connect=self.connect_timeout, idle=self.idle_timeout, total=self.total_timeout)
 
     @property
     def network(self) -> "NetworkSettings":
         """Trust store and proxy."""
-        # Only here: TLS is a quarter of what starting a command costs that needs no server.
+        # Imported here, as TLS is a quarter of the start of commands that need no server.
         from ..tools.network import NetworkSettings
 
         return NetworkSettings(ca_file=self.ca_file, proxy=self.proxy)
@@ -175,8 +175,8 @@ class ConnectionOptions:
             The route, and the other arguments.
 
         Raises:
-            SettingInvalid: As `routes`.
-            UsageError: No server, or more than one.
+            SettingInvalid: See `routes`.
+            UsageError: There is no server, or more than one.
         """
         urls = words[: 0 if self.stdio else 1]
         if self.stdio and words and "://" in words[0]:
@@ -187,17 +187,17 @@ class ConnectionOptions:
         return routes[0], list(words[len(urls) :])
 
     def routes(self, urls: Sequence[str]) -> list[ServerRoute]:
-        """Makes the routes to the servers that were named.
+        """Makes the routes to the servers of the command line.
 
         Args:
-            urls: Server URLs, with routing in the fragment if somebody wrote it there.
+            urls: Server URLs, perhaps with routing in the fragment.
 
         Returns:
-            One route per URL, then one per command. What a URL's own fragment says wins over the options.
+            One route per URL, then one per command. A URL's own fragment takes precedence over the options.
 
         Raises:
-            SettingInvalid: A URL or header that cannot work, or that holds a secret.
-            UsageError: No server at all, options that contradict each other, or one secret for several
+            SettingInvalid: A URL or header is invalid or contains a secret.
+            UsageError: There is no server, options contradict each other, or one secret would go to several
                 origins.
         """
         self._check()
@@ -222,7 +222,7 @@ class ConnectionOptions:
         return self.credential or self.bearer_env or ("token" if self.bearer_prompt else None)
 
     def _route(self, route: ServerRoute) -> ServerRoute:
-        said = {
+        values = {
             "credential": self._secret_name,
             "send_credentials_as": self.send_credentials_as,
             "header_name": self.header_name,
@@ -231,19 +231,19 @@ class ConnectionOptions:
         }
         return dataclasses.replace(
             route,
-            **({} if route.credential else said),  # pyright: ignore[reportArgumentType]
+            **({} if route.credential else values),  # pyright: ignore[reportArgumentType]
             headers=(*self._headers(), *route.headers),
             transport=self.transport if route.transport == "auto" else route.transport,
         )
 
     def _headers(self) -> list[tuple[str, str]]:
-        found: dict[str, tuple[str, str]] = {}
+        headers: dict[str, tuple[str, str]] = {}
         for name, value in map(_header, self.header or ()):
-            if found.setdefault(name.lower(), (name, value)) != (name, value):
+            if headers.setdefault(name.lower(), (name, value)) != (name, value):
                 raise UsageError(
                     f"--header names {name} twice. Write its values in one, with commas between."
                 )
-        return list(found.values())
+        return list(headers.values())
 
     def _check_commands(self) -> None:
         if not self.servers:
@@ -283,7 +283,7 @@ class ConnectionOptions:
 
 
 takes_connection = takes(ConnectionOptions, "connection")
-"""Gives a command all options of `ConnectionOptions`, as its keyword argument ``connection``."""
+"""Adds all options of `ConnectionOptions` to a command, as its keyword argument ``connection``."""
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Parameter tables of ``knime-mcp batch``: CSV, Parquet and JSON Lines, as rows of Python values.
 
-A CSV file has no types, so its cells stay text until the tool's schema says what they are: a postal code
-keeps its leading zero. An empty cell is a missing one, ``""`` in quotes is the empty text.
+A CSV file has no types, so its cells stay text until they are converted by the tool's schema: a postal code
+keeps its leading zero. An empty cell is missing, a cell of two quotes is the empty text.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Parameters:
     """A parameter table.
 
     Attributes:
-        table: The rows, for an output table, too: columns of mixed types are JSON text in it.
-        typed: Whether cells have the types of their file; otherwise all of them are text.
-        objects: The same rows with the types that the file says, where columns may have several.
+        table: The rows as a table, which is also used for output; columns of mixed types are JSON text.
+        typed: Whether cells have the types of the file; otherwise all cells are text.
+        objects: The rows as objects with the types of the file, if columns may have several types; or None.
     """
 
     table: pa.Table
@@ -42,20 +42,20 @@ class Parameters:
 
     @property
     def columns(self) -> list[str]:
-        """Names, in order."""
+        """The names of the columns, in order."""
         return self.table.column_names
 
     @property
     def total(self) -> int:
         """The number of rows."""
-        # Where there are no columns, there are no rows for Arrow.
+        # Without columns, Arrow has no rows.
         return self.table.num_rows if self.objects is None else len(self.objects)
 
     def rows(self, start: int = 0) -> Iterator[dict[str, Any]]:
-        """Yields rows, made when they are asked for: cell by column name, None for a missing one.
+        """Yields the rows one by one: cell by column name, None for a missing cell.
 
         Args:
-            start: The place of the first one.
+            start: Index of the first row.
         """
         if self.objects is not None:
             yield from self.objects[start:]
@@ -66,7 +66,7 @@ class Parameters:
 
 
 def _value(cell: pa.Scalar[Any]) -> Any:
-    """A cell's value; the cell itself where Python has none, such as for the year 20,000: no argument."""
+    """A cell's value; the cell itself if Python has no such value, such as the year 20,000."""
     try:
         return cell.as_py()
     except (ValueError, OverflowError):
@@ -74,10 +74,10 @@ def _value(cell: pa.Scalar[Any]) -> Any:
 
 
 def read_parameters(file: Path) -> Parameters:
-    """Reads a parameter table; the ending of its name says how.
+    """Reads a parameter table; the ending of the file is its format.
 
     Raises:
-        CommandError: Another ending, or content that cannot be read; says where.
+        CommandError: The file has another ending, or content that cannot be read.
         OSError: The file cannot be opened.
     """
     readers: dict[str, Callable[[Path], Parameters]] = {
@@ -115,10 +115,10 @@ def _read_jsonl(file: Path) -> Parameters:
 
 
 def _read_json(file: Path) -> Parameters:
-    found = read_json(file)
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in cast("list[Any]", found)):
+    parsed = read_json(file)
+    if not isinstance(parsed, list) or not all(isinstance(row, dict) for row in cast("list[Any]", parsed)):
         raise CommandError(f'{file} is not a list of JSON objects, such as [{{"path": "a.txt"}}].')
-    return _of_objects(list(map(_named, cast("list[dict[str, Any]]", found))))
+    return _of_objects(list(map(_named, cast("list[dict[str, Any]]", parsed))))
 
 
 def _of_objects(rows: list[dict[str, Any]]) -> Parameters:
@@ -132,14 +132,14 @@ def _of_objects(rows: list[dict[str, Any]]) -> Parameters:
 
 def _json_object(line: str, file: Path, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{file}, line {number} is not JSON: {why_no_json(error)}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise CommandError(
             f'{file}, line {number} is not a JSON object. Write one per line, as in {{"path": "a.txt"}}.'
         )
-    return _named(cast("dict[str, Any]", found))
+    return _named(cast("dict[str, Any]", parsed))
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Progress on standard error: what a running tool reports, and how far a batch is.
+"""Progress of tools and batches on standard error.
 
-On a terminal it is one line that changes; elsewhere it is a line per report, for logs.
+On a terminal, progress is one changing line; elsewhere, such as in logs, there is a line per report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StatusLine:
-    """A line on a terminal that changes; appears with the first text. Elsewhere there is none."""
+    """A changing line on a terminal, shown with the first text. Without a terminal it is not shown."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
@@ -38,7 +38,7 @@ class StatusLine:
             self._status = None
 
     def show(self, text: str) -> bool:
-        """Shows a text. Returns whether there is a terminal to show it on."""
+        """Shows a text if there is a terminal. Returns whether there is one."""
         if not remarks_on_terminal():
             return False
         shown = plain(text, "dim")
@@ -55,7 +55,7 @@ class CallProgress(StatusLine):
     """Shows the progress that a tool reports."""
 
     def __call__(self, progress: Progress) -> None:
-        """Takes a report."""
+        """Shows a report."""
         of = f" of {progress.total:g}" if progress.total else ""
         text = f"{progress.progress:g}{of}{': ' + progress.message if progress.message else ''}"
         if not self.show(text):
@@ -67,10 +67,10 @@ def batch_progress(total: int) -> Generator[Callable[[int], None]]:
     """Shows the number of finished calls, as a bar with ``call 37 of 200``; in a log every tenth call.
 
     Args:
-        total: How many calls there are.
+        total: The number of calls.
 
     Yields:
-        Takes the number of calls that have finished.
+        A function to call with the number of finished calls.
     """
     from rich.progress import TimeRemainingColumn
 
@@ -94,7 +94,7 @@ def steps_progress() -> Generator[Callable[[tuple[str, int, int]], None]]:
     """Shows the progress of each step of a longer job, as a bar; in a log as a line.
 
     Yields:
-        Takes (what, done, of how many).
+        A function to call with (name of the step, done, total).
     """
     from rich.progress import MofNCompleteColumn
 
@@ -113,10 +113,10 @@ def steps_progress() -> Generator[Callable[[tuple[str, int, int]], None]]:
 
 
 def _bar(last: ProgressColumn) -> ProgressBars:
-    """Bars on a terminal, nothing elsewhere.
+    """Progress bars, which are hidden without a terminal.
 
     Args:
-        last: What stands behind the bar.
+        last: The column after the bar.
     """
     from rich.progress import BarColumn, Progress, TextColumn
 

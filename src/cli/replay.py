@@ -1,4 +1,4 @@
-"""``knime-mcp replay``: recorded calls made again and compared."""
+"""``knime-mcp replay``: makes recorded calls again and compares the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ON_RECORD: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySettings:
-    """The options of a replay; their help texts say what they mean."""
+    """The options of a replay, described by their help texts."""
 
     call: Annotated[
         list[str] | None,
@@ -170,7 +170,7 @@ def replay(
 
 
 def _check_connection(connection: ConnectionOptions) -> None:
-    """Refuses options that say who to be at one server: a file names several, and each has its own."""
+    """Refuses options with credentials for a single server, as a file may have several servers."""
     usual = ConnectionOptions()
     if any(getattr(connection, name) != getattr(usual, name) for name in _ON_RECORD):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""A replay from the command line: the calls made again, the files written, what is said about them."""
+"""A replay from the command line: makes the calls, writes the files, and prints the result."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _ROWS_AT_A_TIME = 100
 
 
 class ReplayRun:
-    """One replay from the command line.
+    """A replay from the command line.
 
     Attributes:
-        summary: What came of the calls so far.
-        shown: What a page can show of them.
-        canceled: Whether the person stopped it.
+        summary: Counts of the calls so far.
+        shown: The calls for the page.
+        canceled: Whether the person stopped the replay.
 
     Args:
         recording: The calls on record.
-        options: What the person decided.
-        connection: How to reach servers.
-        interrupt: Whether the person wants to stop.
+        options: The options of the replay.
+        connection: The options for reaching servers.
+        interrupt: Returns whether the person wants to stop.
         head: The hash that the last call of a run on record must have, None for any.
         as_json: Whether `print` prints JSON for other programs.
     """
@@ -69,7 +69,7 @@ class ReplayRun:
         self._options = options
         self._connection = connection
         self._interrupt = interrupt
-        # What is printed; results are not kept, for there may be many.
+        # Only the printed values; results are not kept, as they may be large.
         self._json: list[dict[str, Any]] | None = [] if as_json else None
         self._rows: list[Sequence[str]] = []
         self._bad_rows: list[Sequence[str]] = []
@@ -78,18 +78,18 @@ class ReplayRun:
         self.shown = ShownCalls(ignore=options.ignore)
 
     def execute(self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None) -> None:
-        """Replays, and writes what was asked for.
+        """Replays, and writes the files.
 
         Args:
-            executor: Who makes the calls: the option, checked.
-            concurrency: How many may be in flight, None for as many as the executor has room for.
+            executor: The option ``--executor``, checked.
+            concurrency: Maximum number of calls in flight, None for the executor's default.
             audit: The journal for the calls made now, or None.
             out: The file for the table, or None.
         """
         with Sessions(self._connection, self._interrupt) as sessions:
-            if self._options.credentials or self._options.servers:  # without these none can be sent
+            if self._options.credentials or self._options.servers:  # otherwise no credentials are sent
                 for route in routes_of(self._recording.calls, self._options):
-                    with suppress(MCPError):  # the calls that need it say so
+                    with suppress(MCPError):  # the calls that need it report the error
                         sessions.credentials(route.credential)
             dispatcher = sessions.dispatcher([])
             with (
@@ -156,7 +156,7 @@ class ReplayRun:
                 }
             )
             return
-        # Of many calls those that have to be looked into; a terminal takes longer for all than the replay.
+        # Of many calls only those that need attention: printing all would take longer than the replay.
         rows = self._rows if self._done <= _MOST_PRINTED else self._bad_rows
         if rows:
             show(table(None, ("call", "verdict", "tool", "arguments", "why"), rows))
@@ -201,7 +201,7 @@ def _row(call: ReplayedCall) -> tuple[str, ...]:
 
 def _call_json(call: ReplayedCall) -> dict[str, Any]:
     record = call.recorded.record
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "run": record.run or None,
         "call": record.call or None,
         "tool_name": record.tool_name,
@@ -213,4 +213,4 @@ def _call_json(call: ReplayedCall) -> dict[str, Any]:
         "patch": None if call.patch is None else json.loads(call.patch),
         "new_status": None if call.new is None else call.new.status.value,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The values that the options of ``knime-mcp replay`` can have."""
+"""Reads the values of the options of ``knime-mcp replay``."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SECRET = re.compile(r"[0-9a-f]{12}=.*", re.DOTALL)
 
 
 def replay_options(settings: ReplaySettings) -> ReplayOptions:
-    """Reads the options that say how to replay.
+    """Converts the command's settings into the options of the replay.
 
     Args:
-        settings: The options. Servers that are a command are for `with_commands`.
+        settings: The settings. Servers that are commands are handled by `with_commands`.
 
     Returns:
-        The decisions. The only credentials that may be sent are those that were named.
+        The options. Only named credentials may be sent.
 
     Raises:
-        UsageError: A text that says nothing.
-        SettingInvalid: A text that cannot be read.
+        UsageError: The text of an option is empty.
+        SettingInvalid: The text of an option is invalid.
     """
     servers = [text for text in settings.server or () if not _COMMAND.fullmatch(text)]
     credentials = [text if "=" in text else f"{text}={text}" for text in settings.with_credential or ()]
@@ -70,15 +70,15 @@ def replay_options(settings: ReplaySettings) -> ReplayOptions:
 
 def with_commands(connection: ConnectionOptions, servers: Sequence[str]) -> ConnectionOptions:
     """Adds the commands that ``--server stdio:NAME='COMMAND'`` gives for servers on record."""
-    commands = [f"{found[1]}={found[2]}" for text in servers if (found := _COMMAND.fullmatch(text))]
+    commands = [f"{match[1]}={match[2]}" for text in servers if (match := _COMMAND.fullmatch(text))]
     return replace(connection, stdio=[*(connection.stdio or ()), *commands]) if commands else connection
 
 
 def check_on_record(options: ReplayOptions, calls: Collection[RecordedCall]) -> None:
-    """Refuses to choose or replace what is not on record: the replay would not be what was meant.
+    """Refuses options with calls, servers or tools that are not on record, which are usually mistakes.
 
     Raises:
-        UsageError: Says what is on record.
+        UsageError: The message lists those on record.
     """
     if calls and not any(options.rows.has(call.record, call.place) for call in calls):
         numbers = sorted(call.record.call or call.place for call in calls)
@@ -106,7 +106,7 @@ def _check_tools(options: ReplayOptions, named: set[str]) -> None:
 
 def _secrets(texts: Sequence[str]) -> dict[str, str]:
     if not all(map(_SECRET.fullmatch, texts)):
-        # The text is not shown: it may be the secret itself.
+        # The text is not shown, as it may be the secret itself.
         raise UsageError(
             "--secret takes the twelve digits of a mark and the name of an environment variable, as in"
             " 0123456789ab=MY_PASSWORD."

@@ -1,4 +1,4 @@
-"""``knime-mcp run``: a KNIME workflow without KNIME."""
+"""``knime-mcp run``: runs a KNIME workflow without KNIME."""
 
 from __future__ import annotations
 
@@ -107,15 +107,15 @@ def run(
 
 
 def _lookup(renamed: Mapping[str, str]) -> Callable[[str], CredentialValue | None]:
-    """Finds credentials where the other commands find theirs."""
+    """Makes the function that looks up credentials in the same places as other commands."""
     from ..headless.workflows import CredentialValue
     from .credentials import Credentials
 
     known = Credentials(ConnectionOptions())
 
     def find(name: str) -> CredentialValue | None:
-        found = known(renamed.get(name, name))
-        return None if found is None else CredentialValue(found.username, found.password)
+        credential = known(renamed.get(name, name))
+        return None if credential is None else CredentialValue(credential.username, credential.password)
 
     return find
 
@@ -204,11 +204,11 @@ def _check(
     except (RunError, SettingInvalid) as error:
         raise UsageError(str(error)) from None
     except KnwfError:
-        pass  # a broken Configuration node: the run says which
+        pass  # a broken Configuration node, which the run reports
 
 
 def _leave(folder: Path, *, keep: bool) -> None:
-    """Removes the workflow's own folder; one with journals of a run that did not go well stays."""
+    """Removes the workflow's temporary folder, unless it has journals of a run that failed."""
     if keep and any(folder.rglob("*")):
         note(f"Files of this run are in {folder}")
     else:
@@ -216,7 +216,7 @@ def _leave(folder: Path, *, keep: bool) -> None:
 
 
 class _Progress(StatusLine):
-    """Shows which node runs: one line that changes on a terminal, a line per node elsewhere."""
+    """Shows the running node: in one changing line on a terminal, elsewhere in a line per node."""
 
     _head = ""
 
@@ -243,7 +243,7 @@ class _Progress(StatusLine):
 
 
 def _show(report: RunReport) -> None:
-    """Prints the tables at the end of the workflow, cut to what a terminal holds."""
+    """Prints the tables at the end of the workflow, shortened for a terminal."""
     from ..headless.workflows.results import end_tables, plain_table
 
     for own in end_tables(report):
@@ -262,7 +262,7 @@ def _show(report: RunReport) -> None:
 
 
 def _telling(data: Any) -> list[str]:
-    """The columns that say something to people: not those without values, and tools after all others."""
+    """The columns for people: without empty columns, and with tools last."""
     filled = [n for n in data.column_names if data.column(n).null_count < data.num_rows] or data.column_names
     return sorted(filled, key=lambda name: name in ("Tool", "Tool (JSON)", "Digest"))
 

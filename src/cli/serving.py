@@ -1,4 +1,4 @@
-"""Shared parts of the commands that serve: logging, messages, and the end."""
+"""Shared parts of the commands that serve: logging, messages, and ending the process."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class LogLevel(StrEnum):
 
 
 def log_to_stderr(level: LogLevel, form: str) -> None:
-    """Sends the process's log to standard error: standard output may be the protocol's.
+    """Sends the process's log to standard error, as standard output may carry the protocol.
 
     Args:
-        level: How much.
-        form: How a line is written, as `logging.Formatter` takes it.
+        level: The level of the log.
+        form: Format of a line, for `logging.Formatter`.
     """
     logging.basicConfig(stream=sys.stderr, level=level.value.upper(), format=form)
 

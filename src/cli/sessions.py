@@ -1,4 +1,4 @@
-"""From the command line's options to clients, and to what runs and records calls."""
+"""Makes clients and dispatchers from the options of the command line."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 class Sessions:
-    """All connections of one command; closes them at its end.
+    """All connections of one command; they are closed at its end.
 
     Attributes:
-        stop: Set to tell calls in flight to end, as Ctrl-C does.
+        stop: Event that ends calls in flight, like Ctrl-C.
 
     Args:
-        options: How to reach servers.
-        interrupt: Whether the person wants to stop.
-        on_progress: Is told what tools report while they run.
+        options: The options for reaching servers.
+        interrupt: Returns whether the person wants to stop.
+        on_progress: Called with the progress that tools report.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Sessions:
     ) -> None:
         self.pool.close()
 
-    # What only calls need: a list of tools does without.
+    # Made on first use, as only calls need it.
 
     @cached_property
     def definitions(self) -> Definitions:
-        """The tools as servers define them now."""
+        """The servers' current definitions of tools."""
         from ..audit.definitions import Definitions
 
         return Definitions(self.pool)
@@ -81,15 +81,15 @@ class Sessions:
         return new_run_id()
 
     def client(self, route: ServerRoute, trace: Callable[[Step], None] | None = None) -> MCPClient:
-        """Makes a client, which connects to nobody yet.
+        """Makes a client, which connects when it is first used.
 
         Args:
             route: The server.
-            trace: Is told every step of connecting.
+            trace: Called with every step of connecting.
 
         Raises:
-            SettingInvalid: The route's credential is unknown, or cannot be sent that way; or the route is to
-                a command that is not on this command line.
+            SettingInvalid: The route's credential is unknown or cannot be sent, or the route is to a command
+                that is not on this command line.
         """
         if is_command(route):
             return MCPClient(
@@ -111,7 +111,7 @@ class Sessions:
         )
 
     def find_tool(self, route: ServerRoute, name: str) -> MCPTool:
-        """Asks a server for its tools and finds one.
+        """Lists a server's tools and finds one by name.
 
         Args:
             route: The server.
@@ -121,8 +121,8 @@ class Sessions:
             The tool, with the server's definition.
 
         Raises:
-            ToolNotFound: There is none of that name; says which ones may have been meant, and how to see all.
-            MCPError: The server cannot be asked.
+            ToolNotFound: There is no tool of that name; suggests similar names, and how to list all tools.
+            MCPError: The tools cannot be listed.
         """
         try:
             definition = self.definitions.find(route, name, is_canceled=self.interrupt)
@@ -135,23 +135,23 @@ class Sessions:
     def provide(
         self, routes: Sequence[ServerRoute], *, include: str, exclude: str = "", prefix: str = ""
     ) -> Provision:
-        """Asks servers for all their tools; one that fails does not lose the others.
+        """Lists the tools of several servers; a server that fails does not affect the others.
 
         Args:
             routes: The servers.
             include: Patterns of the tools to keep, "" for all.
             exclude: Patterns of the tools to leave out.
-            prefix: What is put in front of their names.
+            prefix: Prefix for their names.
 
         Raises:
-            Canceled: The person stopped it.
+            Canceled: The person stopped the command.
             SettingInvalid: There is no such credential.
         """
         from ..tools.provider.provide import ServerRequest, provide
         from ..tools.provider.tool_names import NameFilter
 
         for route in routes:
-            self.credentials(route.credential)  # asks here and once, not in several threads
+            self.credentials(route.credential)  # looked up here, not in several threads
 
         def open_client(request: ServerRequest, trace: Callable[[Step], None]) -> MCPClient:
             assert request.route is not None
@@ -168,11 +168,11 @@ class Sessions:
         return provision
 
     def dispatcher(self, routes: list[ServerRoute], save_dir: Path | None = None) -> Dispatcher:
-        """Makes what runs and records the calls.
+        """Makes the dispatcher that runs and records the calls.
 
         Args:
             routes: The servers; their credentials are kept out of all records.
-            save_dir: Where to save pictures and other blobs; None keeps none.
+            save_dir: Folder for pictures and other blobs; None: they are not saved.
         """
         from ..audit.call import Dispatcher
         from ..audit.definitions import Pinning
@@ -186,7 +186,7 @@ class Sessions:
             pool=self.pool,
             definitions=self.definitions,
             secrets=SecretMarker([*self.credentials.secrets, *variables]),
-            pinning=Pinning.IGNORE,  # the definition was read a moment ago
+            pinning=Pinning.IGNORE,  # the definition was just read
             save_blob=_saver(save_dir) if save_dir else None,
             is_canceled=self._is_canceled,
             on_progress=self._on_progress,

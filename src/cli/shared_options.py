@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, beside those that say how to reach servers."""
+"""Options and arguments of several commands, except those for reaching servers."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ RecordsArgument: TypeAlias = Annotated[
         metavar="FILE", help="A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
     ),
 ]
-"""A file of records that a command reads."""
+"""The file of records that a command reads."""
 
 HttpOption: TypeAlias = Annotated[
     int | None,
@@ -46,26 +46,26 @@ def pairs(
     form: str = _NAMED,
     wrong: str = "says no value. Write it as NAME=VALUE.",
 ) -> dict[str, str]:
-    """Reads an option that says NAME=VALUE or OLD=NEW, and may be repeated.
+    """Reads the values NAME=VALUE or OLD=NEW of an option that may be repeated.
 
     Args:
-        words: What it says, each time.
-        option: Its name.
-        form: What it has to look like; name and value are its groups.
-        wrong: What is said of a word that looks otherwise.
+        words: The values of the option.
+        option: Name of the option.
+        form: Pattern of a value, with groups for name and value.
+        wrong: Message for values of another form.
 
     Returns:
         Value by name.
 
     Raises:
-        UsageError: A word of another form, or two values for one name.
+        UsageError: A value has another form, or a name has two values.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words or ():
         match = re.fullmatch(form, word, re.DOTALL)
         if match is None:
             raise UsageError(f"{option} {word} {wrong}")
         name, value = match[1].strip(), match[2]
-        if found.setdefault(name, value) != value:
+        if values.setdefault(name, value) != value:
             raise UsageError(f"{option} names '{name}' twice.")
-    return found
+    return values

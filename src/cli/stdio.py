@@ -1,4 +1,4 @@
-"""``--stdio``: servers that are commands, as the command line names them."""
+"""``--stdio``: servers that are started by commands on the command line."""
 
 import os
 import re
@@ -16,17 +16,17 @@ _PREFIX = "stdio:"
 
 
 def is_command(route: ServerRoute) -> bool:
-    """Tells whether a route leads to a command on this computer."""
+    """Returns whether a route leads to a command on this computer."""
     return route.url.startswith(_PREFIX)
 
 
 def how_to_name(route: ServerRoute) -> str:
-    """What to write for the same server in the next command; the command itself may hold keys."""
+    """The text for the same server in a suggested command; the started command itself may contain keys."""
     return "--stdio 'COMMAND'" if is_command(route) else route.display
 
 
 def named_server(route: ServerRoute, servers: Sequence[StdioServer]) -> StdioServer:
-    """Finds what to start for a route. Only what the command line itself says is ever started.
+    """Finds the command for a route. Only commands of the command line itself are ever started.
 
     Args:
         route: A route to ``stdio:<name>``, from the command line, a file or a table.
@@ -49,15 +49,15 @@ def parse_servers(commands: Sequence[str], variables: Sequence[str]) -> tuple[St
     """Reads ``--stdio`` and ``--env``.
 
     Args:
-        commands: Commands as one would type them, each perhaps with ``name=`` before it.
-        variables: Names of environment variables to pass on to all of them.
+        commands: Commands in shell syntax, each perhaps with ``name=`` before it.
+        variables: Names of environment variables to pass on to all commands.
 
     Returns:
-        What to start. Nothing is started yet.
+        The servers, which are not started yet.
 
     Raises:
-        UsageError: A command that cannot be read, two of the same name, a variable that is not set.
-        SettingInvalid: A name that cannot be one.
+        UsageError: A command cannot be parsed, two commands have the same name, or a variable is not set.
+        SettingInvalid: A name is invalid.
     """
     if variables and not commands:
         raise UsageError("--env is for servers that are started with --stdio.")
@@ -79,11 +79,11 @@ def _server(text: str, env: dict[str, str]) -> StdioServer:
     lexer = shlex.shlex(named[2] if named else text, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters = True, ""
     if os.name == "nt":
-        lexer.escape = ""  # a backslash is part of a path there
+        lexer.escape = ""  # a backslash is part of a path on Windows
     try:
         command = list(lexer)
     except ValueError:
-        # The text is not shown: it may hold a key.
+        # The text is not shown, as it may contain a key.
         raise UsageError("A command of --stdio has a quotation mark that is not closed.") from None
     if not command:
         raise UsageError("A command of --stdio is empty. Write it as --stdio 'python server.py'.")

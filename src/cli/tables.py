@@ -1,4 +1,4 @@
-"""Tables into files: CSV or Parquet, whole or piece by piece, and as JSON objects for other programs."""
+"""Writes tables into CSV or Parquet files, whole or piece by piece, and as JSON objects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _JSON_KEYS = ("tool", "arguments", "structured_result")
 
 
 class TableFile:
-    """A CSV or Parquet file that grows by pieces of a table. The RowIDs are left out.
+    """A CSV or Parquet file that is written piece by piece, without RowIDs.
 
     Args:
-        file: Its ending says which.
+        file: The file; its ending is the format.
     """
 
     def __init__(self, file: Path) -> None:
@@ -50,7 +50,7 @@ class TableFile:
         """Appends rows; all pieces have the same columns.
 
         Raises:
-            CommandError: They could not be written.
+            CommandError: The rows could not be written.
         """
         if ROW_ID in piece.column_names:
             piece = piece.drop_columns([ROW_ID])
@@ -58,7 +58,7 @@ class TableFile:
             piece = _flat(piece)
         with writing(self._file):
             if self._stream is None:
-                self._stream = self._file.open("wb")  # Arrow itself opens none whose name is not UTF-8
+                self._stream = self._file.open("wb")  # Arrow cannot open names that are not UTF-8
             if self._writer is None:
                 self._writer = self._writer_of(piece.schema)
             self._writer.write_table(piece)
@@ -71,28 +71,28 @@ class TableFile:
 
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Turns a table into JSON objects: *Tool name* becomes ``tool_name``, JSON texts become what they say."""
+    """Turns a table into JSON objects: *Tool name* becomes ``tool_name``, and JSON texts are parsed."""
     keys = {name: _key(name) for name in table.column_names if name != ROW_ID}
     return [
-        {key: _said(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()}
+        {key: _parsed(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()}
         for row in table.to_pylist()
     ]
 
 
 def json_record(record: CallRecord) -> dict[str, Any]:
-    """Turns a record of a call into a JSON object, its JSON texts into what they say.
+    """Turns a record of a call into a JSON object, with its JSON texts parsed.
 
     Args:
         record: The record.
 
     Returns:
-        One key per attribute of the record; absent ones are left out.
+        One key per attribute of the record; absent attributes are left out.
     """
-    found = record.to_json()
-    return {key: _said(value) if key in _JSON_KEYS else value for key, value in found.items()}
+    members = record.to_json()
+    return {key: _parsed(value) if key in _JSON_KEYS else value for key, value in members.items()}
 
 
-def _said(text: str | None) -> Any:
+def _parsed(text: str | None) -> Any:
     """Parses JSON text; returns the text itself if it is not JSON, as in edited tables."""
     try:
         return None if text is None else decode(text)
@@ -101,13 +101,13 @@ def _said(text: str | None) -> Any:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """The table with lists, structures, bytes and the like as text, which is all that CSV can hold."""
+    """The table with lists, structures, bytes and similar columns as text, as CSV has no such types."""
     import pyarrow as pa
 
     kinds = pa.types
     flat = (kinds.is_primitive, kinds.is_string, kinds.is_large_string, kinds.is_decimal, kinds.is_dictionary)
     for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
-        if kinds.is_timestamp(field.type) and field.type.tz is not None:  # which this machine may not know
+        if kinds.is_timestamp(field.type) and field.type.tz is not None:  # the zone may be unknown here
             column = column.cast(pa.timestamp(field.type.unit, "UTC"))
         elif not any(is_flat(field.type) for is_flat in flat):
             column = as_text(column)
@@ -116,7 +116,7 @@ def _flat(table: pa.Table) -> pa.Table:
 
 
 def in_microseconds(column: Any) -> Any:
-    """A column of moments as Python can have them, without nanoseconds; any other one as it is."""
+    """A column of moments without nanoseconds, which Python does not have; other columns unchanged."""
     import pyarrow as pa
 
     kind = column.type
@@ -128,7 +128,7 @@ def in_microseconds(column: Any) -> Any:
 
 
 def as_text(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    """A column of any type as text: what is no text as JSON, bytes as the text that they hold."""
+    """A column of any type as text: bytes are decoded, other values become JSON."""
     import pyarrow as pa
 
     return pa.array(map(_cell_text, column), pa.string())

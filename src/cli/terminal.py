@@ -1,8 +1,8 @@
-"""What people and other programs read: standard output for results, standard error for everything else.
+"""Prints results to standard output, and everything else to standard error.
 
 Names, descriptions and results come from servers and are untrusted. On a terminal their control characters
-are shown instead of obeyed, so that no server can recolour, overwrite or hide what stands there. Into a pipe
-or file text goes as it is.
+are shown as escapes, so that no server can recolour, overwrite or hide text. In a pipe or file, text is not
+changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-_NARROWEST = 20  # characters; tables that are to fit into less have no text
-# A carriage return alone would let the end of a line overwrite its beginning.
+_NARROWEST = 20  # characters; narrower tables would have no text
+# After a single carriage return, the end of a line would overwrite its beginning.
 _OVERWRITES = re.compile(r"\r(?!\n)")
 
 
@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 @functools.cache
 def out() -> Console:
-    """The console for results. Not a terminal: as wide as the text needs, so that nothing is cut."""
+    """The console for results. Without a terminal it is as wide as necessary, so that no text is cut."""
     from rich.console import Console
 
     console = Console(highlight=False, emoji=False, markup=False)
@@ -52,12 +52,12 @@ def err() -> Console:
     """The console for progress, notes and errors."""
     from rich.console import Console
 
-    remarks = cast("IO[str]", _Remarks(sys.stderr))
+    remarks = cast("IO[str]", _SafeStandardError(sys.stderr))
     return Console(file=remarks, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
-class _Remarks:
-    """Standard error. Who read it may be gone, or its disk full: no result is lost for that."""
+class _SafeStandardError:
+    """Standard error without write errors: a closed pipe or a full disk must not cost a result."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -75,7 +75,7 @@ class _Remarks:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Untrusted text for a table or line: no markup, control characters shown."""
+    """Untrusted text for a table or line: without markup, and with control characters as escapes."""
     from rich.text import Text
 
     return Text(visible(text), style=style)
@@ -87,7 +87,7 @@ def say(text: str, style: str = "") -> None:
 
 
 def show(renderable: RenderableType) -> None:
-    """Prints a table or the like to standard output."""
+    """Prints a table or another renderable to standard output."""
     out().print(renderable)
 
 
@@ -97,13 +97,13 @@ def note(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Prints what went wrong to standard error."""
+    """Prints an error to standard error."""
     _remark(text, "bold red")
 
 
 @functools.cache
 def remarks_on_terminal() -> bool:
-    """Returns whether standard error is a terminal. Elsewhere nothing is drawn, and no console is loaded."""
+    """Returns whether standard error is a terminal. If not, no progress is drawn and rich is not loaded."""
     return sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
@@ -111,17 +111,17 @@ def _remark(text: str, style: str) -> None:
     if remarks_on_terminal():
         err().print(plain(text, style))
         return
-    with suppress(OSError):  # as `_Remarks` does
+    with suppress(OSError):  # as `_SafeStandardError` does
         print(visible(text), file=sys.stderr, flush=True)
 
 
 def print_text(text: str) -> None:
-    """Prints a result as it is, on a terminal with its control characters shown."""
+    """Prints a result unchanged; on a terminal, control characters are shown as escapes."""
     print(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_json(value: Any) -> None:
-    """Prints JSON for other programs: always valid, two spaces of indent, not escaped but where needed."""
+    """Prints JSON for other programs: always valid, indented by two spaces, escaped only where necessary."""
     print_text(json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), allow_nan=False))
 
 
@@ -130,11 +130,11 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str
 
     Args:
         title: Line above the table.
-        columns: Heads; the last column takes the room that is left.
-        rows: Cells, as many as there are columns.
+        columns: Heads; the last column takes the remaining width.
+        rows: The cells, one per column.
 
     Returns:
-        What `show` prints.
+        The table for `show`.
     """
     from rich import box
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""Tables for the inputs of a workflow: what a file holds, in columns that KNIME can have."""
+"""Reads tables for the inputs of a workflow from files, with column types that KNIME has."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def read_input(file: Path, host: ExtensionHost) -> Any:
-    """Reads a table; of a workflow a table with the tool that it is.
+    """Reads a table; a workflow becomes a table with one tool.
 
     Args:
-        file: See `read_parameters`; or a ``.knwf`` file.
-        host: Makes tools of workflows.
+        file: A ``.knwf`` file, or a table (see `read_parameters`).
+        host: Turns workflows into tools.
 
     Raises:
-        CommandError: The file cannot be read, or KNIME could not have such a table.
+        CommandError: The file cannot be read, or KNIME cannot have such a table.
     """
     if file.suffix.lower() == ".knwf":
         from ..headless.workflows import make_workflow_tool, tools_table
@@ -41,7 +41,7 @@ def read_input(file: Path, host: ExtensionHost) -> Any:
 
 
 def _knime_column(column: pa.ChunkedArray[Any]) -> Any:
-    """The column with a type that KNIME has; where there is none, as text."""
+    """The column with a type that KNIME has, otherwise as text."""
     import pyarrow as pa
 
     column = in_microseconds(column)

@@ -1,7 +1,7 @@
 """Graphs: declarative flows of tool calls, read from a YAML document and published as MCP tools.
 
-What programs use: `McpGraphApi` loads a document and runs its tools; `Graph` is the graph of one of them,
-`GraphExecutor` runs a document with calls that somebody else makes.
+For programs: `McpGraphApi` loads a document and runs its tools; `Graph` is the graph of one tool;
+`GraphExecutor` runs a document with calls that the caller makes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    # Checking a document needs none of what runs it.
+    # Imported on first use, as checking a document does not need the modules that run it.
     from importlib import import_module
 
     if name not in _MODULES:

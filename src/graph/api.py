@@ -1,4 +1,4 @@
-"""The Python API: load a document, look at it, run its tools, watch and steer the runs."""
+"""The Python API: loads a document, shows its graphs, runs its tools, and controls the runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Graph:
-    """A tool's graph: its nodes and how they follow each other.
+    """A tool's graph: its nodes and the edges between them.
 
     Args:
         tool: The tool.
@@ -42,7 +42,7 @@ class Graph:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes, as they are written."""
+        """The nodes, in the order of the document."""
         return self.tool.nodes
 
     def node(self, node_id: str) -> Node | None:
@@ -60,18 +60,18 @@ class Graph:
         return tuple(target for source, target, _ in self.edges() if source == node_id)
 
     def predecessors(self, node_id: str) -> tuple[str, ...]:
-        """From where a run can come to a node."""
+        """The nodes from which a run can go to a node."""
         return tuple(source for source, target, _ in self.edges() if target == node_id)
 
 
 class GraphRun:
-    """A run that was started, or is over: its result, history, and the context at any step.
+    """A running or finished run: its result, history, and the context at any step.
 
     Made by `McpGraphApi.start`.
 
     Attributes:
         tool: Name of the tool.
-        controller: Steers the run.
+        controller: Pauses, resumes and stops the run.
     """
 
     def __init__(self, tool: str, controller: Controller) -> None:
@@ -117,16 +117,16 @@ class GraphRun:
 
         Raises:
             RunError: The run failed.
-            TimeoutError: It still goes on.
+            TimeoutError: The run has not ended yet.
         """
         return self._future.result(timeout)
 
     async def wait(self) -> RunResult:
-        """The same, without blocking an event loop."""
+        """Waits for the run without blocking the event loop."""
         return await asyncio.wrap_future(self._future)
 
     def run(self, executor: GraphExecutor, arguments: Mapping[str, Any] | None, hooks: Hooks) -> None:
-        """Runs it in this thread. For `McpGraphApi.start`."""
+        """Runs the tool in this thread. For `McpGraphApi.start`."""
 
         def complete(record: NodeRecord, node: Node, context: Mapping[str, Any]) -> None:
             self._seen.append(record)
@@ -140,11 +140,11 @@ class GraphRun:
 
         watched = replace(hooks, on_node_complete=complete, on_node_error=failed)
         try:
-            found = executor.run(self.tool, arguments, hooks=watched, controller=self.controller)
+            result = executor.run(self.tool, arguments, hooks=watched, controller=self.controller)
         except BaseException as error:
             self._future.set_exception(error)
         else:
-            self._future.set_result(found)
+            self._future.set_result(result)
 
 
 class McpGraphApi:
@@ -157,15 +157,15 @@ class McpGraphApi:
     Args:
         document: A file, or a document that was loaded.
         mcp_file: A ``mcp.json`` with further servers.
-        dialect: How the document is written; None to find out.
+        dialect: The dialect of the document; None to detect it.
         call: Makes calls instead of connections to the document's servers.
-        journal: Takes a record of each call.
-        spans: Observes runs; None: nobody.
-        check_schemas: Compare arguments and results with the schemas in the document.
-        expression_seconds: Longest time of one expression.
+        journal: Records each call.
+        spans: Makes a span for each run and node; None: no spans.
+        check_schemas: Whether arguments and results are validated by the schemas in the document.
+        expression_seconds: Maximum time of one expression.
 
     Raises:
-        DocumentError: The document cannot be used; says everything that is wrong with it.
+        DocumentError: The document cannot be used; the message lists all problems.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class McpGraphApi:
     def validate(
         path: str | os.PathLike[str], *, mcp_file: str | os.PathLike[str] | None = None
     ) -> CheckedDocument:
-        """Finds everything that is wrong with a document; nothing is started."""
+        """Finds all problems of a document; nothing is started."""
         return check_document(Path(path), mcp_file=mcp_file)
 
     @property
@@ -205,13 +205,13 @@ class McpGraphApi:
         return self.document.server
 
     def list_tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools, as they are written."""
+        """The tools, in the order of the document."""
         return self.document.tools
 
     def graph(self, tool: str) -> Graph | None:
         """The graph of a tool, or None."""
-        found = self.document.tool(tool)
-        return None if found is None else Graph(found)
+        definition = self.document.tool(tool)
+        return None if definition is None else Graph(definition)
 
     def execute_tool(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, hooks: Hooks | None = None
@@ -219,7 +219,7 @@ class McpGraphApi:
         """Runs a tool in this thread.
 
         Raises:
-            RunError: The run failed; its `history` says what ran before.
+            RunError: The run failed; its `history` has the nodes that ran.
         """
         return self.executor.run(tool, arguments, hooks=hooks)
 
@@ -237,7 +237,7 @@ class McpGraphApi:
             ended.set()
             await asyncio.wait([task])
             if not task.cancelled():
-                task.exception()  # looked at: it only says that the run was stopped
+                task.exception()  # retrieved, or asyncio would log it; it says that the run was stopped
             raise
 
     def start(
@@ -249,17 +249,17 @@ class McpGraphApi:
         breakpoints: Iterable[str] = (),
         start_paused: bool = False,
     ) -> GraphRun:
-        """Starts a run in a thread of its own.
+        """Starts a run in a new thread.
 
         Args:
             tool: Name of the tool.
             arguments: Its arguments.
-            hooks: Who is told how it goes.
-            breakpoints: Ids of nodes before which it pauses.
-            start_paused: Pause before the first node.
+            hooks: Functions that are called during the run.
+            breakpoints: Ids of nodes before which the run pauses.
+            start_paused: Whether the run pauses before the first node.
 
         Returns:
-            The run, to be watched, steered and waited for.
+            The run.
         """
         run = GraphRun(tool, Controller(breakpoints, start_paused=start_paused))
         threading.Thread(

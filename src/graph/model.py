@@ -1,8 +1,7 @@
 """The model of a graph document, the same for every dialect: frozen, checked, ready to run.
 
-`documents.load_document` makes these values. An executor needs nothing else: which dialect a document was
-written in makes no difference any more (`GraphDocument.dialect` is for people). Where the rules come from:
-``docs/graph-documents.md``.
+`documents.load_document` makes these values. They are all that an executor needs; the dialect of the document
+does not matter any more (`GraphDocument.dialect` is for people). The rules: ``docs/graph-documents.md``.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition:
-    """A tool and the graph behind it.
+    """A tool and its graph.
 
     Attributes:
         name: Name of the tool.
-        description: What it does, for people and models.
-        input_schema: JSON Schema of the arguments, as it is written.
-        output_schema: JSON Schema of the result, as it is written.
-        nodes: The nodes, in the order in which they are written; ids are unique.
+        description: Description for people and models.
+        input_schema: JSON Schema of the arguments, from the document.
+        output_schema: JSON Schema of the result, from the document.
+        nodes: The nodes, in the order of the document; ids are unique.
         title: Name for people, or None.
         annotations: MCP's hints about the tool (``readOnlyHint`` ...), or None.
-        position: Where the tool stands.
+        position: The tool's place in the document.
         by_id: The nodes by their ids.
     """
 
@@ -96,8 +95,8 @@ class ExecutionLimits:
     """The limits of a run, checked before each node.
 
     Attributes:
-        max_node_executions: Nodes in one run.
-        max_execution_time_ms: Milliseconds for one run.
+        max_node_executions: Maximum number of nodes in one run.
+        max_execution_time_ms: Maximum time of one run in milliseconds.
     """
 
     max_node_executions: int = 1000
@@ -109,14 +108,14 @@ class GraphDocument:
     """A whole document.
 
     Attributes:
-        version: Version of the format, as the document says.
-        server: What the graph server says about itself.
-        limits: For each run of each tool.
+        version: Version of the format, from the document.
+        server: The description of the document's own server.
+        limits: The limits of each run.
         servers: The MCP servers that nodes call, by name.
-        tools: In the order in which they are written; names are unique.
-        dialect: How it was written.
+        tools: The tools, in the order of the document; names are unique.
+        dialect: The dialect of the document.
         path: The file, or None.
-        warnings: What `check` would say; none of it keeps a tool from running.
+        warnings: The warnings that ``check`` reports; the tools can run all the same.
     """
 
     version: str

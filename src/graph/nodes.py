@@ -30,7 +30,7 @@ class Position:
 
 
 def key_path(path: tuple[str | int, ...]) -> str:
-    """Writes keys and indices as people do: ``tools[0].nodes[2].next``."""
+    """Writes keys and indices as a path for people: ``tools[0].nodes[2].next``."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
@@ -40,8 +40,8 @@ class Expression:
     """A JSONata expression.
 
     Attributes:
-        text: The expression as it is written.
-        position: Where it stands.
+        text: The text of the expression.
+        position: Its place in the document.
     """
 
     text: str
@@ -50,26 +50,26 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidExpression:
-    """A value in the place of an expression that is none: using it fails with this message.
+    """A value that is not an expression, in the place of one: evaluating it fails with this message.
 
-    The reference loads such documents and fails only where the value is used, and so do we.
+    Like the reference, documents with such values can be loaded, and fail only when the value is used.
 
     Attributes:
-        message: What is wrong with it.
-        position: Where it stands.
+        message: The error.
+        position: Its place in the document.
     """
 
     message: str
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-#: Arguments: JSON in which an `Expression` (or `InvalidExpression`) may stand for any value, also for the
-#: whole. Mappings are dicts, sequences are lists.
+#: Arguments: JSON in which any value, or the whole, may be an `Expression` (or `InvalidExpression`). Mappings
+#: are dicts, sequences are lists.
 Template = Any
 
 
 def template_json(template: Template) -> Any:
-    """A template as documents write it: expressions as ``{expr: ...}``."""
+    """A template as JSON, with expressions as ``{expr: ...}``."""
     match template:
         case Expression():
             return {"expr": template.text}
@@ -88,11 +88,11 @@ class Retry:
     """The number and timing of retries of a failed call.
 
     Attributes:
-        attempts: Calls in all, the first included; at least 1.
+        attempts: Total number of calls, including the first; at least 1.
         delay: Seconds before the second call.
-        backoff: What the delay is multiplied with before each further call; at least 1.
-        max_delay: Seconds, the longest delay.
-        tool_errors: Call again, too, after an answer that says that the tool failed.
+        backoff: Factor for the delay before each further call; at least 1.
+        max_delay: Maximum delay in seconds.
+        tool_errors: Whether to retry also after an answer that says that the tool failed.
     """
 
     attempts: int = 3
@@ -104,7 +104,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """Results of a read-only call are kept for calls with the same arguments.
+    """The caching of a read-only call's results, for calls with the same arguments.
 
     Attributes:
         ttl: Seconds for which a result is kept.
@@ -119,7 +119,7 @@ class NodeBase:
 
     Attributes:
         id: Name of the node, unique in its tool.
-        position: Where the node stands.
+        position: The node's place in the document.
     """
 
     id: str
@@ -139,7 +139,7 @@ class EntryNode(NodeBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitNode(NodeBase):
-    """The end of a run; its output is that of the node before."""
+    """The end of a run; its output is the output of the node before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class TransformNode(NodeBase):
     """Evaluates an expression on the context.
 
     Attributes:
-        expression: What is evaluated.
+        expression: The expression.
         next: Node that follows.
         on_error: Node that follows if this one fails; None ends the run.
     """
@@ -167,10 +167,10 @@ class McpNode(NodeBase):
         args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
         next: Node that follows.
         on_error: Node that follows if the call fails for good; None ends the run.
-        retry: When to call again; None: once.
-        timeout: Seconds for one call; None: the client's own.
-        cache: Whether and how long results are kept; None: not.
-        places: Where its keys stand, by the keys below the node: ``("tool",)``, ``("args", "path")``.
+        retry: The retries; None: no retries.
+        timeout: Seconds for one call; None: the default.
+        cache: The caching of results; None: no caching.
+        places: The places of its keys, by the keys below the node: ``("tool",)``, ``("args", "path")``.
     """
 
     server: str
@@ -193,8 +193,8 @@ class Condition:
     Attributes:
         rule: JSON Logic as plain JSON; meaningless if `always`.
         next: Node that follows if the rule holds.
-        always: There is no rule: this way is taken if it is reached.
-        position: Where the rule stands.
+        always: Whether the condition has no rule and holds always.
+        position: The rule's place in the document.
     """
 
     rule: Any
@@ -205,10 +205,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchNode(NodeBase):
-    """Goes to the target of the first rule that holds; its output is the id of that node.
+    """Continues at the target of the first rule that holds; the output is the id of that node.
 
     Attributes:
-        conditions: In the order in which they are tried.
+        conditions: The conditions, in the order in which they are tried.
         default: Node that follows if no rule holds; None makes that an error.
     """
 
@@ -220,15 +220,15 @@ class SwitchNode(NodeBase):
 class ParallelNode(NodeBase):
     """Runs several branches at once.
 
-    A branch is the chain of nodes from its first node up to, and without, the node `next`. It sees the
-    context as it was before, and its own nodes. The output is an object: first node's id to the output of
-    the last node of that branch.
+    A branch is the chain of nodes from its first node up to, but without, the node `next`. It sees the
+    context from before the branches, and its own nodes. The output is an object: the id of each branch's
+    first node to the output of its last node.
 
     Attributes:
         branches: First node of each branch.
         next: Node where the branches meet.
         on_error: Node that follows if a branch fails; None ends the run.
-        max_concurrency: Branches that run at the same time; None: all.
+        max_concurrency: Maximum number of branches that run at the same time; None: all.
     """
 
     branches: tuple[str, ...]
@@ -241,17 +241,17 @@ class ParallelNode(NodeBase):
 class ForEachNode(NodeBase):
     """Runs a chain of nodes for each entry of a list.
 
-    The chain begins with the node `body` and goes up to, and without, the node `next`. Inside, this node's
-    id stands for ``{"item": ..., "index": ...}`` (index from 0). Afterwards its output is the list of the
-    outputs of the chain's last nodes, in the order of the entries.
+    The chain begins with the node `body` and goes up to, but without, the node `next`. In the chain, the
+    value of this node's id is ``{"item": ..., "index": ...}`` (index from 0). The node's output is the list
+    of the outputs of the chain's last nodes, in the order of the entries.
 
     Attributes:
-        items: Expression for the list; nothing is an empty list, a single value a list of one.
+        items: Expression for the list; undefined is an empty list, a single value a list with one entry.
         body: First node of the chain.
         next: Node that follows after the last entry.
         on_error: Node that follows if an entry fails; None ends the run.
-        max_concurrency: Entries that run at the same time.
-        max_items: More entries than this are an error.
+        max_concurrency: Maximum number of entries that run at the same time.
+        max_items: Maximum number of entries; more are an error.
     """
 
     items: Expression
@@ -271,8 +271,8 @@ class ToolNode(NodeBase):
         args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
         next: Node that follows.
         on_error: Node that follows if the call fails for good; None ends the run.
-        retry: When to call again; None: once.
-        timeout: Seconds for one call; None: what is left of the run's time.
+        retry: The retries; None: no retries.
+        timeout: Seconds for one call; None: the rest of the run's time.
     """
 
     tool: str
@@ -287,7 +287,7 @@ Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNod
 
 
 def type_name(node: Node) -> str:
-    """The type of a node as documents write it."""
+    """The type of a node, as in documents."""
     name = type(node).__name__.removesuffix("Node")
     return name[0].lower() + name[1:]
 

@@ -1,4 +1,4 @@
-"""Schemas of a document's tools: compiled, and in a form that every client can read."""
+"""Schemas of a document's tools: compiled for validation, and in a form that all clients accept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compiled(schema: Mapping[str, Any]) -> CompiledSchema:
-    """Compiles a schema. One that cannot be used has a `fault`, and every value is valid."""
+    """Compiles a schema. An unusable schema has a `fault`, and all values are valid."""
     try:
         return compile_schema(compact_json(schema), Limits())
     except MCPError as error:
@@ -24,16 +24,16 @@ def compiled(schema: Mapping[str, Any]) -> CompiledSchema:
 
 
 def listable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema as it can be listed: JSON, whose properties are objects.
+    """A schema in a form that can be listed: the schemas of its properties are objects.
 
-    The official SDK for TypeScript refuses a whole list over a property that is ``true`` or ``false``.
+    The official SDK for TypeScript refuses a whole list if the schema of a property is ``true`` or ``false``.
     """
-    found = json_value(dict(schema))
-    properties = mapping(found.get("properties"))
+    copy = json_value(dict(schema))
+    properties = mapping(copy.get("properties"))
     if any(isinstance(property_, bool) for property_ in properties.values()):
         as_objects: dict[bool, Any] = {True: {}, False: {"not": {}}}
-        found["properties"] = {
+        copy["properties"] = {
             name: as_objects[property_] if isinstance(property_, bool) else property_
             for name, property_ in properties.items()
         }
-    return found
+    return copy

@@ -1,4 +1,4 @@
-"""The MCP servers that a graph calls: how each is reached."""
+"""The settings of the MCP servers that a graph calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioConfig:
-    """A server that is a child process. Environment and arguments may hold secrets: they are never shown.
+    """A server that is a child process. Environment and arguments may hold secrets, so they are never shown.
 
     Attributes:
         name: Key in the document.
         command: Program.
         args: Its arguments.
         cwd: Working folder, absolute; None: the document's folder.
-        env: Environment variables that it gets on top of the minimal ones.
+        env: Environment variables in addition to the minimal ones.
     """
 
     name: str
@@ -31,12 +31,12 @@ class StdioConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlConfig:
-    """A server behind a URL. URL and headers may hold secrets: they are never shown.
+    """A server with a URL. URL and headers may hold secrets, so they are never shown.
 
     Attributes:
         name: Key in the document.
         url: Its URL.
-        headers: What is sent with each request.
+        headers: The headers of each request.
     """
 
     name: str
@@ -46,12 +46,12 @@ class UrlConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SseConfig(UrlConfig):
-    """A server behind the older HTTP+SSE transport."""
+    """A server with the older HTTP+SSE transport."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpConfig(UrlConfig):
-    """A server behind streamable HTTP."""
+    """A server with streamable HTTP."""
 
 
 ServerConfig = StdioConfig | SseConfig | HttpConfig

@@ -1,6 +1,6 @@
-"""The lines of standard input and output, without threads: the event loop itself reads and writes them.
+"""Reads and writes the lines of standard input and output in the event loop, without threads.
 
-That works wherever they are pipes or sockets, as clients make them.
+This needs pipes or sockets, which clients use.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
 _MOST_WAITING: Final = 1 << 19
-"""Bytes of lines that are read before somebody asks for them."""
+"""Bytes of lines that are read in advance."""
 
 
 @asynccontextmanager
 async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
-    """The lines of standard input and output; None where they are no pipes."""
+    """The lines of standard input and output; None if they are not pipes."""
     if sys.platform == "win32" or not all(map(_is_pipe, (0, 1))):
         yield None
         return
@@ -43,7 +43,7 @@ async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
 
 @contextmanager
 def _claimed() -> Generator[tuple[int, int]]:
-    """Copies of the descriptors 0 and 1, so that nothing else in the process reads or writes the protocol."""
+    """Copies of the descriptors 0 and 1; other code in the process cannot read or write the protocol."""
     sys.stdout.flush()
     into, out = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -62,9 +62,9 @@ def _claimed() -> Generator[tuple[int, int]]:
 
 
 class Incoming(asyncio.Protocol):
-    """The lines that come in, however long they are; empty ones are left out.
+    """The lines of the input, of any length; empty lines are left out.
 
-    Reading waits while many lines are not asked for yet.
+    Reading pauses while many lines are waiting.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Incoming(asyncio.Protocol):
         self._pipe = transport
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes that were read."""
+        """Splits received bytes into lines."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._add(b"".join((*self._begun, line)) if self._begun else line)
@@ -89,7 +89,7 @@ class Incoming(asyncio.Protocol):
             self._begun.append(rest)
 
     def eof_received(self) -> None:
-        """Takes the end of the input; the last line may lack its line feed."""
+        """Ends the input; the last line may lack its line feed."""
         if not self._ended:
             self._ended = True
             self._add(b"".join(self._begun))
@@ -101,7 +101,7 @@ class Incoming(asyncio.Protocol):
         self.eof_received()
 
     async def first(self) -> bytes:
-        """The next line, which stays the next one; empty if there is none."""
+        """The next line, without removing it; empty if there is none."""
         return self._lines[0] if await self._has_line() else b""
 
     def __aiter__(self) -> Self:
@@ -123,7 +123,7 @@ class Incoming(asyncio.Protocol):
         return bool(self._lines)
 
     def close(self) -> None:
-        """Reads no more."""
+        """Ends reading."""
         self._pipe.close()
 
     def _add(self, line: bytes) -> None:
@@ -141,10 +141,10 @@ class Incoming(asyncio.Protocol):
 
 
 class Outgoing(asyncio.Protocol):
-    """Where lines go out; who sends one waits until the pipe has taken it.
+    """The lines of the output; sending waits until the pipe has taken the line.
 
     Args:
-        on_lost: Called when nobody reads any longer.
+        on_lost: Called when the reader is gone.
     """
 
     def __init__(self, *, on_lost: Callable[[], None]) -> None:
@@ -164,21 +164,21 @@ class Outgoing(asyncio.Protocol):
         self._taken.clear()
 
     def resume_writing(self) -> None:
-        """The pipe has taken everything."""
+        """The pipe has space again."""
         self._taken.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notes that the reader is gone."""
+        """Marks the reader as gone."""
         del exc
         self._lost = True
         self._taken.set()
         self._on_lost()
 
     async def send(self, line: str) -> None:
-        """Sends a line, without its end.
+        """Sends a line, given without its line feed.
 
         Raises:
-            anyio.BrokenResourceError: Nobody reads any longer.
+            anyio.BrokenResourceError: The reader is gone.
         """
         if not self._lost:
             self._pipe.write(f"{line}\n".encode("utf-8", "replace"))
@@ -188,7 +188,7 @@ class Outgoing(asyncio.Protocol):
             raise anyio.BrokenResourceError
 
     def close(self) -> None:
-        """Writes no more."""
+        """Ends writing."""
         self._pipe.close()
 
 

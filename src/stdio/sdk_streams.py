@@ -1,6 +1,6 @@
 """Standard input and output as streams of the SDK's messages.
 
-The SDK's own read and write each line in a thread, and hand each message through one more stream and task.
+The SDK's own streams use a thread for each line, and an additional stream and task for each message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def sdk_streams(lines: tuple[Incoming, Outgoing] | None) -> AsyncGenerator
     """The streams that the SDK's server reads from and writes to.
 
     Args:
-        lines: Standard input and output; None for the SDK's own way to them.
+        lines: Standard input and output; None to use the SDK's own streams.
     """
     if lines is None:
         async with stdio_server() as streams:
@@ -34,13 +34,13 @@ async def sdk_streams(lines: tuple[Incoming, Outgoing] | None) -> AsyncGenerator
 
 
 class _Stream(AsyncResource):
-    """The methods that the SDK asks of its streams."""
+    """The methods that the SDK needs from its streams."""
 
     def __init__(self, lines: Any) -> None:
         self._lines = lines
 
     async def aclose(self) -> None:
-        """The server needs the stream no longer."""
+        """Closes the stream."""
         self._lines.close()
 
 

@@ -1,4 +1,4 @@
-"""Serves one client over standard input and output until it goes, or a signal comes."""
+"""Serves one client over standard input and output until the client leaves or a signal comes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ async def serve_one(
     """Serves a client.
 
     Args:
-        serve_client: Does it, given the lines of standard input and output; None where they are no pipes.
-        *beside: What runs meanwhile.
+        serve_client: Serves the client on the lines of standard input and output; None if they are not pipes.
+        *beside: Coroutine functions that run meanwhile.
 
     Returns:
-        Whether a signal ended it, and not the client.
+        Whether a signal ended the serving, and not the client.
     """
     signaled = False
     async with anyio.create_task_group() as group:

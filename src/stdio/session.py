@@ -1,6 +1,6 @@
-"""Sessions over standard input and output that open with ``initialize``, or, of 2026-07-28, with any request.
+"""Sessions over standard input and output: with ``initialize`` first, or, as of 2026-07-28, with any request.
 
-The SDK serves them, too, but takes longer to load than everything else together. The rules:
+The SDK could serve them as well, but takes longer to load than everything else together. The rules:
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle and
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .pipes import Incoming, Outgoing
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Told how far a call is: done, of how much, in words."""
+"""Receives progress: done, total, text."""
 
 _REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _MODERN: Final = "2026-07-28"
@@ -28,12 +28,12 @@ _MODERN_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 _SAME_FOR_MS: Final = 3_600_000
-"""So long a client of 2026-07-28 need not ask again what never changes."""
+"""Time to live of results that never change, for clients of 2026-07-28."""
 
 _GRACE_SECONDS: Final = 1.0
-"""So long calls may go on when the input has ended, as with ``printf … | mcpgraph``. Clients wait for two
+"""Time for calls to finish after the end of the input, as with ``printf … | mcpgraph``. Clients wait two
 seconds before they end the process: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
-leaves it to them."""
+leaves the time to them."""
 _UNSUPPORTED: Final = -32022
 _NOT_JSON: Final = -32700
 _INVALID_REQUEST: Final = -32600
@@ -44,7 +44,7 @@ _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).en
 
 
 class Refused(Exception):  # noqa: N818 - the request is at fault
-    """A request that cannot be answered: JSON-RPC's code, why, and more for programs."""
+    """A request that cannot be answered: JSON-RPC's code, the reason, and data for programs."""
 
     def __init__(self, code: int, why: str, **data: Any) -> None:
         super().__init__(why)
@@ -64,13 +64,13 @@ class Info:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A call that a client asks for.
+    """A call that a client requests.
 
     Attributes:
         tool: Name of the tool.
         arguments: Its arguments, JSON.
-        meta: What the request says in ``_meta``.
-        any_json: Whether the client takes results that are no objects, too.
+        meta: The request's ``_meta``.
+        any_json: Whether the client accepts structured results that are not objects.
     """
 
     tool: str
@@ -91,28 +91,28 @@ class Service(Protocol):
         """The tools, as MCP lists them.
 
         Args:
-            any_json: Whether the client takes results that are no objects, too.
+            any_json: Whether the client accepts structured results that are not objects.
         """
         ...
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
-        """Runs a tool; who cancels this ends the run.
+        """Runs a tool; canceling the coroutine ends the run.
 
         Args:
-            asked: What is called.
-            report: Told how far it is; None: nobody wants to know.
+            asked: The call.
+            report: Receives progress; None if the client did not ask for it.
 
         Returns:
-            What MCP has as the result of a call, also where it says why it failed.
+            MCP's result of a call, also for a call that failed.
 
         Raises:
-            Refused: There is no such tool, where the server does not say so in a result.
+            Refused: There is no such tool, and the server does not report that in a result.
         """
         ...
 
 
 def is_handshake(line: bytes) -> bool:
-    """Returns whether a line is the request that opens such a session."""
+    """Returns whether a line is the request that opens a session that `StdioSession` serves."""
     message = _parsed(line)
     return isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize"
 
@@ -122,10 +122,10 @@ class StdioSession:
 
     Args:
         service: Lists and runs the tools.
-        incoming: What the client sends.
-        outgoing: Where answers go.
-        list_changes: Whether `tell_of_change` will ever be called. Then it has to open with ``initialize``:
-            how clients of 2026-07-28 are told, only the SDK knows.
+        incoming: The client's lines.
+        outgoing: The answers' lines.
+        list_changes: Whether `tell_of_change` may be called. Then the session has to open with
+            ``initialize``, as only the SDK has the subscriptions of 2026-07-28.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class StdioSession:
         self._list_changes = list_changes
 
     async def run(self) -> None:
-        """Answers until the client sends no more; calls that still run a moment later are ended."""
+        """Answers until the input ends; calls that still run a moment later are canceled."""
         async with anyio.create_task_group() as calls:
             async for line in self._incoming:
                 match _parsed(line):
@@ -153,11 +153,15 @@ class StdioSession:
             for scope in self._running.values():
                 scope.deadline = self._deadline
 
-    async def _answer(self, found: Any) -> None:
-        """Answers a message, or a batch of them, as 2025-03-26 has it."""
-        batch = cast("list[Any]", found) if isinstance(found, list) and found else None
-        answers = [reply for message in batch or [found] if (reply := await self._reply(message))]
-        if answers:  # whole, however slowly it is read, also when nothing more comes in
+    async def _answer(self, message_or_batch: Any) -> None:
+        """Answers a message, or a batch of messages (2025-03-26)."""
+        batch = (
+            cast("list[Any]", message_or_batch)
+            if isinstance(message_or_batch, list) and message_or_batch
+            else None
+        )
+        answers = [reply for message in batch or [message_or_batch] if (reply := await self._reply(message))]
+        if answers:  # in one piece, also after the end of the input
             await self._send(answers[0] if batch is None else answers)
 
     async def _reply(self, message: Any) -> dict[str, Any] | None:
@@ -168,7 +172,7 @@ class StdioSession:
                 if (scope := self._running.get(_to_json(number))) is not None:
                     scope.cancel()
             case {"jsonrpc": "2.0", "id": _, "result": _} | {"jsonrpc": "2.0", "error": _}:
-                pass  # an answer; nothing was asked
+                pass  # an answer, though this server sends no requests
             case {"jsonrpc": "2.0", "method": str()} if "id" not in message:
                 pass  # a notification
             case Refused():
@@ -214,7 +218,7 @@ class StdioSession:
     async def _modern_result(
         self, method: str, params: dict[str, Any], meta: dict[str, Any]
     ) -> dict[str, Any]:
-        """The result of a request that stands for itself."""
+        """The result of a request of 2026-07-28, which needs no handshake."""
         version = params.get("protocolVersion") if method == "initialize" else meta.get(_MODERN_KEY)
         if isinstance(version, str) and (version != _MODERN or method == "initialize"):
             what = f"This connection is served as of {_MODERN}"
@@ -235,8 +239,8 @@ class StdioSession:
                 result = await self._call(params, meta)
             case _:
                 raise Refused(_METHOD_NOT_FOUND, f"Method not found: {method}")
-        said = {**result.get("_meta", {}), _SERVER_KEY: _described(info)}
-        return {**result, "resultType": "complete", "_meta": said}
+        meta_out = {**result.get("_meta", {}), _SERVER_KEY: _described(info)}
+        return {**result, "resultType": "complete", "_meta": meta_out}
 
     @property
     def _capabilities(self) -> dict[str, Any]:
@@ -248,12 +252,12 @@ class StdioSession:
             raise Refused(INVALID_PARAMS, "'protocolVersion' must be text")
         self._is_open = True
         info = self._service.info
-        found: dict[str, Any] = {
+        welcome: dict[str, Any] = {
             "protocolVersion": asked if asked in _REVISIONS else _REVISIONS[-1],
             "capabilities": self._capabilities,
             "serverInfo": _described(info),
         }
-        return found if info.instructions is None else {**found, "instructions": info.instructions}
+        return welcome if info.instructions is None else {**welcome, "instructions": info.instructions}
 
     async def _call(self, params: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
         tool = params.get("name")
@@ -275,30 +279,30 @@ class StdioSession:
         return None if token is None else report
 
     async def tell_of_change(self) -> None:
-        """Tells the client that the list of tools has changed."""
+        """Notifies the client that the list of tools has changed."""
         if self._is_open:
             await self._send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
     async def _send(self, message: Any) -> None:
-        with suppress(anyio.BrokenResourceError):  # who reads no more sends no more either: `run` ends
+        with suppress(anyio.BrokenResourceError):  # the client is gone, so `run` ends
             await self._outgoing.send(_to_json(message))
 
 
 def _parsed(line: bytes) -> Any:
-    """The JSON in a line, or why there is none."""
+    """The JSON in a line, or the error for a line that is not JSON."""
     try:
-        # Programs on Windows begin what they write with a mark of its encoding.
+        # Programs on Windows may write a byte order mark first.
         return json.loads(line.decode("utf-8-sig", "replace"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return Refused(_NOT_JSON, "This line is no JSON")
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(name)  # NaN and the like are Python's, not JSON's
+    raise ValueError(name)  # NaN and Infinity are not JSON
 
 
 def _is_id(value: Any) -> bool:
-    """Returns whether a value is an id of a request; 1e400 is none, because it cannot be sent back."""
+    """Returns whether a value is a valid request id; 1e400 is not, because it cannot be sent back."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) != math.inf
     return is_number or isinstance(value, str)
 
@@ -313,10 +317,10 @@ def _described(info: Info) -> dict[str, Any]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """An object that may be left out.
+    """The value as an object; an empty object if it is missing.
 
     Raises:
-        Refused: It is something else.
+        Refused: The value is not an object.
     """
     if value is None:
         return {}

@@ -1,4 +1,4 @@
-"""Serves web applications, each on a socket of its own, until a signal comes."""
+"""Serves web applications, each on its own socket, until a signal comes."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _UNREAD_MS: Final = 30_000
 
 
 class Listener:
-    """A web application on a socket that is bound already.
+    """A web application on a bound socket.
 
     Args:
         app: The application.
         host: The address to listen on.
         port: The port; 0 for any that is free.
         patience: Seconds that a client may take for the head of a request.
-        grace: Seconds that requests may take that run when the end is told.
-        **options: Further ones of `uvicorn.Config`.
+        grace: Seconds for running requests to finish after `end`.
+        **options: Further options of `uvicorn.Config`.
 
     Attributes:
-        url: Where it listens.
+        url: The URL of the application.
 
     Raises:
-        OSError: The address cannot be bound; says which.
+        OSError: The address cannot be bound; the message names it.
     """
 
     def __init__(
         self, app: Any, host: str, port: int, *, patience: float, grace: int, **options: Any
     ) -> None:
-        # Bound here: an address in use is an error with a name, and not the end of the process.
+        # Bound here, so that an address in use raises an OSError; uvicorn would end the process.
         self._socket = bound(host, port)
         scheme = "https" if options.get("ssl_certfile") else "http"
         name = f"[{host}]" if ":" in host else host
@@ -51,7 +51,7 @@ class Listener:
         self._server = _Quiet(
             uvicorn.Config(
                 app,
-                # Not httptools: it keeps spaces around the values of headers.
+                # Not httptools, which keeps spaces around the values of headers.
                 http=type("PatientProtocol", (_PatientProtocol,), {"seconds": patience}),
                 ws="none",
                 log_config=None,
@@ -70,13 +70,13 @@ class Listener:
             self._socket.close()
 
     async def ready(self, running: Sequence[asyncio.Task[None]]) -> None:
-        """Returns once requests are answered.
+        """Waits until requests are answered.
 
         Args:
-            running: What runs this listener and the others.
+            running: The tasks of all listeners.
 
         Raises:
-            OSError: One of them ended before.
+            OSError: A task ended before.
         """
         while not self._server.started:
             for task in running:
@@ -86,12 +86,12 @@ class Listener:
             await asyncio.sleep(0.005)
 
     def end(self) -> None:
-        """Accepts no more requests, and ends when the last one is answered."""
+        """Stops accepting requests; `run` ends when the last request is answered."""
         self._server.should_exit = True
 
 
 class _Quiet(uvicorn.Server):
-    """Leaves signals to `serve`: there may be two servers, and one of them would take them all."""
+    """Leaves signals to `serve`, as with two servers only one would receive them."""
 
     def capture_signals(self) -> Any:
         return nullcontext()
@@ -107,15 +107,15 @@ async def serve(
     """Serves until SIGINT or SIGTERM comes, and returns when running requests are answered.
 
     Args:
-        listeners: What is served.
-        on_ready: Told their URLs.
-        on_end: Told that the end has come; requests still run then.
-        stop: Ends it, too; for threads, which get no signals.
+        listeners: The applications.
+        on_ready: Called with their URLs.
+        on_end: Called when the serving ends, while requests still run.
+        stop: Also ends the serving; for threads, which get no signals.
     """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
-        # Windows has no such handlers, other threads may not set any.
+        # Windows has no such handlers, and only the main thread may set them.
         with suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, stop.set)
     log = logging.getLogger("uvicorn.error")
@@ -124,7 +124,7 @@ async def serve(
     try:
         for listener in listeners:
             await listener.ready(running)
-        gc.freeze()  # what is there by now stays; looking for garbage in it would hold up requests
+        gc.freeze()  # long-lived objects; collecting them would delay requests
         if on_ready is not None:
             on_ready([listener.url for listener in listeners])
         await stop.wait()
@@ -133,7 +133,7 @@ async def serve(
         for number in _SIGNALS:
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.remove_signal_handler(number)
-        log.setLevel(logging.CRITICAL)  # what is cut off now is no error
+        log.setLevel(logging.CRITICAL)  # requests that are cut off now are not errors
         if on_end is not None:
             on_end()
         for listener in listeners:
@@ -145,25 +145,25 @@ def bound(host: str, port: int) -> socket.socket:
     """A socket that is bound, but does not listen yet.
 
     Raises:
-        OSError: The address cannot be bound; says which.
+        OSError: The address cannot be bound; the message names it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches TCP_NODELAY on only where the protocol is named; without it an answer waits 40 ms.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # asyncio sets TCP_NODELAY only if the protocol is given; without it an answer waits 40 ms.
+    bound_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
+        bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound_socket.bind((host, port))
     except OSError as error:
-        found.close()
+        bound_socket.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
-    found.setblocking(False)
-    return found
+    bound_socket.setblocking(False)
+    return bound_socket
 
 
 class _PatientProtocol(H11Protocol):
-    """Uvicorn's HTTP protocol, with an end to its patience.
+    """Uvicorn's HTTP protocol with a time limit.
 
-    uvicorn waits for ever for the rest of a request's head, and for a client that takes nothing of an answer.
+    uvicorn waits without limit for the rest of a request's head, and for clients that do not read an answer.
     """
 
     seconds: float
@@ -184,7 +184,7 @@ class _PatientProtocol(H11Protocol):
         super().data_received(data)
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is None or cycle.response_complete:
-            # Not a whole head yet, or the rest of a body that nobody waits for.
+            # An incomplete head, or the rest of a body after the answer.
             self._wait()
         else:
             self._wait_no_more()

@@ -19,12 +19,12 @@ _REFUSAL: Final = json.dumps({"jsonrpc": "2.0", "id": None, "error": _ERROR}).en
 
 
 class WholeRequests:
-    """ASGI middleware that hands on a request when its body is there: who leaves before that is no error.
+    """ASGI middleware that passes on a request when its body is complete; clients may leave before.
 
-    A request whose id is null, true, 1.5 or the like is refused: the SDK takes it for a notification.
+    A request whose id is null, true or 1.5, for example, is refused: the SDK treats it as a notification.
 
     Args:
-        app: What answers; it says how large a body may be.
+        app: The application; it limits the size of bodies.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -61,9 +61,9 @@ def _has_no_id(body: bytes) -> bool:
     if _MAYBE_NO_ID.search(body) is None:
         return False
     try:
-        found = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError):
-        return False  # the SDK says so
-    message = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return False  # the SDK reports it
+    message = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
     number = message.get("id", "")
     return "method" in message and (isinstance(number, bool) or not isinstance(number, str | int))

@@ -1,4 +1,4 @@
-"""YAML 1.2 into plain values, with the line and column of every key: for errors that name the place."""
+"""Reads YAML 1.2 as plain values, with the line and column of every key for error messages."""
 
 from .core_schema import core_scalar
 from .mistakes import Mistake, YamlError

@@ -1,7 +1,7 @@
 """Turns a text into nodes with their places, from the parser's events, bounded in depth.
 
-libyaml's parser is taken where it is there, as it is in PyYAML's wheels: PyYAML's own refuses things that are
-YAML, such as ``{text: why?}`` and tabs between values.
+libyaml's parser is used if PyYAML has it, as in PyYAML's wheels: PyYAML's own parser refuses valid YAML, such
+as ``{text: why?}`` and tabs between values.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .mistakes import Mistake, YamlError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# They mean something in YAML 1.1, which libyaml reads, and are text in 1.2: ends of lines, and question marks
-# that texts begin with. What stands for them is no character.
+# Characters with a meaning in YAML 1.1, which libyaml reads, that are plain text in 1.2: ends of lines, and
+# leading question marks. They are replaced by code points that are not characters.
 _BREAKS: Final = "\x85\u2028\u2029"
 _AS_TEXT: Final = str.maketrans(_BREAKS, "\ufdd0\ufdd1\ufdd2")
 _AS_WRITTEN: Final = str.maketrans("\ufdd0\ufdd1\ufdd2\ufdd3", _BREAKS + "?")
@@ -33,8 +33,8 @@ class Node:
     """A value at a place of the text.
 
     Attributes:
-        line: Where it begins, from 1.
-        column: Likewise.
+        line: Line of its beginning, from 1.
+        column: Column of its beginning, from 1.
         tag: Its tag, or None.
     """
 
@@ -48,8 +48,8 @@ class Scalar(Node):
     """A text.
 
     Attributes:
-        text: It, without quotes and escapes.
-        plain: Whether it stands there without quotes.
+        text: The text, without quotes and escapes.
+        plain: Whether the text has no quotes.
     """
 
     text: str
@@ -77,34 +77,34 @@ def compose(text: str, *, deepest: int) -> Node | None:
     """Reads the nodes of a text with one document.
 
     Args:
-        text: It.
-        deepest: How many levels it may have: parsers' time grows with the square of the depth.
+        text: The text.
+        deepest: Maximum number of levels: parsers' time grows with the square of the depth.
 
     Returns:
-        The outermost node, or None if the text has none. An alias is the node that it stands for.
+        The outermost node, or None if the text has none. An alias becomes the node that it refers to.
 
     Raises:
-        YamlError: It is no YAML, has several documents, or is nested deeper.
+        YamlError: The text is not YAML, has several documents, or is nested too deeply.
     """
     text = _QUESTION.sub("\ufdd3", text.translate(_AS_TEXT))
-    found = _Composing(text, deepest)
-    if found.failure is not None:
+    composing = _Composing(text, deepest)
+    if composing.failure is not None:
         mending = Mending(text)
-        found = _Composing(mending.text, deepest)
-        while mending.leave_out_data(found.scalars):
-            found = _Composing(mending.text, deepest)
-    if found.failure is not None:
-        raise YamlError([_syntax(found.text, found.failure)])
-    return found.node
+        composing = _Composing(mending.text, deepest)
+        while mending.leave_out_data(composing.scalars):
+            composing = _Composing(mending.text, deepest)
+    if composing.failure is not None:
+        raise YamlError([_syntax(composing.text, composing.failure)])
+    return composing.node
 
 
 class _Composing:
-    """One reading of a text.
+    """A single reading of a text.
 
     Attributes:
         text: The text.
         node: The outermost node, or None if there is none.
-        failure: Why the text is no YAML, or None.
+        failure: The error that ended the reading, or None.
         scalars: The events of the scalars, as far as the text could be read.
     """
 
@@ -175,21 +175,21 @@ def _refused(what: str, event: Any) -> YamlError:
 
 
 def _syntax(text: str, error: yaml.MarkedYAMLError) -> Mistake:
-    said = ", ".join(part for part in (error.context, error.problem) if part)
+    message = ", ".join(part for part in (error.context, error.problem) if part)
     fix = "Look at quotes, indents and colons here and in the line before"
     mark: Any = error.problem_mark or error.context_mark
     if mark is None:
-        return Mistake(what=f"this is no YAML: {said}", line=1, column=1, fix=fix)
+        return Mistake(what=f"this is no YAML: {message}", line=1, column=1, fix=fix)
     if text[mark.index : mark.index + 1] == "\t":
         fix = "Indent with spaces: YAML allows no tabs there"
-    if "Unicode character escape" in said:
+    if "Unicode character escape" in message:
         fix = "Write the character itself instead of its escape"
-    # At the end of a text libyaml says the line after the last.
+    # At the end of a text libyaml reports the line after the last.
     if mark.index >= len(text.rstrip("\n")):
         line, column = _place(text.rstrip("\n"), mark.index)
     else:
         line, column = mark.line + 1, mark.column + 1
-    return Mistake(what=f"this is no YAML: {said}", line=line, column=column, fix=fix)
+    return Mistake(what=f"this is no YAML: {message}", line=line, column=column, fix=fix)
 
 
 def _unreadable(text: str, index: int) -> Mistake:

@@ -1,6 +1,6 @@
 """The values of unquoted scalars in YAML 1.2: https://yaml.org/spec/1.2.2/#103-core-schema.
 
-PyYAML means YAML 1.1, in which ``yes`` is a truth value, ``010`` is eight and ``12:30`` is a number.
+PyYAML follows YAML 1.1, in which ``yes`` is a truth value, ``010`` is eight and ``12:30`` is a number.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rewrites what YAML allows and libyaml refuses into what libyaml reads.
+"""Rewrites valid YAML that libyaml refuses into YAML that libyaml reads.
 
-- Tabs behind dashes, before comments and in empty lines: https://yaml.org/spec/1.2.2/#66-comments.
-- Two escapes for one character, as JSON has them: https://www.rfc-editor.org/rfc/rfc8259#section-7.
-- Anchors that are no words: https://yaml.org/spec/1.2.2/#692-node-anchors.
+- Tabs after dashes, before comments and in empty lines: https://yaml.org/spec/1.2.2/#66-comments.
+- Two surrogate escapes for one character, as in JSON: https://www.rfc-editor.org/rfc/rfc8259#section-7.
+- Anchors with characters that are not letters or digits: https://yaml.org/spec/1.2.2/#692-node-anchors.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _RENAMED: Final = "anchor-"
 
 
 class Mending:
-    """Mends a text. What looks as if it had to be mended may be data: only the parser knows.
+    """Rewrites a text. Matches inside scalars may be data, which only the parser knows; see `leave_out_data`.
 
     Args:
         text: The text.
 
     Attributes:
-        text: The text, mended. Lines stay where they are; behind two escapes, columns do not.
+        text: The rewritten text. Line numbers stay the same; columns after two escapes do not.
     """
 
     def __init__(self, text: str) -> None:
@@ -42,13 +42,13 @@ class Mending:
         self.text = self._mended()
 
     def leave_out_data(self, scalars: Sequence[Any]) -> bool:
-        """Undoes the mends of what turned out to be data.
+        """Undoes the changes to data.
 
         Args:
-            scalars: The parser's events of the scalars in the text, mended.
+            scalars: The parser's events of the scalars in the rewritten text.
 
         Returns:
-            Whether there was any: then the text is another one.
+            Whether changes were undone, so that `text` is different.
         """
         starts = [scalar.start_mark.index for scalar in scalars]
 
@@ -58,8 +58,8 @@ class Mending:
                 number >= 0 and at < scalars[number].end_mark.index and self._is_data(mend, scalars[number])
             )
 
-        found = zip(self._mends, self._places, strict=True)
-        kept = [mend for mend, at in found if not is_data(mend, at)]
+        matches = zip(self._mends, self._places, strict=True)
+        kept = [mend for mend, at in matches if not is_data(mend, at)]
         if len(kept) == len(self._mends):
             return False
         self._mends = kept
@@ -67,20 +67,20 @@ class Mending:
         return True
 
     def _is_data(self, mend: re.Match[str], scalar: Any) -> bool:
-        """Returns whether what stands in a scalar is data there."""
+        """Returns whether a match inside a scalar is data."""
         if mend["high"]:
             return scalar.style != '"'
         if mend["name"]:
-            return scalar.anchor != _renamed(mend)  # its own anchor belongs to a scalar, too
+            return scalar.anchor != _renamed(mend)  # a scalar's event includes its anchor
         if scalar.style not in ("|", ">"):
             return "-" in mend["tabs"]
-        # In a block, white space is data behind the indent, which is that of the first line with text.
+        # In a block scalar, white space after the indent is data; the first line with text sets the indent.
         lines = self._lines[scalar.start_mark.line + 1 : scalar.end_mark.line]
         first = next((line for line in lines if line.strip()), None)
         return first is not None and _blanks(mend["tabs"]) >= _blanks(first)
 
     def _mended(self) -> str:
-        """The text as it is now; notes where in it what was mended stands."""
+        """Applies the changes; stores their places in the rewritten text."""
         parts: list[str] = []
         read = size = 0
         self._places = []
@@ -93,9 +93,9 @@ class Mending:
 
 
 def anchor_as_written(anchor: str) -> str:
-    """The name of an anchor that may have been mended."""
+    """The original name of an anchor that may have been renamed."""
     if anchor.startswith(_RENAMED):
-        with suppress(ValueError):  # somebody else's name may begin so
+        with suppress(ValueError):  # a name in the text may begin like this
             return bytes.fromhex(anchor.removeprefix(_RENAMED)).decode()
     return anchor
 

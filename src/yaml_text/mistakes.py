@@ -14,11 +14,11 @@ class Mistake:
     """A mistake in a text.
 
     Attributes:
-        what: What it is, in words.
-        line: Where it stands, from 1.
-        column: Likewise.
-        path: The keys and indices that lead there, as far as they are known.
-        fix: What to do, or None.
+        what: The message.
+        line: Line of the mistake, from 1.
+        column: Column of the mistake, from 1.
+        path: The keys and indices of its place, as far as they are known.
+        fix: The next step, or None.
     """
 
     what: str
@@ -29,13 +29,13 @@ class Mistake:
 
 
 class YamlError(Exception):
-    """A text that cannot be read.
+    """The text cannot be read.
 
     Args:
-        mistakes: Everything that was found; the last one is why reading ended.
+        mistakes: All mistakes that were found; the last one ended the reading.
 
     Attributes:
-        mistakes: The same.
+        mistakes: All mistakes that were found.
     """
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:

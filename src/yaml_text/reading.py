@@ -1,4 +1,4 @@
-"""Turns nodes into values: refuses double keys and unknown tags, and bounds depth and repetition."""
+"""Turns composed nodes into values; refuses duplicate keys, unknown tags and too much depth or repetition."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Rules:
 
     Attributes:
         merge_keys: Whether ``<<`` adds the keys of another mapping; otherwise it is a mistake.
-        most_values: How many values may stand there again, behind aliases.
-        deepest: How many levels there may be.
-        scalar: What a scalar without quotes means.
-        key: The text of a key without quotes.
+        most_values: Maximum number of values that aliases may repeat.
+        deepest: Maximum number of levels.
+        scalar: Resolves an unquoted scalar to its value.
+        key: Resolves an unquoted key to its text.
     """
 
     merge_keys: bool
@@ -45,7 +45,7 @@ class Yaml:
         data: dict, list, str, int, float, bool, None.
         keys: Line and column of each key path: of keys of mappings, of entries of sequences.
         values: Line and column where the value of each key path begins.
-        mistakes: What is wrong with single places; the rest could still be read.
+        mistakes: Mistakes that did not keep the rest from being read.
     """
 
     data: Any = None
@@ -54,14 +54,14 @@ class Yaml:
     mistakes: tuple[Mistake, ...] = ()
 
     def at(self, path: Path) -> Place:
-        """The place of a key path; that of its nearest parent if there is no such key."""
+        """The place of a key path; if there is no such key, the place of its nearest parent."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.keys:
                 return self.keys[path[:length]]
         return (1, 1)
 
     def value_at(self, path: Path) -> Place:
-        """The place where the value of a key path begins; as `at` if there is no such key."""
+        """The place where the value of a key path begins; like `at` if there is no such key."""
         return self.values.get(path) or self.at(path)
 
 
@@ -70,14 +70,14 @@ def read(text: str, rules: Rules) -> Yaml:
 
     Args:
         text: The text.
-        rules: How it is read.
+        rules: The rules and limits.
 
     Returns:
-        Its values and where they stand. Keys that stand twice, unknown tags and the like are in
+        The values and their places. Duplicate keys, unknown tags and similar mistakes are in
         `Yaml.mistakes`.
 
     Raises:
-        YamlError: The text is no YAML at all, or nested or repeated beyond any use.
+        YamlError: The text is not YAML, or exceeds the limits.
     """
     node = compose(text, deepest=rules.deepest)
     if node is None:
@@ -129,7 +129,7 @@ class _Reading:
 
     def _mapping(self, node: Mapping, path: Path) -> dict[str, Any]:
         self._check_tag(node, "map", path)
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         merged: set[str] = set()
         for key_node, value_node in node.pairs:
             key = self._key(key_node, path)
@@ -137,23 +137,23 @@ class _Reading:
                 continue
             if key == _MERGE and isinstance(key_node, Scalar) and key_node.plain and key_node.tag is None:
                 if self._rules.merge_keys:
-                    merged |= self._merge(value_node, found, path)
+                    merged |= self._merge(value_node, members, path)
                 else:
                     self._wrong("merge keys (<<) are not read", key_node, path, "Repeat the keys")
-            elif key in found and key not in merged:
+            elif key in members and key not in merged:
                 first, _ = self.keys[*path, key]
                 what = f"the key '{key}' stands here twice; it is also in line {first}"
                 self._wrong(what, key_node, (*path, key), "Keep one of them")
             else:
                 merged.discard(key)
                 self.keys[*path, key] = (key_node.line, key_node.column)
-                found[key] = self.value(value_node, (*path, key))
-        return found
+                members[key] = self.value(value_node, (*path, key))
+        return members
 
-    def _merge(self, node: Node, found: dict[str, Any], path: Path) -> set[str]:
-        """``<<: *other`` or ``<<: [*one, *two]``: adds the keys that are not there yet, and gives them."""
+    def _merge(self, node: Node, members: dict[str, Any], path: Path) -> set[str]:
+        """Adds the missing keys from ``<<: *a`` or ``<<: [*a, *b]``, and returns the added keys."""
         if isinstance(node, Sequence):
-            return {key for entry in node.entries for key in self._merge(entry, found, path)}
+            return {key for entry in node.entries for key in self._merge(entry, members, path)}
         if not isinstance(node, Mapping) or id(node) in self._open:
             self._wrong("'<<' takes a mapping or a list of mappings", node, path)
             return set()
@@ -162,12 +162,12 @@ class _Reading:
         extra = self.value(node, path)
         inner_keys, inner_values = self.keys, self.values
         self.keys, self.values = outer_keys, outer_values
-        added = {key: value for key, value in extra.items() if key not in found}
+        added = {key: value for key, value in extra.items() if key not in members}
         for known, place in inner_keys.items():
             if known[len(path)] in added:
                 self.keys[known] = place
                 self.values[known] = inner_values[known]
-        found.update(added)
+        members.update(added)
         return set(added)
 
     def _key(self, node: Node, path: Path) -> str | None:

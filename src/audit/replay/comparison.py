@@ -56,14 +56,14 @@ def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
         A JSON object. Whole numbers are integers, as ``1`` and ``1.0`` are the same in JSON.
     """
     result, structured, error = _texts(record)
-    found: dict[str, Any] = {"status": record.status.value}
+    document: dict[str, Any] = {"status": record.status.value}
     if result:
-        found["result"] = _parsed(result, containers_only=True)
+        document["result"] = _parsed(result, containers_only=True)
     if structured:
-        found["structured_result"] = _parsed(structured)
+        document["structured_result"] = _parsed(structured)
     if error:
-        found["error"] = error
-    return rules.applied(found)
+        document["error"] = error
+    return rules.applied(document)
 
 
 def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
@@ -93,16 +93,16 @@ def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str,
 
 
 def _whole_members(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    operations: list[dict[str, Any]] = []
     for name in sorted(before.keys() | now.keys()):
         path = f"/{name}"
         if name not in now:
-            found.append({"op": "remove", "path": path})
+            operations.append({"op": "remove", "path": path})
         elif name not in before:
-            found.append({"op": "add", "path": path, "value": now[name]})
+            operations.append({"op": "add", "path": path, "value": now[name]})
         elif canonical_json(before[name]) != canonical_json(now[name]):
-            found.append({"op": "replace", "path": path, "value": now[name]})
-    return found
+            operations.append({"op": "replace", "path": path, "value": now[name]})
+    return operations
 
 
 def _texts(record: CallRecord) -> tuple[str, str, str]:

@@ -168,13 +168,13 @@ class Decider:
         if record.arguments is None:
             raise _Verdict(ReplayVerdict.SKIPPED, "The record holds no arguments")
         try:
-            found = json.loads(record.arguments)
+            parsed = json.loads(record.arguments)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            parsed = None
+        if not isinstance(parsed, dict):
             raise _Verdict(ReplayVerdict.FAILED, "The arguments on record are not a JSON object")
         missing: dict[str, str] = {}
-        arguments = _filled(cast("dict[str, Any]", found), self.options.secrets, "", missing)
+        arguments = _filled(cast("dict[str, Any]", parsed), self.options.secrets, "", missing)
         if missing:
             places = ", ".join(f"{place or 'a name'} ({digest})" for digest, place in missing.items())
             reason = f"The record does not hold the secrets in its arguments: {places}. Give their values"
@@ -198,11 +198,11 @@ def routes_of(calls: Iterable[RecordedCall], options: ReplayOptions) -> set[Serv
             tool = _tool_of(call)
             if isinstance(tool, MCPTool) and options.rows.has(call.record, call.place):
                 recorded.add(tool.route)
-    found: set[ServerRoute] = set()
+    routes: set[ServerRoute] = set()
     for route in recorded:
         with contextlib.suppress(MCPError):
-            found.add(options.route(route))
-    return found
+            routes.add(options.route(route))
+    return routes
 
 
 def _tool_of(recorded: RecordedCall) -> Tool:

@@ -82,12 +82,12 @@ class IgnoreRules:
             A copy. Members that a pointer names are removed; items that it names become `IGNORED`, so that
             the other items keep their places.
         """
-        found: Any = document
+        copy: Any = document
         for steps in self.pointers:
-            found = _without(found, steps)
+            copy = _without(copy, steps)
         if self.patterns:
-            found = self._masked(found)
-        return found
+            copy = self._masked(copy)
+        return copy
 
     def _masked(self, value: Any) -> Any:
         match value:

@@ -27,12 +27,12 @@ class JournalCalls(Collection[RecordedCall]):
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        found: list[tuple[str, int, int, int]] = []
+        places: list[tuple[str, int, int, int]] = []
         scan_journal(
             file,
-            lambda line, record: found.append((record.run, record.call, len(found) + 1, line.start)),
+            lambda line, record: places.append((record.run, record.call, len(places) + 1, line.start)),
         )
-        self._places = [(place, start) for _, _, place, start in sorted(found)]
+        self._places = [(place, start) for _, _, place, start in sorted(places)]
 
     def __len__(self) -> int:
         return len(self._places)
@@ -49,4 +49,4 @@ class JournalCalls(Collection[RecordedCall]):
                 yield RecordedCall.of(record, place)
 
     def __contains__(self, call: object) -> bool:
-        return any(call == own for own in self)
+        return any(call == recorded for recorded in self)

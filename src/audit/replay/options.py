@@ -1,4 +1,4 @@
-"""The options of a replay: which calls are made again, on which servers, and what is compared."""
+"""The options of a replay: the calls to make again, their servers, and the differences to ignore."""
 
 from __future__ import annotations
 
@@ -166,22 +166,22 @@ def pairs(entries: Iterable[tuple[str, str]], setting: str) -> dict[str, str]:
     """Reads a mapping that a person entered.
 
     Args:
-        entries: Pairs of old and new; pairs in which both are empty are skipped.
+        entries: Pairs of old and new; pairs without an old value are skipped.
         setting: The setting, for errors.
 
     Returns:
         The mapping.
 
     Raises:
-        SettingInvalid: Two entries have the same old value.
+        SettingInvalid: Two entries give the same old value different new ones.
     """
-    found: dict[str, str] = {}
+    mapping: dict[str, str] = {}
     for old, new in ((old.strip(), new.strip()) for old, new in entries):
         if not old:
             continue
-        if old in found and found[old] != new:
+        if old in mapping and mapping[old] != new:
             raise SettingInvalid(
                 f"There are two entries for '{old}'", setting=setting, fix="Remove one of them"
             )
-        found[old] = new
-    return found
+        mapping[old] = new
+    return mapping

@@ -89,9 +89,9 @@ class Replayer:
                         window.append(step)
                     elif isinstance(step.call.tool, WorkflowTool):
                         # KNIME runs a workflow in the context of the thread that executes the node.
-                        window.append(self._finished(step, self._made(step.call)))
+                        window.append(self._finished(step, self._make(step.call)))
                     else:
-                        window.append((step, pool.submit(self._made, step.call)))
+                        window.append((step, pool.submit(self._make, step.call)))
                     if not overlaps or self.options.stop_at_first_difference:
                         for done in self._drained(window, room=0):
                             stopped = self.options.stop_at_first_difference and not done.verdict.is_good
@@ -126,7 +126,7 @@ class Replayer:
                 return
             wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
 
-    def _made(self, call: Call) -> CallRecord:
+    def _make(self, call: Call) -> CallRecord:
         outcome = recorded_call(call, self.dispatcher) if self.make is None else self.make(call)
         return self.keep(outcome.record)
 
@@ -146,8 +146,8 @@ class Replayer:
                     verdict = ReplayVerdict.DIFFERENT
                     reason = _status_change(recorded, new)
         if ready.changes:
-            said = f"The tool has changed: {', '.join(ready.changes)}"
-            reason = f"{said}. {reason}" if reason else said
+            message = f"The tool has changed: {', '.join(ready.changes)}"
+            reason = f"{message}. {reason}" if reason else message
         return ReplayedCall(
             recorded=ready.recorded,
             verdict=verdict,
@@ -162,8 +162,8 @@ class Replayer:
 def _status_change(recorded: CallRecord, new: CallRecord) -> str | None:
     if recorded.status is new.status:
         return None
-    said = f": {new.error}" if new.error else ""
-    return f"It was '{recorded.status.value}' on record and is '{new.status.value}' now{said}"
+    error_text = f": {new.error}" if new.error else ""
+    return f"It was '{recorded.status.value}' on record and is '{new.status.value}' now{error_text}"
 
 
 def _not_made(recorded: RecordedCall) -> ReplayedCall:

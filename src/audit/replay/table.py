@@ -59,7 +59,7 @@ SUMMARY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Calls", "int32"),
     ("Details", "string"),
 )
-"""Name and kind of each column of the table *Summary*: a row per verdict, and one for the records' chain."""
+"""Name and kind of each column of the table *Summary*: a row per verdict and one for the records' chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class ReplaySummary:
 
     @property
     def is_good(self) -> bool:
-        """Whether every call that ran is the same, no tool is missing or changed, and none failed."""
+        """True if every call that ran is the same, no tool is missing or changed, and no call failed."""
         return all(verdict.is_good for verdict in self.counts)
 
     def add(self, call: ReplayedCall) -> None:
@@ -176,10 +176,10 @@ class ReplaySummary:
 
     def text(self) -> str:
         """The outcome in one line, such as ``3 same, 1 different``."""
-        said = [
+        counts = [
             f"{self.counts[verdict]} {verdict.value}" for verdict in ReplayVerdict if self.counts[verdict]
         ]
-        return ", ".join(said) or "no calls"
+        return ", ".join(counts) or "no calls"
 
     def warning(self) -> str | None:
         """Everything that needs a person's attention, in one text, or None."""
@@ -194,8 +194,8 @@ class ReplaySummary:
                 f"{self.text()}. First: {where} of {record.tool_name or 'no tool'}, {bad.value}{why}."
             )
         if not self.verification.intact:
-            found = " ".join(finding.text for finding in self.verification.findings)
-            sentences.append(f"The records are {self.verification.verdict.value}: {found}")
+            problems = " ".join(finding.text for finding in self.verification.findings)
+            sentences.append(f"The records are {self.verification.verdict.value}: {problems}")
         return " ".join(sentences) or None
 
     def table(self) -> pa.Table:
@@ -204,9 +204,9 @@ class ReplaySummary:
 
         rows = [(verdict.value, self.counts[verdict], self._details(verdict)) for verdict in ReplayVerdict]
         checked = self.verification
-        told = [finding.text for finding in checked.findings] + list(checked.notes)
+        remarks = [finding.text for finding in checked.findings] + list(checked.notes)
         count = sum(run.count for run in checked.runs)
-        rows.append((checked.verdict.value, count, "\n".join(told) or None))
+        rows.append((checked.verdict.value, count, "\n".join(remarks) or None))
         row_ids = pa.array([*(verdict.value for verdict in ReplayVerdict), "records"], pa.string())
         return pa.table({ROW_ID: row_ids, **arrow_columns(SUMMARY_COLUMNS, rows)})
 

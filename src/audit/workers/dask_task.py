@@ -1,8 +1,8 @@
 """The Dask task that a worker runs.
 
-Dask runs a task again whose worker was lost: as often as the scheduler's setting says, and without limit when
-a worker leaves in order or when it is lost after the call and before the result was fetched. So a call that
-must not be repeated is noted at the scheduler before it begins. Dask forgets the note with the task.
+Dask repeats a task whose worker was lost: as often as the scheduler's setting allows, and without limit if a
+worker leaves in order or is lost between the end of the call and the transfer of its result. So a call that
+must not be repeated is noted at the scheduler before it begins. Dask deletes the note with the task.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class DaskTask:
     """A task while it runs.
 
     Attributes:
-        worker: The worker that runs it.
-        key: Its key, which no other call has.
+        worker: The worker that runs the task.
+        key: The task's key, which is unique.
     """
 
     worker: Worker
@@ -32,7 +32,7 @@ class DaskTask:
 
     @classmethod
     def current(cls) -> Self | None:
-        """The task that calls this, None outside of a Dask worker."""
+        """The task that is running, None outside of a Dask worker."""
         import distributed
 
         try:
@@ -42,10 +42,10 @@ class DaskTask:
         return cls(worker, worker.get_current_task())
 
     def begin(self) -> None:
-        """Notes that the call begins.
+        """Marks the call as begun at the scheduler.
 
         Raises:
-            OutcomeUnknown: It began before, in a worker that was lost.
+            OutcomeUnknown: The call has begun before, in a worker that was lost.
         """
         from distributed.utils import sync
 
@@ -53,7 +53,7 @@ class DaskTask:
             raise OutcomeUnknown("The worker that began this call was lost")
 
     async def _begun(self) -> dict[str, Any]:
-        # Written before it is read: of two workers that begin at the same time, at most one goes on.
+        # Written before it is read: if two workers begin at the same time, at most one of them continues.
         scheduler = self.worker.scheduler
         await scheduler.set_metadata(keys=[self.key, uuid.uuid4().hex], value=self.worker.address)
         return await scheduler.get_metadata(keys=[self.key])
@@ -65,5 +65,5 @@ class DaskTask:
 
 
 def installed_version() -> str:
-    """The version of this package, asked of every worker before it gets calls."""
+    """The version of this package; every worker is asked for it before calls are sent."""
     return VERSION

@@ -8,14 +8,14 @@ _LOOK = "Look at the server what it did: resuming the run, or running it again, 
 
 
 class OutcomeUnknown(MCPError):  # noqa: N818
-    """A worker took a call and was lost: nobody knows whether the call ran."""
+    """A worker took a call and was lost: it is unknown whether the call ran."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}. It is unknown whether the call ran", fix=_LOOK)
 
 
 class StoppedWithin(Canceled):
-    """The run was stopped while a worker had a call: nobody knows how far it came."""
+    """The run was stopped while a worker had a call: it is unknown whether the call ran."""
 
     def __init__(self) -> None:
         what = "The run was stopped while a worker had this call. It is unknown whether the call ran"

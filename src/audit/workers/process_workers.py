@@ -24,27 +24,27 @@ _stop: Event | None = None
 class ProcessWorkers(Executor):
     """A number of processes, each of which makes one call at a time.
 
-    A process that dies takes the call in it along, and no other; the next call gets a new process. Where
-    several die in a row without finishing a call, nothing more is taken.
+    If a process dies, only its own call is lost; the next call gets a new process. After several deaths in a
+    row without a finished call, no more calls are accepted.
 
     Args:
-        count: How many processes, at least 1.
+        count: Number of processes, at least 1.
     """
 
     def __init__(self, count: int) -> None:
         self._context = multiprocessing.get_context("spawn")  # a fork would share sockets and locks
         self._stop = self._context.Event()
         self._lock = threading.Lock()
-        # A pool of several ends all of its processes when one of them dies.
+        # One pool per process: a pool ends all its processes when one of them dies.
         self._pools = [self._pool() for _ in range(count)]
         self._busy = [0] * count
         self._lost = 0
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Starts a call in the process that has least to do.
+        """Starts a call in the process with the fewest calls.
 
         Raises:
-            BrokenProcessPool: One process after the other died.
+            BrokenProcessPool: Too many processes died in a row.
         """
         with self._lock:
             if self._lost > max(_MOST_LOST, len(self._pools)):  # all of them may be killed at once
@@ -68,12 +68,12 @@ class ProcessWorkers(Executor):
         return future
 
     def stop_calls(self) -> None:
-        """Cancels the calls under way, as the protocol asks for."""
+        """Cancels the running calls with MCP's cancel notification."""
         self._stop.set()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the processes, after the calls in them."""
-        # All at once; a pool that was shut down without waiting cannot be waited for any more.
+        """Ends the processes, after their calls."""
+        # In threads, as a pool that was shut down without waiting cannot be waited for later.
         with ThreadPoolExecutor(len(self._pools)) as threads:
             for pool in self._pools:
                 threads.submit(pool.shutdown, wait, cancel_futures=cancel_futures)
@@ -83,7 +83,7 @@ class ProcessWorkers(Executor):
 
 
 def is_stopped() -> bool:
-    """Tells, in a worker, whether the calls of the run are to stop."""
+    """Returns, in a worker, whether the calls of the run are to stop."""
     return _stop is not None and _stop.is_set()
 
 
@@ -91,7 +91,7 @@ def _begin(stop: Any) -> None:
     """Initializes a worker process."""
     global _stop
     _stop = stop
-    for number in (signal.SIGINT, signal.SIGTERM):  # both may reach the whole group; who started us decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group; the parent decides
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="mcp-parent", daemon=True).start()
 

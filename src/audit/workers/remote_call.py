@@ -1,8 +1,8 @@
-"""A call as it travels to a worker, and its execution there.
+"""A call in the form that is sent to a worker, and its execution there.
 
-A call travels as a frozen value to a module-level function, which is all that any executor needs.
-Credentials do not travel: a worker looks them up where it runs, by the name in the tool's route. Arguments
-have to travel, and may be secrets; so a call never shows them, whatever an executor logs.
+A call is sent as a frozen value to a module-level function, which every executor can do. Credentials are not
+sent: the worker looks them up where it runs, by the name in the tool's route. Arguments have to be sent and
+may be secrets, so the ``repr`` of a call, which an executor may log, does not contain them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class RemoteCall:
 
     Attributes:
         call: The call, without an error.
-        tool: Its tool.
-        connect: Makes what runs calls at a server; see `Connect`.
+        tool: The tool to call.
+        connect: Makes the dispatcher for a server; see `Connect`.
         run: Id of the run.
-        key: What the run marks secrets with, so that marks are the same on all workers.
-        pinning: What to do with a tool that changed since it was chosen.
+        key: The key for marks of secrets, so that marks are the same on all workers.
+        pinning: The action for a tool that changed since it was chosen.
         blobs: Whether the blobs of the result are wanted.
     """
 
@@ -60,7 +60,7 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
         remote: The call.
 
     Returns:
-        The finished call, however it ended, as it can travel back.
+        The finished call, in a form that can be sent back.
 
     Raises:
         MCPError: The call was not made.
@@ -72,7 +72,7 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
     outcome = recorded_call(remote.call, replace(shared, is_canceled=_is_canceled(task, shared)))
     error = outcome.error
     if error is not None and not isinstance(error, MCPError):
-        error = MCPError(outcome.record.error or type(error).__name__)  # of any class, which may not travel
+        error = MCPError(outcome.record.error or type(error).__name__)  # its own class may not be picklable
     return replace(outcome, error=error, answer=outcome.answer if remote.blobs else None)
 
 
@@ -85,9 +85,13 @@ def _dask_task() -> DaskTask | None:
 
 
 def _is_canceled(task: DaskTask | None, shared: Dispatcher) -> Callable[[], bool]:
-    own = shared.is_canceled
+    is_run_canceled = shared.is_canceled
 
     def is_canceled() -> bool:
-        return is_stopped() or (task is not None and task.is_canceled()) or (own is not None and own())
+        return (
+            is_stopped()
+            or (task is not None and task.is_canceled())
+            or (is_run_canceled is not None and is_run_canceled())
+        )
 
     return is_canceled

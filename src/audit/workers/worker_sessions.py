@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from .remote_call import RemoteCall
 
 Connect: TypeAlias = Callable[[ServerRoute], Dispatcher]
-"""Makes what runs the calls at one server, in the worker: looks up the credential that the route names, and
-knows it as a secret. A module-level function, or a frozen value with ``__call__``, so that it can travel and
-so that equal ones share sessions. Raises `MCPError` where the worker cannot reach the server."""
+"""Makes the dispatcher for one server, in the worker. Looks up the credential that the route names, and adds
+it to the secrets. A module-level function, or a frozen value with ``__call__``, so that it can be sent and so
+that equal ones share sessions. Raises `MCPError` if the worker cannot connect to the server."""
 
-_CLOSE_EARLY = 10  # before multiprocessing's own helpers go
+_CLOSE_EARLY = 10  # before multiprocessing's own helpers end
 
 
 class _Sessions:
@@ -32,21 +32,21 @@ class _Sessions:
     def dispatcher(self, remote: RemoteCall) -> Dispatcher:
         server = replace(remote.tool.route, tool=None, digest=None)
         with self._lock:
-            found = self._held.get((remote.connect, server)) or remote.connect(server)
-            if found.run != remote.run:
-                # The sessions stay; what a server says about its tools is asked once per run.
-                found = replace(
-                    found,
+            dispatcher = self._held.get((remote.connect, server)) or remote.connect(server)
+            if dispatcher.run != remote.run:
+                # The sessions stay; tools are listed again for each run.
+                dispatcher = replace(
+                    dispatcher,
                     run=remote.run,
-                    definitions=Definitions(found.pool),
-                    secrets=found.secrets.keyed(remote.key),
+                    definitions=Definitions(dispatcher.pool),
+                    secrets=dispatcher.secrets.keyed(remote.key),
                     pinning=remote.pinning,
                 )
             if not self._held:
-                # At the end of a process that multiprocessing started, too, where atexit is not asked.
+                # Processes of multiprocessing do not run atexit functions, but run these at their end.
                 Finalize(None, self.close, exitpriority=_CLOSE_EARLY)
-            self._held[remote.connect, server] = found
-            return found
+            self._held[remote.connect, server] = dispatcher
+            return dispatcher
 
     def close(self) -> None:
         with self._lock:
@@ -59,7 +59,7 @@ _sessions = _Sessions()
 
 
 def shared_dispatcher(remote: RemoteCall) -> Dispatcher:
-    """Finds or makes what the calls of a run at one server share in this process.
+    """Finds or makes the dispatcher for the calls of a run at one server in this process.
 
     Args:
         remote: One of the calls.
@@ -68,7 +68,7 @@ def shared_dispatcher(remote: RemoteCall) -> Dispatcher:
         The dispatcher; its sessions are shared by all runs that connect in the same way.
 
     Raises:
-        MCPError: What ``connect`` raises.
+        MCPError: Raised by ``connect``.
     """
     return _sessions.dispatcher(remote)
 

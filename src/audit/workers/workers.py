@@ -1,7 +1,7 @@
-"""Calls made by the workers of any executor, recorded here as if they had been made here.
+"""Makes calls on the workers of any executor, and records them in this process.
 
-Calls are handed to the executor one for one: whoever wants many in flight calls from as many threads, as
-`run_batch` and `Replayer` do. So order, bounds, journal and cancellation are theirs, whoever makes the calls.
+Each call blocks its thread, so callers such as `run_batch` and `Replayer` use several threads for several
+calls in flight. They handle order, limits, journal and cancellation in the same way as for local calls.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.25
 _FAREWELL_SECONDS: Final = 5.0
-"""How long a call that was told to stop may take to say how it ended."""
+"""Time for a canceled call to return its outcome."""
 
-# Only these cancel no call that has begun. Dask's executor cancels any.
+# For these executors, `Future.cancel` fails for calls that have begun. Dask's executor cancels any call.
 _KNOWS_WHAT_RUNS: Final = (ThreadPoolExecutor, ProcessPoolExecutor, ProcessWorkers)
 
 
@@ -40,14 +40,14 @@ _KNOWS_WHAT_RUNS: Final = (ThreadPoolExecutor, ProcessPoolExecutor, ProcessWorke
 class Workers:
     """Makes calls on workers. Safe to use from several threads.
 
-    A call whose worker is lost has failed, and the record says that nobody knows whether it ran. It is made
-    again only if its tool is declared as read-only or idempotent.
+    A call whose worker is lost has failed, and the record says that it is unknown whether the call ran. It is
+    repeated only if its tool is declared as read-only or idempotent.
 
     Attributes:
-        executor: Has the workers. For Dask: ``client.get_executor(pure=False, retries=0)``, because by
-            default it takes equal calls for one.
-        connect: Connects a worker to a server; see `Connect`. Credentials do not travel: it looks them up.
-        dispatcher: What the calls of the run share here. It runs workflow tools, which need this process.
+        executor: The executor. For Dask: ``client.get_executor(pure=False, retries=0)``, because by default
+            Dask runs equal calls only once.
+        connect: Connects a worker to a server, and looks up credentials there; see `Connect`.
+        dispatcher: The objects that the calls share in this process. Workflow tools run here.
     """
 
     executor: Executor
@@ -55,23 +55,23 @@ class Workers:
     dispatcher: Dispatcher
 
     def recorded_call(self, call: Call) -> CallOutcome:
-        """Has a worker make a call, and waits for it.
+        """Makes a call on a worker, and waits for it.
 
         Args:
             call: The call.
 
         Returns:
-            The finished call. Errors are part of it, those of workers included.
+            The finished call. Errors are part of it, also errors of workers.
         """
         if call.error is not None or not isinstance(call.tool, MCPTool):
             return recorded_call(call, self.dispatcher)
         started, clock = datetime.now(UTC), time.perf_counter()
         try:
-            return self._returned(call, self._made(self._remote(call, call.tool)))
+            return self._returned(call, self._make(self._remote(call, call.tool)))
         except MCPError as error:
             outcome = failed_call(call, error, self.dispatcher)
             if not isinstance(error, OutcomeUnknown | StoppedWithin):
-                return outcome  # it was not made
+                return outcome  # the call was not made
             duration = round(time.perf_counter() - clock, 6)
             record = replace(outcome.record, started_at=utc_text(started), duration=duration, attempts=1)
             return replace(outcome, record=record)
@@ -88,7 +88,7 @@ class Workers:
             blobs=shared.save_blob is not None,
         )
 
-    def _made(self, remote: RemoteCall) -> CallOutcome:
+    def _make(self, remote: RemoteCall) -> CallOutcome:
         try:
             return self._answer(remote)
         except OutcomeUnknown:
@@ -131,7 +131,7 @@ class Workers:
         return asked is not None and asked()
 
     def _returned(self, call: Call, outcome: CallOutcome) -> CallOutcome:
-        """The call with what only this process can do: its files, and the secrets that only it knows."""
+        """Completes a worker's outcome in this process: saves files, marks secrets known only here."""
         record = self._scrubbed(outcome.record)
         if outcome.answer is not None:
             files, image = save_blobs(call, outcome.answer.blocks, self.dispatcher)
@@ -146,7 +146,7 @@ class Workers:
 
 
 def _named(error: BaseException) -> str:
-    # The message may hold anything; what an import says is needed, and harmless.
+    # The message may contain secrets; the name of a missing module is harmless and needed.
     if isinstance(error, ImportError) and error.name:
         return f"it has no module {error.name}"
     return type(error).__name__

@@ -1,4 +1,4 @@
-"""``knime-mcp graph check``: everything that is wrong with a document, at once."""
+"""``knime-mcp graph check``: finds all problems of a document at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph as SVG: the nodes as links to their details, the ways as arrows, a recorded run in colour."""
+"""A graph as SVG: the nodes are links to their details, edges are arrows, and a recorded run is in colour."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def drawing(
 
     Args:
         tool: The tool.
-        anchors: Node to the id of its details in the page.
-        steps: Node to what is written on it about a run; empty without a run.
-        taken: The ways that the run took.
-        failed: The nodes that failed in it.
+        anchors: Id of the details in the page, by node.
+        steps: Text about the run, by node; empty without a run.
+        taken: The edges that the run took.
+        failed: The nodes that failed in the run.
 
     Returns:
         The SVG in its frame.
@@ -107,7 +107,7 @@ def _line(line: Line, taken: bool) -> Html:
 
 
 def _label(line: Line) -> Html:
-    """On the first part of the way, where those of one node are apart; above the steps of the next node."""
+    """The label at the beginning of an edge, where the edges of one node are apart from each other."""
     (x0, y0), (x1, y1) = line.points[1:3] if line.is_back else line.points[:2]
     part = 0.3 if line.is_back else 0.45
     x, y = x0 + (x1 - x0) * part, y0 + (y1 - y0) * part

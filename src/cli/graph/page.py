@@ -83,17 +83,17 @@ def _tool(index: int, tool: ToolDefinition, run: RecordedRun | None) -> Html:
     anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
     records = run.records if run is not None else ()
     steps: dict[str, list[str]] = {}
-    own = [record for record in records if calling_node(record, tool) is None]
+    tool_records = [record for record in records if calling_node(record, tool) is None]
     for number, record in enumerate(records, 1):
         if calling_node(record, tool) is None:
             steps.setdefault(str(record["nodeId"]), []).append(str(number))
-    failed = frozenset(str(record["nodeId"]) for record in own if record.get("error"))
+    failed = frozenset(str(record["nodeId"]) for record in tool_records if record.get("error"))
     shown_steps = {node: _numbers(numbers) for node, numbers in steps.items()}
     return join(
         (
             heading(2, tool.name),
             paragraph(tool.description),
-            drawing(tool, anchors, shown_steps, ways_taken(own, tool), failed),
+            drawing(tool, anchors, shown_steps, ways_taken(tool_records, tool), failed),
             _run(records, tool) if run is not None else None,
             details("Arguments and result", _schemas(tool)),
             heading(3, "Nodes"),
@@ -112,7 +112,7 @@ def _schemas(tool: ToolDefinition) -> Html:
 
 
 def _run(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> Html:
-    """The path: what ran, how long, what came out."""
+    """The path of a run: nodes, durations and outputs."""
     rows = [
         (
             str(number),
@@ -131,7 +131,7 @@ def _run(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> Html:
 
 
 def _node_name(record: Mapping[str, Any], tool: ToolDefinition) -> str:
-    """The node's id; that of another tool after the node that called it."""
+    """The node's id; for a node of a called tool, after the id of the calling node."""
     node, caller = str(record["nodeId"]), calling_node(record, tool)
     return node if caller is None else f"{caller} › {node}"
 
@@ -156,7 +156,7 @@ def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mappi
 def _step(number: int, records: Sequence[Mapping[str, Any]]) -> Html:
     """An execution of the node, with input and output."""
     record = records[number - 1]
-    # Without a recorded input: what the node before put out is what an author looks for.
+    # Without a recorded input, the output of the node before is shown instead.
     before = (
         record["input"] if "input" in record else records[number - 2].get("output") if number > 1 else None
     )
@@ -170,8 +170,8 @@ def _step(number: int, records: Sequence[Mapping[str, Any]]) -> Html:
 
 
 def _error_text(error: Any) -> str:
-    said = mapping(error).get("message", error)
-    return said if isinstance(said, str) else _one_line(said, 2000)
+    message = mapping(error).get("message", error)
+    return message if isinstance(message, str) else _one_line(message, 2000)
 
 
 def _bounded(value: Any) -> Any:

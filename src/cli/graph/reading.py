@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DialectChoice(StrEnum):
-    """How a document is written."""
+    """The values of ``--dialect``."""
 
     AUTO = "auto"
     TARGET = "target"
@@ -30,9 +30,9 @@ def read_document(
 
     Args:
         file: The document.
-        dialect: What the person said about it.
-        mcp_file: Further servers.
-        fill_in: Fill in ``${NAME}`` from the environment; a missing variable is an error then.
+        dialect: The option ``--dialect``.
+        mcp_file: A file with further servers.
+        fill_in: Whether to fill in ``${NAME}`` from the environment; a missing variable is an error then.
 
     Returns:
         The document, if it can be served, and all problems.
@@ -50,10 +50,10 @@ def read_document(
 
 
 def usable(file: Path, checked: CheckedDocument) -> GraphDocument:
-    """The document, if it has no errors.
+    """Returns the document if it has no errors.
 
     Raises:
-        CommandError: It has; the text holds all of them.
+        CommandError: The document has errors; the text contains all of them.
     """
     if checked.document is None:
         raise CommandError("\n".join(error_lines(file, checked.problems)))

@@ -1,4 +1,4 @@
-"""A recorded run: how it is read, which tool ran, and which ways it took."""
+"""Reads a recorded run, and finds its tool and the edges that it took."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from ...graph.model import ToolDefinition
 
 _Line = tuple[str, ...]
-"""The branches that a record is in, outermost first."""
+"""The branches around a record, outermost first."""
 _OWNER: Final = re.compile(r"(.*?)#[0-9]+\[", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A run as the executor records it.
+    """A run that the executor recorded.
 
     Attributes:
-        tool: The tool that ran, or None if the record does not say.
+        tool: The tool that ran, or None if it is not recorded.
         records: One mapping per node that ran, in order, with ``nodeId``, ``nodeType``, ``output``,
             ``duration`` (ms), ``error`` and, if it was recorded, ``input`` and ``branch``.
     """
@@ -41,9 +41,9 @@ def read_run(recorded: Any) -> RecordedRun:
         recorded: A list of records, or a mapping with them as ``executionHistory`` or ``history``, and the
             ``tool``.
     """
-    found = mapping(recorded)
-    records = entries(recorded) or entries(found.get("executionHistory", found.get("history")))
-    tool = found.get("tool", found.get("toolName"))
+    members = mapping(recorded)
+    records = entries(recorded) or entries(members.get("executionHistory", members.get("history")))
+    tool = members.get("tool", members.get("toolName"))
     return RecordedRun(
         tool=tool if isinstance(tool, str) else None,
         records=tuple(mapping(record) for record in records if "nodeId" in mapping(record)),
@@ -51,7 +51,7 @@ def read_run(recorded: Any) -> RecordedRun:
 
 
 def tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDefinition | None:
-    """The tool that ran: the one it names, or the first one that has all its nodes."""
+    """The tool that ran: the recorded tool, or the first tool that has all recorded nodes."""
     if run is None:
         return None
     if run.tool is not None:
@@ -61,7 +61,7 @@ def tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDef
 
 
 def calling_node(record: Mapping[str, Any], tool: ToolDefinition) -> str | None:
-    """The node of a tool that called the other tool that a record is of; None if it is of the tool itself.
+    """The node that called the tool of a record; None if the record is of the run's own tool.
 
     Args:
         record: A record of a run of the tool.
@@ -72,13 +72,13 @@ def calling_node(record: Mapping[str, Any], tool: ToolDefinition) -> str | None:
 
 
 def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> frozenset[tuple[str, str]]:
-    """The ways between nodes that a run took.
+    """The edges that a run took.
 
-    Nodes of branches and of entries of a loop run at the same time: each follows the node before it in its
-    own line, and the first one the node that the branch or entry belongs to.
+    Branches and entries of a loop run at the same time: in each of them, a node follows the node before it in
+    the same line, and the first node follows the node that the branch or entry belongs to.
 
     Args:
-        records: What ran of the tool itself.
+        records: The records of the tool's own nodes.
         tool: The tool that ran.
 
     Returns:
@@ -87,17 +87,17 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> fr
     lines: dict[_Line, list[str]] = {}
     for record in records:
         lines.setdefault(_line_of(record), []).append(str(record["nodeId"]))
-    found = {way for nodes in lines.values() for way in pairwise(nodes)}
+    edges = {way for nodes in lines.values() for way in pairwise(nodes)}
     for line, nodes in lines.items():
         if not line:
             continue
         owner = _owner_of(line[-1])
-        found.add((owner, nodes[0]))
+        edges.add((owner, nodes[0]))
         node = tool.by_id.get(owner)
-        # It came to its end if what follows ran.
-        if isinstance(node, ParallelNode | ForEachNode) and (owner, node.next) in found:
-            found.add((nodes[-1], node.next))
-    return frozenset(found)
+        # The branches or entries have ended if the next node ran.
+        if isinstance(node, ParallelNode | ForEachNode) and (owner, node.next) in edges:
+            edges.add((nodes[-1], node.next))
+    return frozenset(edges)
 
 
 def _line_of(record: Mapping[str, Any]) -> _Line:
@@ -106,5 +106,5 @@ def _line_of(record: Mapping[str, Any]) -> _Line:
 
 def _owner_of(branch: str) -> str:
     """The node that a branch belongs to: ``fan`` of ``fan#3[left]``."""
-    found = _OWNER.match(branch)
-    return found[1] if found is not None else branch
+    match = _OWNER.match(branch)
+    return match[1] if match is not None else branch

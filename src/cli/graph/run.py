@@ -1,4 +1,4 @@
-"""``knime-mcp graph run``: one run of one tool of a document."""
+"""``knime-mcp graph run``: runs a tool of a document once."""
 
 from __future__ import annotations
 
@@ -77,28 +77,28 @@ def run(
         printer = _Printer(full=trace)
         hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
         try:
-            found = api.executor.run(tool, given, hooks=hooks, is_canceled=interrupt)
+            result = api.executor.run(tool, given, hooks=hooks, is_canceled=interrupt)
         except RunError as error:
             _save(save_run, tool, given, error.history, None, str(error))
             complain(str(error))
             return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
-        _save(save_run, tool, given, found.history, found.result, None)
-        print_json(found.result)
+        _save(save_run, tool, given, result.history, result.result, None)
+        print_json(result.result)
     return ExitCode.OK
 
 
 class _Printer:
-    """Shows nodes as they end."""
+    """Prints each node when it ends."""
 
     def __init__(self, *, full: bool) -> None:
         self._full = full
 
     def completed(self, record: NodeRecord, node: Node, context: Mapping[str, Any]) -> None:
-        """A node has ended."""
+        """Prints a node that has ended."""
         self._show(record, node, context, "")
 
     def failed(self, record: NodeRecord, node: Node, _error: Exception) -> None:
-        """A node has failed."""
+        """Prints a node that has failed."""
         self._show(record, node, record.context(), " failed")
 
     def _show(self, record: NodeRecord, node: Node, context: Mapping[str, Any], ending: str) -> None:
@@ -133,15 +133,15 @@ def _short(value: Any) -> str:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    said, source = text_or_file(text, "the arguments")
+    json_text, source = text_or_file(text, "the arguments")
     try:
-        found = json.loads(said)
+        parsed = json.loads(json_text)
     except (ValueError, RecursionError) as error:
         why = f"What {source} says cannot be read as JSON: {why_no_json(error)}."
         raise UsageError(f"{why} Write it as '{_EXAMPLE}'.") from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise UsageError(f"The arguments must be a JSON object, such as '{_EXAMPLE}'.")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", parsed)
 
 
 def _save(

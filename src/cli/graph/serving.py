@@ -1,7 +1,6 @@
 """Serves the tools of a graph document, for `knime-mcp graph serve` and for `mcpgraph`.
 
-Without typer: with what it brings along, it would take a third of the time until a server on standard input
-answers.
+Without typer, whose imports would take a third of the time until a server on standard input answers.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ def serve_document(
         http: The port for HTTP, 0 for any; None for standard input and output.
         host: The address to listen on.
         mcp: A file with further servers.
-        dialect: How the document is written.
-        audit: A journal that each call is added to.
-        reload: Take over changes of the document.
-        validate: Compare arguments and results with the schemas in the document.
-        log_level: How much to log.
+        dialect: The dialect of the document.
+        audit: The journal for the calls, or None.
+        reload: Whether to apply changes of the document.
+        validate: Whether to validate arguments and results by the schemas in the document.
+        log_level: The level of the log.
 
     Returns:
-        What the process tells the shell.
+        The exit code.
 
     Raises:
         CommandError: The document has errors.
-        UsageError: No journal can be written there.
+        UsageError: The journal cannot be written.
     """
     check_journal(audit)
-    gc.disable()  # a tenth of the start would be spent on looking for garbage in what is loaded now
+    gc.disable()  # collections during the imports would take a tenth of the start
     import anyio
 
     from ...graph.api import McpGraphApi
@@ -80,12 +79,12 @@ def serve_document(
                 )
             return McpGraphApi(checked.document, journal=journal, spans=spans, check_schemas=validate)
 
-        # Before the document is loaded: what changes from now on is seen.
+        # Made before the document is loaded, so that no change is missed.
         watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
-        # Who asks for the old dialect gets lists of tools as its programs wrote them.
+        # With the old dialect, tools are listed without output schemas, like the programs of that dialect.
         service = GraphService(load(), output_schemas=dialect is not DialectChoice.TARGET)
         gc.enable()
-        gc.freeze()  # what is there by now stays; looking for garbage in it would hold up calls
+        gc.freeze()  # long-lived objects; collecting them would delay calls
         signaled = False
         if http is None:
             signaled = anyio.run(serve_stdio, service, watch)

@@ -1,4 +1,4 @@
-"""``knime-mcp graph show``: a document's graphs, drawn."""
+"""``knime-mcp graph show``: draws a document's graphs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show(
     check_page(html)
     if run is not None and html is None:
         raise UsageError("--run needs --html OUT.html: a run is shown in a page.")
-    # Nothing is called, so secrets may be missing.
+    # No server is called, so secrets may be missing.
     document = usable(file, read_document(file, dialect=dialect, mcp_file=mcp, fill_in=False))
     tools = _chosen(document, tool)
     if html is None:
@@ -64,8 +64,8 @@ def show(
 def _chosen(document: GraphDocument, name: str | None) -> tuple[ToolDefinition, ...]:
     if name is None:
         return document.tools
-    found = document.tool(name)
-    if found is None:
+    definition = document.tool(name)
+    if definition is None:
         known = ", ".join(tool.name for tool in document.tools) or "none"
         raise UsageError(f"There is no tool '{name}'. The document has: {known}.")
-    return (found,)
+    return (definition,)

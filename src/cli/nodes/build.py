@@ -1,4 +1,4 @@
-"""``knime-mcp nodes build``: the catalogue of the nodes that a person has."""
+"""``knime-mcp nodes build``: builds the catalogue of a person's nodes."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def build(
     check_output(out)
     path = out if out is not None else user_catalogue()
     with steps_progress() as bar:
-        found, left_out = _extensions(extension or [], bare)
+        nodes, left_out = _extensions(extension or [], bare)
         report = build_catalogue(
             path,
             plugins=[*(knime or []), *(plugins or [])],
             packs=pack or [],
             with_own_packs=not bare,
-            extensions=found,
+            extensions=nodes,
             skipped=left_out,
             on_step=bar,
         )
@@ -105,7 +105,7 @@ def build(
 
 
 def _extensions(files: Sequence[Path], bare: bool) -> tuple[list[NodeSpec], list[Skipped]]:
-    """The nodes of extensions; one that cannot be imported is left out and reported."""
+    """The nodes of extensions, and the extensions that cannot be imported."""
     from ...knowledge.building.plugins import Skipped
     from .extension import extension_nodes, own_nodes
 

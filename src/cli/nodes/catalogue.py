@@ -26,10 +26,10 @@ CatalogueOption = Annotated[
 
 
 def open_catalogue(file: Path | None) -> Catalogue:
-    """Opens a catalogue: the given one, the person's own, or else what comes along.
+    """Opens a catalogue: the given one, the person's own, or else the included one.
 
     Raises:
-        CatalogueError: It is missing, damaged, or another version's.
+        CatalogueError: The catalogue is missing, damaged, or of another version.
     """
     from ...knowledge.catalogue import Catalogue
     from ...knowledge.places import user_catalogue
@@ -41,10 +41,10 @@ def open_catalogue(file: Path | None) -> Catalogue:
 
 
 def catalogue_that_comes_along() -> Path:
-    """The file of what needs no building by anybody: this extension's nodes, the packs, well-known nodes.
+    """The file of the included catalogue: this extension's nodes, the packs, and well-known nodes.
 
     Raises:
-        CatalogueError: It cannot be built.
+        CatalogueError: The catalogue cannot be built.
     """
     from ...knowledge.packs.included_files import basic_nodes, basics_file
     from ...knowledge.places import default_catalogue
@@ -57,5 +57,5 @@ def tell_origin(origin: CatalogueOrigin) -> None:
     """Writes the source of an answer to standard error."""
     from ...knowledge.service import origin_as_json
 
-    found = origin_as_json(origin)
-    note(f"Catalogue {found['version']} of {found['built_at']}: {found['nodes']} nodes; {found['origin']}")
+    facts = origin_as_json(origin)
+    note(f"Catalogue {facts['version']} of {facts['built_at']}: {facts['nodes']} nodes; {facts['origin']}")

@@ -1,4 +1,4 @@
-"""Nodes of Python extensions for the node catalogue: imports them, and asks what their settings refuse."""
+"""Describes the nodes of Python extensions for the node catalogue, after importing the extensions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _STRANGER = "<no such choice>"
 def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
     """Imports an extension and describes its nodes.
 
-    It is imported in a process of its own, as KNIME does: extensions have modules of the same name.
+    The import runs in a separate process, as in KNIME, because extensions may have modules of the same name.
 
     Args:
-        knime_yml: Its ``knime.yml``, or the folder it is in.
+        knime_yml: The extension's ``knime.yml``, or the folder of that file.
 
     Raises:
-        CommandError: KNIME would not load it.
+        CommandError: The extension cannot be loaded.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_print_to_stderr) as process:
         try:
@@ -47,14 +47,14 @@ def _imported_nodes(knime_yml: Path) -> list[NodeSpec]:
     try:
         return nodes_of(load_extension(knime_yml), str(knime_yml))
     except HeadlessError as error:
-        # Below the first line is where in its own code.
+        # The other lines are a traceback in the extension's code.
         raise _unreadable(knime_yml, str(error).partition("\n")[0]) from None
     except SystemExit:
         raise _unreadable(knime_yml, _ENDED) from None
 
 
 def _print_to_stderr() -> None:
-    """Standard output belongs to the command, whatever an extension prints."""
+    """Redirects an extension's prints to standard error, as standard output is the command's."""
     os.dup2(2, 1)
 
 
@@ -66,7 +66,7 @@ def own_nodes() -> list[NodeSpec]:
     """The nodes of this project's own extension.
 
     Raises:
-        CommandError: It cannot be loaded, so this installation is broken.
+        CommandError: The extension cannot be loaded, so this installation is broken.
     """
     from ...headless import HeadlessError, load_own_extension
 
@@ -83,14 +83,14 @@ def own_files() -> list[Path]:
 
 
 def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
-    """Describes the nodes of an extension that is loaded.
+    """Describes the nodes of a loaded extension.
 
     Args:
         host: The extension.
-        file: Its ``knime.yml``, as it was given.
+        file: The given path of its ``knime.yml``.
 
     Returns:
-        Its nodes, in their order.
+        The extension's nodes, in their order.
     """
     from ...headless import HeadlessError
     from ...knowledge.building.introspection import read_extension
@@ -98,7 +98,7 @@ def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
     description = host.describe()
     dialogs: dict[str, Mapping[str, Any]] = {}
     for node_id in host.nodes:
-        # Some open only with something connected; such a node is known without its settings.
+        # Some dialogs open only with connected inputs; such nodes are described without settings.
         with suppress(HeadlessError):
             dialogs[node_id] = host.get_dialog(node_id)
     closed = {node_id: _closed(host, node_id, dialog) for node_id, dialog in dialogs.items()}
@@ -106,9 +106,9 @@ def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
 
 
 def _closed(host: ExtensionHost, node_id: str, dialog: Mapping[str, Any]) -> set[str]:
-    """The parameters whose choices are all there are: those that refuse a value that is none of them.
+    """The parameters with a fixed set of choices, which refuse any other value.
 
-    Documents do not tell them from choices that depend on what is connected, so the node is asked.
+    Documents do not distinguish them from choices that depend on inputs, so a value is tried on the node.
     """
     data = dialog["data"]
     if not _accepts(host, node_id, data):
@@ -122,7 +122,7 @@ def _closed(host: ExtensionHost, node_id: str, dialog: Mapping[str, Any]) -> set
 def _accepts(host: ExtensionHost, node_id: str, document: Mapping[str, Any]) -> bool:
     try:
         host.load_parameters(node_id, document, host.version)
-    except Exception:  # an extension's own check may raise whatever it likes
+    except Exception:  # an extension's own check may raise anything
         return False
     return True
 

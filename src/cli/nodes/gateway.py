@@ -1,4 +1,4 @@
-"""``knime-mcp nodes gateway``: node knowledge over plain HTTP, with keys, scopes and limits."""
+"""``knime-mcp nodes gateway``: serves node knowledge over plain HTTP, with keys, scopes and limits."""
 
 from __future__ import annotations
 

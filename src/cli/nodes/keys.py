@@ -1,4 +1,4 @@
-"""``knime-mcp nodes keys``: who may call the gateway."""
+"""``knime-mcp nodes keys``: manages the gateway's keys."""
 
 from __future__ import annotations
 

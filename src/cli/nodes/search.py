@@ -1,4 +1,4 @@
-"""``knime-mcp nodes search``: find nodes by what they do, or by what other tools call it."""
+"""``knime-mcp nodes search``: finds nodes by their purpose, also in the words of other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``knime-mcp nodes serve``: node knowledge as an MCP server."""
+"""``knime-mcp nodes serve``: serves node knowledge as an MCP server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``knime-mcp nodes show``: all that is known about a node."""
+"""``knime-mcp nodes show``: shows everything known about a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``knime-mcp nodes types``: the types of nodes and their subtypes."""
+"""``knime-mcp nodes types``: lists the types of nodes and their subtypes."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def types(
 
     with open_catalogue(catalogue) as opened:
         service = NodeKnowledgeService(opened)
-        found = service.get_node_types(node_type)
-        if node_type is not None and not found:
+        node_types = service.get_node_types(node_type)
+        if node_type is not None and not node_types:
             known = ", ".join(service.get_node_types())
             raise UsageError(f"There is no node type '{node_type}'. Types: {known}.")
         if as_json:
-            print_json(found)
+            print_json(node_types)
         else:
-            _print(found, whole=node_type is not None)
+            _print(node_types, whole=node_type is not None)
             tell_origin(opened.origin)
     return ExitCode.OK
 
 
-def _print(found: dict[str, list[str]], *, whole: bool) -> None:
+def _print(node_types: dict[str, list[str]], *, whole: bool) -> None:
     if whole:
-        rows = [(name, subtype) for name, subtypes in found.items() for subtype in subtypes]
+        rows = [(name, subtype) for name, subtypes in node_types.items() for subtype in subtypes]
         show(table(None, ("type", "subtype"), rows))
         return
-    counted = [(name, str(len(subtypes)), _some(subtypes)) for name, subtypes in found.items()]
+    counted = [(name, str(len(subtypes)), _some(subtypes)) for name, subtypes in node_types.items()]
     show(table(None, ("type", "nodes", "such as"), counted))
 
 

@@ -1,1 +1,1 @@
-"""Graph documents: read from YAML, fitted to the model, and checked."""
+"""Reads graph documents from YAML, turns them into the model, and checks them."""

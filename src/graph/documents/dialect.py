@@ -1,4 +1,4 @@
-"""Detects the dialect of a document. Decided once per file, never per value."""
+"""Detects the dialect of a document, once per file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LOOKS_LIKE_JSONATA: Final = re.compile(r"\$(?:[.$\[({^]|[^\W\d]|\s*(?:~>|[&=?!]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A dialect and why.
+    """A dialect and the reason for it.
 
     Attributes:
         dialect: The dialect.
-        reason: What in the document says so.
+        reason: The part of the document that shows the dialect.
     """
 
     dialect: Dialect
@@ -30,13 +30,13 @@ class Choice:
 
 
 def choose_dialect(data: Any) -> Choice:
-    """Finds out how a document is written.
+    """Detects the dialect of a document.
 
-    A switch decides, since its two forms exclude each other; then ``{expr: ...}`` among arguments; then
-    arguments that look like expressions. A document with none of these means the same in both dialects.
+    A switch decides first, as its two forms exclude each other; then ``{expr: ...}`` among arguments; then
+    arguments that look like expressions. A document with none of these has the same meaning in both dialects.
 
     Args:
-        data: The document's values; any shape.
+        data: The document's values, of any shape.
 
     Returns:
         The dialect and the reason, for the log.

@@ -1,7 +1,7 @@
 """Fills in ``${NAME}`` in the settings of servers, so that secrets need not stand in a document.
 
-The syntax is the one that other programs use in ``mcp.json``: ``${NAME}``, ``${NAME:-default}``; ``$${`` is
-a literal ``${``.
+The syntax is that of other programs' ``mcp.json``: ``${NAME}``, ``${NAME:-default}``; ``$${`` is a literal
+``${``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def check_expressions(findings: Findings, node: Node) -> None:
     """Checks the expressions of a node.
 
     Args:
-        findings: Takes what is wrong.
+        findings: Collects the problems.
         node: Any node.
     """  # @NodeTypeDispatch
     checks = _Checks(findings, node.id)
@@ -45,9 +45,9 @@ class _Checks:
 
     def jsonata(self, expression: Expression, where: str) -> None:
         """Checks one expression."""
-        said = check_jsonata(expression.text)
-        if said is not None:
-            self._error(f"Invalid JSONata syntax in {where}: {said}", expression.position)
+        problem = check_jsonata(expression.text)
+        if problem is not None:
+            self._error(f"Invalid JSONata syntax in {where}: {problem}", expression.position)
 
     def template(self, template: Template, where: str) -> None:
         """Checks all expressions among arguments."""
@@ -85,8 +85,8 @@ class _Checks:
             (name,) = parts
             if name not in OPERATORS:
                 fix = did_you_mean(name, OPERATORS) or "See https://jsonlogic.com/operations.html"
-                said = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
-                self._findings.warn(f"{said}; a run fails if it comes here", (*path, name), fix)
+                message = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
+                self._findings.warn(f"{message}; a run fails if it comes here", (*path, name), fix)
         for name, value in parts.items():
             self._part(value, where, (*path, name))
 
@@ -96,10 +96,10 @@ class _Checks:
             fix = f"It takes one JSONata expression, not {kind_of(value)}"
             self._findings.error(f"{self._node}: {prefix}: {wrong}", path, fix)
             return
-        said = check_jsonata(value)
-        if said is None:
+        problem = check_jsonata(value)
+        if problem is None:
             return
-        text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {said}'
+        text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {problem}'
         if value.startswith("$"):
             self._findings.error(text, path)
         else:

@@ -1,4 +1,4 @@
-"""Reads a document's mappings key by key and notes each value that does not fit, with its place."""
+"""Reads a document's mappings key by key and reports each invalid value with its place."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Kind:
     """A kind of value that a key may have.
 
     Attributes:
-        words: What it is called.
-        fits: Whether a value is one.
+        words: Its name in messages.
+        fits: Returns whether a value is of this kind.
     """
 
     words: str
@@ -38,15 +38,15 @@ MAPPING: Final = Kind("a mapping", lambda value: isinstance(value, dict))
 LIST: Final = Kind("a list", lambda value: isinstance(value, list))
 
 REQUIRED: Final[Any] = object()
-"""Stands for a default where a key may not be missing."""
+"""Given instead of a default for a key that may not be missing."""
 
 
 class Findings:
-    """Collects what is wrong with one file.
+    """Collects the problems of one file.
 
     Args:
         source: The file's values and places.
-        file: Name to show for its problems, if it is not the document itself.
+        file: Name of the file in messages, if it is not the document itself.
     """
 
     def __init__(self, source: Source, file: str | None = None) -> None:
@@ -63,7 +63,7 @@ class Findings:
         self._add(message, self.source.at(path), Severity.WARNING, fix)
 
     def fields(self, value: Any, path: Path) -> Fields | None:
-        """The keys of a value; None after it was noted that it is no mapping."""
+        """The keys of a mapping; None, after reporting an error, for any other value."""
         if isinstance(value, dict):
             return Fields(self, cast("dict[str, Any]", value), path)
         name = f"'{key_path(path)}'" if path else "the document"
@@ -77,17 +77,17 @@ class Findings:
 
 
 class Fields:
-    """Reads the keys of one mapping. A value that does not fit is noted, and a default is returned instead.
+    """Reads the keys of one mapping. Invalid values are reported, and a default is returned instead.
 
     Args:
-        findings: Takes what is wrong.
+        findings: Collects the problems.
         values: The mapping.
-        path: Where it stands.
-        outer: The keys of the mapping that it is a part of; what does not fit here does not fit there.
+        path: The mapping's key path.
+        outer: The keys of the enclosing mapping; an invalid value here makes that mapping invalid, too.
 
     Attributes:
-        path: Where it stands.
-        fit: Whether everything that was read fits.
+        path: The mapping's key path.
+        fit: Whether all values that were read are valid.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class Fields:
 
         Args:
             key: Its key.
-            kinds: What it may be; anything if there is none.
-            default: What it is if the key is missing. If that is None, it may be null, too.
+            kinds: Allowed kinds; without any, all values are allowed.
+            default: The value if the key is missing. If the default is None, null is allowed, too.
         """
         self._known.append(key)
         value = self._values.get(key, default)
@@ -148,10 +148,10 @@ class Fields:
         return self.get(key, MAPPING, default=default) or {}
 
     def inside(self, key: str) -> Fields:
-        """The keys of an inner mapping. If it is missing, that alone is noted, not each of its keys."""
-        found = self.get(key, MAPPING)
-        inner = Fields(self._findings, found or {}, (*self.path, key), self)
-        inner._quiet = found is None
+        """The keys of an inner mapping. A missing mapping is one error, not one for each of its keys."""
+        values = self.get(key, MAPPING)
+        inner = Fields(self._findings, values or {}, (*self.path, key), self)
+        inner._quiet = values is None
         return inner
 
     def mappings(self, key: str) -> list[Fields]:
@@ -165,7 +165,7 @@ class Fields:
         ]
 
     def number(self, key: str, *kinds: Kind, default: Any, least: float = 0) -> Any:
-        """A number above zero, or at least `least` if that is given; values of other kinds as they are."""
+        """A number above zero, or at least `least` if that is given; other kinds are returned unchanged."""
         value = self.get(key, *kinds, default=default)
         if _is_number(value) and value is not default:
             relation = "at least" if least else "greater than"

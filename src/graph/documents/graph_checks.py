@@ -1,7 +1,7 @@
 """Checks the graph of a tool: references to nodes that do not exist, dead ends, nodes that no run reaches.
 
-Errors are what the reference refuses as well, in its words, and broken uses of what only we have. Whatever
-the reference would run is at most a warning.
+Errors are problems that the reference refuses as well, in its words, and wrong uses of features that the
+reference does not have. Anything that the reference would run is at most a warning.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedNode:
-    """A node as it stands in the document, duplicates included.
+    """A node of the document, which may be a duplicate.
 
     Attributes:
-        raw: What the document says.
-        path: Where it stands.
-        node: What was made of it, or None if it is broken.
+        raw: The document's mapping.
+        path: Its key path.
+        node: The node of the model, or None if the mapping is invalid.
     """
 
     raw: Any
@@ -40,17 +40,17 @@ class PlacedNode:
     @property
     def id(self) -> str | None:
         """The id, if there is one."""
-        found = mapping(self.raw).get("id")
-        return found if isinstance(found, str) else None
+        value = mapping(self.raw).get("id")
+        return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedTool:
-    """A tool as it stands in the document.
+    """A tool of the document.
 
     Attributes:
         name: Its name.
-        path: Where it stands.
+        path: Its key path.
         nodes: Its nodes in the order of the document.
     """
 
@@ -63,8 +63,8 @@ class GraphChecks:
     """Checks the graphs of one document.
 
     Args:
-        findings: Takes what is wrong.
-        dialect: How the document is written.
+        findings: Collects the problems.
+        dialect: The dialect of the document.
         servers: Names of the servers that nodes may call.
         tools: Names of the document's tools.
     """
@@ -81,7 +81,7 @@ class GraphChecks:
         """Checks one tool.
 
         Args:
-            tool: The tool. Of broken nodes only the ids are used.
+            tool: The tool. Only the ids of invalid nodes are used.
         """
         entry, exit_ = (self._only_one(tool, kind) for kind in ("entry", "exit"))
         self._duplicates(tool)
@@ -91,7 +91,7 @@ class GraphChecks:
                 self._references(tool, placed, placed.node, known)
                 self._calls(tool, placed, placed.node)
         if any(placed.node is None for placed in tool.nodes):
-            return  # A broken node may be the one that leads on.
+            return  # An invalid node may have the missing edge.
         graph = _edges(tool)
         if entry is not None and exit_ is not None:
             self._ways(tool, graph, entry, exit_)
@@ -101,14 +101,14 @@ class GraphChecks:
                 self._branches(placed, placed.node, graph, ends)
 
     def _only_one(self, tool: PlacedTool, kind: str) -> str | None:
-        found = [placed for placed in tool.nodes if mapping(placed.raw).get("type") == kind]
-        ids = ["?" if placed.id is None else placed.id for placed in found]
-        if not found:
+        nodes = [placed for placed in tool.nodes if mapping(placed.raw).get("type") == kind]
+        ids = ["?" if placed.id is None else placed.id for placed in nodes]
+        if not nodes:
             self._findings.error(f'Tool "{tool.name}" has no {kind} node', tool.path)
-        elif len(found) > 1:
-            said = f'Tool "{tool.name}" has multiple {kind} nodes: {", ".join(ids)}'
-            self._findings.error(said, found[1].path, "Keep one of them")
-        return ids[0] if len(found) == 1 else None
+        elif len(nodes) > 1:
+            message = f'Tool "{tool.name}" has multiple {kind} nodes: {", ".join(ids)}'
+            self._findings.error(message, nodes[1].path, "Keep one of them")
+        return ids[0] if len(nodes) == 1 else None
 
     def _duplicates(self, tool: PlacedTool) -> None:
         last: dict[str, PlacedNode] = {}
@@ -122,24 +122,26 @@ class GraphChecks:
             line = self._findings.source.at(first.path).line
             path = (*placed.path, "id")
             if not isinstance(first.node, EntryNode | ExitNode):
-                said = f'the id "{placed.id}" in tool "{tool.name}" is also in line {line}'
-                self._findings.warn(f"{said}; the last one counts", path, "Rename one of them")
+                message = f'the id "{placed.id}" in tool "{tool.name}" is also in line {line}'
+                self._findings.warn(f"{message}; the last one counts", path, "Rename one of them")
             elif type(first.node) is not type(placed.node):
-                said = f'Node "{placed.id}" in tool "{tool.name}" replaces the node of that id in line {line}'
-                self._findings.error(f"{said}, without which the tool cannot run", path, "Rename it")
+                message = (
+                    f'Node "{placed.id}" in tool "{tool.name}" replaces the node of that id in line {line}'
+                )
+                self._findings.error(f"{message}, without which the tool cannot run", path, "Rename it")
 
     def _references(self, tool: PlacedTool, placed: PlacedNode, node: Node, known: set[str]) -> None:
-        for said, target, key in self._ways_out(node, placed):
+        for edge, target, key in self._ways_out(node, placed):
             if target not in known:
                 kind = "Switch node" if isinstance(node, SwitchNode) else "Node"
                 self._findings.error(
-                    f'{kind} "{node.id}" in tool "{tool.name}" references non-existent {said} "{target}"',
+                    f'{kind} "{node.id}" in tool "{tool.name}" references non-existent {edge} "{target}"',
                     (*placed.path, *key),
                     did_you_mean(target, sorted(known)),
                 )
 
     def _ways_out(self, node: Node, placed: PlacedNode) -> Iterator[tuple[str, str, Path]]:
-        """Yields (what the way is called, where it leads, key of the node)."""
+        """Yields each outgoing edge: its name, the target's id, and the key that holds it."""
         match node:
             case SwitchNode():
                 called, key = (
@@ -188,17 +190,17 @@ class GraphChecks:
     def _switch(self, placed: PlacedNode, node: SwitchNode) -> None:
         always = next((i for i, condition in enumerate(node.conditions) if condition.always), None)
         if always is None and node.default is None:
-            said = f'the switch "{node.id}" has no default: a run fails here if no condition holds'
-            self._findings.warn(said, placed.path, "Add a condition without 'rule' at the end")
+            message = f'the switch "{node.id}" has no default: a run fails here if no condition holds'
+            self._findings.warn(message, placed.path, "Add a condition without 'rule' at the end")
         elif always is not None and always + 1 < len(node.conditions):
-            said = "this condition is never tried: the one before has no rule and always holds"
-            self._findings.warn(said, (*placed.path, "conditions", always + 1))
+            message = "this condition is never tried: the one before has no rule and always holds"
+            self._findings.warn(message, (*placed.path, "conditions", always + 1))
 
     def _ways(self, tool: PlacedTool, graph: Mapping[str, Sequence[str]], entry: str, exit_: str) -> None:
         reached = _closure(graph, [entry])
         if exit_ not in reached:
-            said = f'Tool "{tool.name}" exit node "{exit_}" is not reachable from entry node "{entry}"'
-            self._findings.error(said, next(p.path for p in tool.nodes if p.id == exit_))
+            message = f'Tool "{tool.name}" exit node "{exit_}" is not reachable from entry node "{entry}"'
+            self._findings.error(message, next(p.path for p in tool.nodes if p.id == exit_))
         backwards: dict[str, list[str]] = {}
         for start, targets in graph.items():
             for target in targets:
@@ -208,11 +210,11 @@ class GraphChecks:
             if placed.id is None or placed.id in (entry, exit_):
                 continue
             if placed.id not in reached:
-                said = f'Node "{placed.id}" in tool "{tool.name}" is never reached from the entry node'
-                self._findings.warn(said, placed.path, "Lead a way to it, or remove it")
+                message = f'Node "{placed.id}" in tool "{tool.name}" is never reached from the entry node'
+                self._findings.warn(message, placed.path, "Lead a way to it, or remove it")
             elif placed.id not in leading and exit_ in reached:
-                said = f'from node "{placed.id}" in tool "{tool.name}" no way leads to the exit node'
-                self._findings.warn(f"{said}: a run that gets there never ends by itself", placed.path)
+                message = f'from node "{placed.id}" in tool "{tool.name}" no way leads to the exit node'
+                self._findings.warn(f"{message}: a run that gets there never ends by itself", placed.path)
 
     def _branches(
         self,
@@ -221,7 +223,7 @@ class GraphChecks:
         graph: Mapping[str, Sequence[str]],
         ends: Collection[str | None],
     ) -> None:
-        """A branch has to end where the node says, and shares no node with another branch."""
+        """Checks that branches end at the node's ``next``, and that no two branches share a node."""
         starts = node.branches if isinstance(node, ParallelNode) else (node.body,)
         used: Counter[str] = Counter()
         for start in starts:
@@ -231,18 +233,18 @@ class GraphChecks:
             part = _closure(graph, [start], until=node.next)
             for name in part:
                 if name in ends and name != node.next:
-                    said = f'a way leads from branch "{start}" of node "{node.id}" to "{name}"'
-                    self._findings.error(f'{said} without passing "{node.next}"', placed.path)
+                    message = f'a way leads from branch "{start}" of node "{node.id}" to "{name}"'
+                    self._findings.error(f'{message} without passing "{node.next}"', placed.path)
             if node.id in part:
-                said = f'a way leads from branch "{start}" back to node "{node.id}"'
-                self._findings.error(f"{said}, which is still running then", placed.path)
+                message = f'a way leads from branch "{start}" back to node "{node.id}"'
+                self._findings.error(f"{message}, which is still running then", placed.path)
             if node.next not in part:
-                said = f'the branch "{start}" of node "{node.id}" never comes to "{node.next}"'
-                self._findings.error(said, placed.path, "There its branches end")
+                message = f'the branch "{start}" of node "{node.id}" never comes to "{node.next}"'
+                self._findings.error(message, placed.path, "There its branches end")
             used.update(part - {node.next})
         for name in sorted(name for name, times in used.items() if times > 1):
-            said = f'node "{name}" is in more than one branch of node "{node.id}"'
-            self._findings.error(said, placed.path, "Give each branch nodes of its own")
+            message = f'node "{name}" is in more than one branch of node "{node.id}"'
+            self._findings.error(message, placed.path, "Give each branch nodes of its own")
 
 
 def _edges(tool: PlacedTool) -> dict[str, list[str]]:
@@ -258,7 +260,7 @@ def _edges(tool: PlacedTool) -> dict[str, list[str]]:
 
 
 def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: str | None = None) -> set[str]:
-    """The nodes that can be reached from some nodes, which are included; the search ends at `until`."""
+    """All nodes that can be reached from some nodes, including these; the search stops at `until`."""
     seen: set[str] = set()
     waiting = list(start)
     while waiting:

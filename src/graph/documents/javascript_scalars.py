@@ -1,4 +1,4 @@
-"""The values of unquoted scalars in graph documents: as js-yaml reads them, with JavaScript's numbers."""
+"""Resolves unquoted scalars in graph documents like js-yaml, with JavaScript's numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0
 _INFINITE: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _NAN: Final = frozenset({".nan", ".NaN", ".NAN"})
 _LONGEST: Final = 1100
-"""Digits of the largest number, written with ones and zeros; Python is slow with, or refuses, longer ones."""
+"""Binary digits of the largest number; Python is slow with, or refuses, longer texts."""
 
 
 def javascript_scalar(text: str) -> Any:
@@ -25,8 +25,8 @@ def javascript_scalar(text: str) -> Any:
         text: The scalar.
 
     Returns:
-        None, a truth value, a number or the text itself, which numbers that are too large stay. Numbers with
-        nothing behind the point are integers, as in JavaScript.
+        None, a truth value, a number or the text itself. Numbers that are too large stay texts; numbers
+        without a fraction are integers, as in JavaScript.
     """
     if text in _NAN:
         return math.nan
@@ -40,7 +40,7 @@ def javascript_scalar(text: str) -> Any:
         number = float(text)
     else:
         value = core_scalar(text)
-        # All numbers of js-yaml are above; it does not know "-.5".
+        # All numbers of js-yaml were handled above; it does not accept "-.5".
         return value if value is None or isinstance(value, bool) else text
     if not math.isfinite(number):
         return text
@@ -48,5 +48,5 @@ def javascript_scalar(text: str) -> Any:
 
 
 def javascript_key(text: str) -> str:
-    """The text that JavaScript makes of an unquoted key."""
+    """The text to which JavaScript converts an unquoted key."""
     return to_string(javascript_scalar(text))

@@ -1,4 +1,4 @@
-"""Reads graph documents: text in, a `GraphDocument` or everything that is wrong with it out."""
+"""Reads graph documents: turns a text into a `GraphDocument`, or a list of its problems."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CheckedDocument:
     Attributes:
         document: The document, or None if it has errors.
         problems: Errors and warnings in the order of the file.
-        dialect: How it is written, and why that is known; None if nothing could be read.
+        dialect: The dialect and the reason for it; None if nothing could be read.
     """
 
     document: GraphDocument | None
@@ -61,15 +61,15 @@ def load_document(
 
     Args:
         path: The YAML file.
-        dialect: How it is written; None to find out.
-        mcp_file: A ``mcp.json`` with further servers; those of the document win.
+        dialect: The dialect of the document; None to detect it.
+        mcp_file: A ``mcp.json`` with further servers; servers of the document take precedence.
         environ: Environment variables for ``${NAME}``; None for those of this process.
 
     Returns:
-        The document. What is odd about it is in `GraphDocument.warnings`.
+        The document. Its warnings are in `GraphDocument.warnings`.
 
     Raises:
-        DocumentError: It cannot be served; holds all errors at once.
+        DocumentError: The document cannot be served; contains all problems.
     """
     checked = check_document(
         path, dialect=dialect, mcp_file=mcp_file, environ=os.environ if environ is None else environ
@@ -88,12 +88,12 @@ def check_document(
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> CheckedDocument:
-    """Reads a document and finds everything that is wrong with it.
+    """Reads a document and finds all its problems.
 
     Args:
         path: The YAML file.
-        dialect: How it is written; None to find out.
-        mcp_file: A ``mcp.json`` with further servers; those of the document win.
+        dialect: The dialect of the document; None to detect it.
+        mcp_file: A ``mcp.json`` with further servers; servers of the document take precedence.
         environ: Environment variables for ``${NAME}``; None to leave the references as they are.
 
     Returns:
@@ -119,9 +119,9 @@ def check_text(
 
     Args:
         text: The document.
-        path: Its file, if it has one: relative folders start there. Otherwise they start here.
-        dialect: How it is written; None to find out.
-        mcp_file: A ``mcp.json`` with further servers; those of the document win.
+        path: The document's file, or None. Relative folders start at its folder, or at the working folder.
+        dialect: The dialect of the document; None to detect it.
+        mcp_file: A ``mcp.json`` with further servers; servers of the document take precedence.
         environ: Environment variables for ``${NAME}``; None to leave the references as they are.
 
     Returns:
@@ -165,7 +165,7 @@ def check_text(
 
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
-    """Version, server and limits of a document; None after it was noted what does not fit."""
+    """Version, server and limits of a document; None, after reporting the errors, if they are invalid."""
     for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST)):
         fields.get(key, kind, default=None)
     version, server = fields.text("version"), fields.inside("server")
@@ -199,7 +199,7 @@ def _servers(
     mcp_file: str | os.PathLike[str] | None,
     environ: Mapping[str, str] | None,
 ) -> tuple[dict[str, ServerConfig], list[Problem]]:
-    """The servers of the document and of the mcp.json, and what is wrong with the latter."""
+    """The servers of the document and of the mcp.json, and the problems of the mcp.json."""
     folder = (path.parent if path is not None else Path()).absolute()
     servers = ServerReading(findings, folder, environ).read(mapping(raw.get("mcpServers")))
     if mcp_file is None:
@@ -216,14 +216,14 @@ def _mcp_servers(
         json.loads(text)
         source = read_yaml(text, str(path))
     except FileNotFoundError:
-        said = f"MCP file not found: {path}"
-        return {}, [Problem(message=said, position=None, file=str(path))]
+        message = f"MCP file not found: {path}"
+        return {}, [Problem(message=message, position=None, file=str(path))]
     except (OSError, UnicodeDecodeError) as error:
         return {}, [_unreadable(path, error)]
     except json.JSONDecodeError as error:
         position = Position(line=error.lineno, column=error.colno)
-        said = f"this is no JSON: {error.msg}"
-        return {}, [Problem(message=said, position=position, file=str(path))]
+        message = f"this is no JSON: {error.msg}"
+        return {}, [Problem(message=message, position=position, file=str(path))]
     except DocumentError as error:
         return {}, list(error.problems)
     findings = Findings(source, str(path))
@@ -235,8 +235,8 @@ def _mcp_servers(
     if servers is not None and not isinstance(servers, dict):
         findings.error("'mcpServers' must be an object", ("mcpServers",))
     wanted = {name: raw for name, raw in mapping(servers).items() if name not in without}
-    found = ServerReading(findings, path.parent.absolute(), environ, lenient=True).read(wanted)
-    return found, findings.problems
+    configs = ServerReading(findings, path.parent.absolute(), environ, lenient=True).read(wanted)
+    return configs, findings.problems
 
 
 def _names(raw: dict[str, Any]) -> set[str]:
@@ -245,9 +245,9 @@ def _names(raw: dict[str, Any]) -> set[str]:
 
 def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> Problem:
     if isinstance(error, UnicodeDecodeError):
-        said, fix = "the file is not UTF-8 text", "Save it as UTF-8"
+        message, fix = "the file is not UTF-8 text", "Save it as UTF-8"
     elif isinstance(error, FileNotFoundError):
-        said, fix = "there is no such file", "Write 'knime-mcp graph new FILE' for one to start with"
+        message, fix = "there is no such file", "Write 'knime-mcp graph new FILE' for one to start with"
     else:
-        said, fix = f"the file cannot be read: {(error.strerror or str(error)).lower()}", None
-    return Problem(message=said, position=None, fix=fix, file=str(path))
+        message, fix = f"the file cannot be read: {(error.strerror or str(error)).lower()}", None
+    return Problem(message=message, position=None, fix=fix, file=str(path))

@@ -42,8 +42,8 @@ class NodeReading:
     """Reads the nodes of one document.
 
     Args:
-        findings: Takes what is wrong.
-        dialect: How the document is written.
+        findings: Collects the problems.
+        dialect: The dialect of the document.
     """
 
     def __init__(self, findings: Findings, dialect: Dialect) -> None:
@@ -66,11 +66,11 @@ class NodeReading:
         """Reads one node.
 
         Args:
-            raw: What the document says.
-            path: Where it stands.
+            raw: The document's value.
+            path: Its key path.
 
         Returns:
-            The node, or None after what is wrong was noted.
+            The node, or None, after reporting the errors, if it is invalid.
         """
         if not isinstance(raw, dict):
             self._findings.error(f"a node must be a mapping, not {kind_of(raw)}", path)
@@ -104,7 +104,7 @@ class NodeReading:
 
     def _exit(self, fields: Fields) -> ExitNode:
         fields.optional_text("tool")
-        fields.optional_text("next")  # which the reference accepts and never follows
+        fields.optional_text("next")  # the reference accepts it but never follows it
         return ExitNode(id=fields.text("id"), position=fields.position)
 
     def _transform(self, fields: Fields) -> TransformNode:
@@ -189,12 +189,12 @@ class NodeReading:
             fix = "It is taken if no condition holds"
             self._findings.error(f"the switch '{name}' has no 'next'", fields.path, fix)
         if self._dialect is Dialect.TARGET and default is not None:
-            said = "'next' of a switch means nothing in the dialect 'target' and is ignored"
+            message = "'next' of a switch means nothing in the dialect 'target' and is ignored"
             fix = "Add a condition with only a 'target' at the end, or choose the dialect 'next'"
-            self._findings.warn(said, (*fields.path, "next"), fix)
+            self._findings.warn(message, (*fields.path, "next"), fix)
             default = None
-        found = tuple(way for way in ways if way is not None)
-        return SwitchNode(id=name, conditions=found, default=default, position=fields.position)
+        conditions = tuple(way for way in ways if way is not None)
+        return SwitchNode(id=name, conditions=conditions, default=default, position=fields.position)
 
     def _condition(self, fields: Fields) -> Condition | None:
         wanted, other = ("target", "next") if self._dialect is Dialect.TARGET else ("next", "target")
@@ -208,7 +208,7 @@ class NodeReading:
             return None
         always = rule is None
         if always and self._dialect is Dialect.NEXT:
-            # The reference lets null through, as a rule that never holds.
+            # The reference accepts null as a rule that never holds.
             fix = "Write the rule, or remove the condition"
             self._findings.warn("a condition without 'rule' never holds", fields.path, fix)
             always = False
@@ -219,14 +219,14 @@ class NodeReading:
         if self._dialect is Dialect.NEXT:
             for name, value in raw.items():
                 if name != "expr" and isinstance(value, str) and looks_like_jsonata(value):
-                    said = f"{self._node}: the argument '{name}' is sent as this text, it is no expression"
-                    self._findings.warn(said, (*path, name), "Expressions are written {expr: ...}")
+                    message = f"{self._node}: the argument '{name}' is sent as this text, it is no expression"
+                    self._findings.warn(message, (*path, name), "Expressions are written {expr: ...}")
             return self._template(raw, path)
-        found: dict[str, Template] = {}
+        templates: dict[str, Template] = {}
         for name, value in raw.items():
             is_expression = isinstance(value, str) and value.startswith("$")
-            found[name] = self._expression(value, (*path, name)) if is_expression else value
-        return found
+            templates[name] = self._expression(value, (*path, name)) if is_expression else value
+        return templates
 
     def _template(self, value: Any, path: Path) -> Template:
         if isinstance(value, list):
@@ -251,11 +251,11 @@ class NodeReading:
         if isinstance(value, str):
             return self._expression(value, (*path, "expr"))
         kind = {bool: "boolean", int: "number", float: "number"}.get(cast("type[Any]", type(value)), "object")
-        said = f'Invalid expression object: "expr" property must be a string, got {kind}'
+        message = f'Invalid expression object: "expr" property must be a string, got {kind}'
         self._findings.warn(
-            f"{self._node}: {said}", (*path, "expr"), "The node will fail when it runs: put it in quotes"
+            f"{self._node}: {message}", (*path, "expr"), "The node will fail when it runs: put it in quotes"
         )
-        return InvalidExpression(message=said, position=self._findings.source.at((*path, "expr")))
+        return InvalidExpression(message=message, position=self._findings.source.at((*path, "expr")))
 
     def _expression(self, text: str, path: Path) -> Expression:
         return Expression(text=text, position=self._findings.source.value_at(path))
@@ -265,7 +265,7 @@ class NodeReading:
         if not isinstance(raw, dict):
             return None if raw is None else Retry(attempts=raw)
         inner, usual = fields.inside("retry"), Retry()
-        found = Retry(
+        retry = Retry(
             attempts=inner.number("attempts", WHOLE, default=usual.attempts),
             delay=self._seconds(inner, "delay", default=usual.delay),
             backoff=float(inner.number("backoff", NUMBER, default=usual.backoff, least=1)),
@@ -273,16 +273,16 @@ class NodeReading:
             tool_errors=inner.get("toolErrors", TRUTH, default=usual.tool_errors),
         )
         inner.end()
-        return found
+        return retry
 
     def _cache(self, fields: Fields) -> Cache | None:
         raw = fields.get("cache", TRUTH, MAPPING, default=None)
         if not isinstance(raw, dict):
             return Cache() if raw else None
         inner = fields.inside("cache")
-        found = Cache(ttl=self._seconds(inner, "ttl", default=Cache().ttl))
+        cache = Cache(ttl=self._seconds(inner, "ttl", default=Cache().ttl))
         inner.end()
-        return found
+        return cache
 
     def _seconds(self, fields: Fields, key: str, default: float | None) -> Any:
         """A length of time in seconds, or the default."""

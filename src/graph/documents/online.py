@@ -1,4 +1,4 @@
-"""Asks the servers of a document whether they have the tools that it calls, and compares the arguments."""
+"""Lists the tools of a document's servers, and checks that the called tools exist and their arguments fit."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def check_online(document: GraphDocument, *, seconds: float = 30.0) -> list[Prob
 
     Args:
         document: The document.
-        seconds: How long each server may take.
+        seconds: Maximum time for each server.
 
     Returns:
-        What does not fit. All are warnings where the document could still run (a server may be down just
-        now), and errors where a call is sure to fail.
+        The problems: errors for calls that are sure to fail, and warnings for everything else, as a server
+        may be down only now.
     """
     calls: dict[str, list[McpNode]] = {}
     for tool in document.tools:
@@ -48,8 +48,8 @@ def _server(config: ServerConfig, nodes: list[McpNode], seconds: float) -> list[
         with client_for(config, timeouts=Timeouts(connect=seconds, total=seconds)) as client:
             tools = {tool.name: tool for tool in client.list_tools()}
     except MCPError as error:
-        said = f"the server '{config.name}' cannot be asked: {error}"
-        return [_problem(said, _at(nodes[0], "server"), Severity.WARNING)]
+        message = f"the server '{config.name}' cannot be asked: {error}"
+        return [_problem(message, _at(nodes[0], "server"), Severity.WARNING)]
     return [problem for node in nodes for problem in _call(node, tools)]
 
 
@@ -57,29 +57,29 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
     tool = tools.get(node.tool)
     if tool is None:
         fix = did_you_mean(node.tool, tools) or f"It has: {', '.join(sorted(tools)) or 'none'}"
-        said = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
-        return [_problem(said, _at(node, "tool"), Severity.ERROR, fix)]
+        message = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
+        return [_problem(message, _at(node, "tool"), Severity.ERROR, fix)]
     if isinstance(node.args, Expression | InvalidExpression):
-        return []  # it gives all of them
+        return []  # the expression makes all arguments
     args = mapping(node.args)
     schema = mapping(tool.input_schema)
     properties = mapping(schema.get("properties"))
     problems: list[Problem] = []
     for name in entries(schema.get("required")):
         if name not in args:
-            said = f'Node "{node.id}": the tool "{node.tool}" wants the argument "{name}"'
-            problems.append(_problem(said, _at(node, "args"), Severity.ERROR))
+            message = f'Node "{node.id}": the tool "{node.tool}" wants the argument "{name}"'
+            problems.append(_problem(message, _at(node, "args"), Severity.ERROR))
     for name, value in args.items():
         if name not in properties:
             if schema.get("additionalProperties", True) is False or properties:
                 fix = did_you_mean(name, properties)
                 refused = schema.get("additionalProperties") is False
-                said = f'Node "{node.id}": the tool "{node.tool}" has no argument "{name}"'
+                message = f'Node "{node.id}": the tool "{node.tool}" has no argument "{name}"'
                 severity = Severity.ERROR if refused else Severity.WARNING
-                problems.append(_problem(said, _at(node, "args", name), severity, fix))
+                problems.append(_problem(message, _at(node, "args", name), severity, fix))
         elif _is_literal(value) and (wrong := _violation(properties[name], value)) is not None:
-            said = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
-            problems.append(_problem(said, _at(node, "args", name), Severity.ERROR))
+            message = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
+            problems.append(_problem(message, _at(node, "args", name), Severity.ERROR))
     return problems
 
 
@@ -104,10 +104,10 @@ def _violation(schema: Any, value: Any) -> str | None:
         return None
     try:
         validator = jsonschema_rs.validator_for(mapping(schema))
-        found = next(iter(validator.iter_errors(value)), None)
+        error = next(iter(validator.iter_errors(value)), None)
     except (jsonschema_rs.ValidationError, ValueError):
         return None
-    return None if found is None else found.message
+    return None if error is None else error.message
 
 
 def _at(node: McpNode, *keys: str) -> Position | None:

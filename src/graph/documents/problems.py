@@ -1,4 +1,4 @@
-"""The problems of a document: all at once, each with its place."""
+"""The problems of a document, each with its place."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """How bad a problem is.
+    """The severity of a problem.
 
     Attributes:
         ERROR: The document cannot be served.
-        WARNING: It can, but is probably not what its author meant.
+        WARNING: The document can be served, but is probably not what its author meant.
     """
 
     ERROR = "error"
@@ -31,10 +31,10 @@ class Problem:
     """A problem of a document.
 
     Attributes:
-        message: What is wrong, in words.
-        position: Where.
-        severity: How bad it is.
-        fix: What to do, or None.
+        message: The problem in words.
+        position: Its place, or None.
+        severity: Its severity.
+        fix: The next step, or None.
         file: Name of the file if it is not the document itself.
     """
 
@@ -45,10 +45,10 @@ class Problem:
     file: str | None = None
 
     def text(self, file: str) -> str:
-        """One line (more if the message has several): place, severity, message, key path, what to do.
+        """The problem as text for people: place, severity, message, key path and fix.
 
         Args:
-            file: What the document is called.
+            file: Name of the document.
         """
         position = self.position
         where = self.file or file
@@ -61,14 +61,14 @@ class Problem:
 
 
 class DocumentError(MCPError):
-    """A document that cannot be served.
+    """A document cannot be served.
 
     Args:
-        file: What the document is called.
-        problems: Everything that is wrong with it, warnings included.
+        file: Name of the document.
+        problems: All its problems, including warnings.
 
     Attributes:
-        problems: Everything that is wrong with it, warnings included, in the order of the file.
+        problems: All its problems, including warnings, in the order of the file.
     """
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:

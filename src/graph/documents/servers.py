@@ -1,4 +1,4 @@
-"""Reads ``mcpServers``: how each server is reached, with secrets from the environment filled in."""
+"""Reads the servers in ``mcpServers``, and fills in secrets from the environment."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ServerReading:
     """Reads the servers of one file.
 
     Args:
-        findings: Takes what is wrong.
+        findings: Collects the problems.
         folder: The file's folder; relative working folders start there.
-        environ: Environment variables, or None to leave references as they are.
-        lenient: The file is a ``mcp.json``, in which ``args`` may be missing.
+        environ: Environment variables, or None to leave references unchanged.
+        lenient: Whether the file is a ``mcp.json``, in which ``args`` may be missing.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class ServerReading:
         """Reads all servers.
 
         Args:
-            servers: Name to what the file says under ``mcpServers``.
+            servers: The members of ``mcpServers``.
 
         Returns:
-            The servers that can be used; the others are in the findings.
+            The valid servers; problems of the other servers are in the findings.
         """
-        found = {name: self._server(name, raw, ("mcpServers", name)) for name, raw in servers.items()}
-        return {name: config for name, config in found.items() if config is not None}
+        configs = {name: self._server(name, raw, ("mcpServers", name)) for name, raw in servers.items()}
+        return {name: config for name, config in configs.items() if config is not None}
 
     def _server(self, name: str, raw: Any, path: KeyPath) -> ServerConfig | None:
         if not isinstance(raw, dict):
@@ -67,8 +67,8 @@ class ServerReading:
             return None
         if kind is not None and kind not in _TYPES:
             fix = did_you_mean(kind, _TYPES) if isinstance(kind, str) else None
-            said = f"the server '{name}' has an unknown type; known are stdio, sse and streamableHttp"
-            self._findings.error(said, (*path, "type"), fix)
+            message = f"the server '{name}' has an unknown type; known are stdio, sse and streamableHttp"
+            self._findings.error(message, (*path, "type"), fix)
             return None
         fields = Fields(self._findings, values, path)
         fields.get("type", default=None)
@@ -99,9 +99,9 @@ class ServerReading:
         args = [self._filled(text, (*path, "args", index)) for index, text in enumerate(args_written)]
         for index, (text, written) in enumerate(zip(args, args_written, strict=True)):
             if text.startswith(("./", "../")) and cwd.is_dir() and not (cwd / text).exists():
-                said = f"there is no {written} in {cwd}, where the server '{name}' starts"
+                message = f"there is no {written} in {cwd}, where the server '{name}' starts"
                 fix = "Servers start in the file's own folder unless 'cwd' names another one"
-                self._findings.warn(said, (*path, "args", index), fix)
+                self._findings.warn(message, (*path, "args", index), fix)
         return StdioConfig(
             name=name,
             command=command,
@@ -113,48 +113,50 @@ class ServerReading:
     def _look_for(self, name: str, command: str, cwd: Path, path: KeyPath) -> None:
         if shutil.which(command) or shutil.which(str(cwd / command)):
             return
-        said = f"there is no program '{command}' on this computer, so the server '{name}' cannot start"
-        self._findings.warn(said, path, "Install it, or write its whole path")
+        message = f"there is no program '{command}' on this computer, so the server '{name}' cannot start"
+        self._findings.warn(message, path, "Install it, or write its whole path")
 
     def _http(self, name: str, fields: Fields, made: type[HttpConfig | SseConfig]) -> ServerConfig | None:
         path = fields.path
-        url, own = fields.text("url"), fields.text_mapping("headers")
+        url, headers = fields.text("url"), fields.text_mapping("headers")
         init = fields.mapping("requestInit", default=None)
         source = fields.mapping("eventSourceInit", default=None) if made is SseConfig else {}
         if not fields.end():
             return None
         for key in source:
             self._ignored((*path, "eventSourceInit", key))
-        return made(name=name, url=self._url(name, url, path), headers=self._headers(own, init, path))
+        return made(name=name, url=self._url(name, url, path), headers=self._headers(headers, init, path))
 
-    def _headers(self, own: Mapping[str, str], init: Mapping[str, Any], path: KeyPath) -> dict[str, str]:
-        """``headers`` win over those in ``requestInit``; the rest of that is for JavaScript only."""
-        found: dict[str, str] = {}
+    def _headers(
+        self, own_headers: Mapping[str, str], init: Mapping[str, Any], path: KeyPath
+    ) -> dict[str, str]:
+        """Merges ``headers`` with those in ``requestInit``; other members of that are for JavaScript only."""
+        headers: dict[str, str] = {}
         for key, value in init.items():
             if key == "headers" and isinstance(value, dict):
                 for header, text in cast("dict[str, Any]", value).items():
                     place = (*path, "requestInit", "headers", header)
                     if isinstance(text, str):
-                        found[header] = self._filled(text, place)
+                        headers[header] = self._filled(text, place)
                     else:
                         self._findings.error(f"the header '{header}' must be text", place, "Put it in quotes")
             else:
                 self._ignored((*path, "requestInit", key))
-        filled = self._all_filled(own, (*path, "headers"))
+        filled = self._all_filled(own_headers, (*path, "headers"))
         replaced = {header.lower() for header in filled}
-        return {header: text for header, text in found.items() if header.lower() not in replaced} | filled
+        return {header: text for header, text in headers.items() if header.lower() not in replaced} | filled
 
     def _ignored(self, path: KeyPath) -> None:
-        said = f"'{path[-1]}' is an option of JavaScript's own client and is ignored"
-        self._findings.warn(said, path, "Use 'headers' for headers")
+        message = f"'{path[-1]}' is an option of JavaScript's own client and is ignored"
+        self._findings.warn(message, path, "Use 'headers' for headers")
 
     def _url(self, name: str, text: str, path: KeyPath) -> str:
         url = self._filled(text, (*path, "url"))
         # A reference that could not be filled in was reported already.
         parts = urlsplit(url) if "${" not in url else urlsplit("http://unknown")
         if parts.scheme not in {"http", "https"} or not parts.netloc:
-            said = f"the URL of the server '{name}' must begin with http:// or https://"
-            self._findings.error(said, (*path, "url"))
+            message = f"the URL of the server '{name}' must begin with http:// or https://"
+            self._findings.error(message, (*path, "url"))
         return url
 
     def _all_filled(self, texts: Mapping[str, str], path: KeyPath) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The document that ``knime-mcp graph new`` writes: runs as it is, and says in comments how to go on."""
+"""The document that ``knime-mcp graph new`` writes; it runs unchanged, and its comments explain the rest."""
 
 from typing import Final
 

@@ -30,7 +30,7 @@ class ToolReading:
     """Reads the tools of one document.
 
     Args:
-        findings: Takes what is wrong.
+        findings: Collects the problems.
         node_reading: Reads the nodes.
         raw: The document's values.
     """
@@ -42,31 +42,31 @@ class ToolReading:
         self._definitions: list[tuple[ToolDefinition, PlacedTool]] = []
 
     def placed(self) -> list[PlacedTool]:
-        """Reads the tools and notes what is wrong with each.
+        """Reads the tools and reports their problems.
 
         Returns:
-            The tools as they stand in the document, without those that a tool of the same name precedes.
+            The tools in the order of the document; of tools with the same name only the first.
         """
         shared = self._raw.get("nodes")
         everywhere = self._nodes(entries(shared), ("nodes",)) if isinstance(shared, list) else None
-        found: dict[str, PlacedTool] = {}
+        placed_tools: dict[str, PlacedTool] = {}
         for index, raw in enumerate(entries(self._raw.get("tools"))):
             path: Path = ("tools", index)
             fields = self._findings.fields(raw, path)
             definition = None if fields is None else _definition(fields)
-            tool = self._placed(mapping(raw), path, everywhere)
-            if tool.name in found:
-                first = self._findings.source.at(found[tool.name].path).line
-                said = f'the tool "{tool.name}" is also in line {first}; the first one counts'
-                self._findings.warn(said, (*path, "name"), "Rename one of them")
+            tool = self._placed_tool(mapping(raw), path, everywhere)
+            if tool.name in placed_tools:
+                first = self._findings.source.at(placed_tools[tool.name].path).line
+                message = f'the tool "{tool.name}" is also in line {first}; the first one counts'
+                self._findings.warn(message, (*path, "name"), "Rename one of them")
                 continue
-            found[tool.name] = tool
+            placed_tools[tool.name] = tool
             if definition is not None:
                 self._schemas(definition, path)
                 self._definitions.append((definition, tool))
         if everywhere is not None:
-            self._unused(everywhere, found)
-        return list(found.values())
+            self._unused(everywhere, placed_tools)
+        return list(placed_tools.values())
 
     def tools(self) -> tuple[ToolDefinition, ...]:
         """Makes the tools of a document that has no errors, after they were read."""
@@ -80,17 +80,19 @@ class ToolReading:
             for definition, placed in self._definitions
         )
 
-    def _placed(self, raw: dict[str, Any], path: Path, everywhere: list[PlacedNode] | None) -> PlacedTool:
+    def _placed_tool(
+        self, raw: dict[str, Any], path: Path, everywhere: list[PlacedNode] | None
+    ) -> PlacedTool:
         name = raw.get("name")
         called = name if isinstance(name, str) else f"#{path[-1]}"
         if isinstance(name, str) and not _TOOL_NAME.fullmatch(name):
-            said = f"some programs cannot call a tool named '{name}'"
-            self._findings.warn(said, (*path, "name"), "Use letters, digits, '_', '-' and '.'")
-        own = raw.get("nodes")
-        nodes = self._nodes(entries(own), (*path, "nodes"))
+            message = f"some programs cannot call a tool named '{name}'"
+            self._findings.warn(message, (*path, "name"), "Use letters, digits, '_', '-' and '.'")
+        own_nodes = raw.get("nodes")
+        nodes = self._nodes(entries(own_nodes), (*path, "nodes"))
         if everywhere is not None:
             nodes += _belonging(everywhere, called)
-        elif own is None:
+        elif own_nodes is None:
             fix = "Put them here, or all nodes into a list 'nodes' of the document"
             self._findings.error("'nodes' is missing", path, fix)
         return PlacedTool(name=called, path=path, nodes=nodes)
@@ -110,11 +112,11 @@ class ToolReading:
                 fix = "In this layout entry and exit nodes say whose they are"
                 self._findings.error("'tool' is missing", placed.path, fix)
             elif owner is not None and owner not in tools:
-                said = f'this node belongs to the tool "{owner}", which the document does not have'
-                self._findings.error(said, (*placed.path, "tool"), did_you_mean(owner, tools))
+                message = f'this node belongs to the tool "{owner}", which the document does not have'
+                self._findings.error(message, (*placed.path, "tool"), did_you_mean(owner, tools))
             elif placed.path not in used:
-                said = f'Node "{placed.id or "?"}" is never reached from the entry node of any tool'
-                self._findings.warn(said, placed.path, "Lead a way to it, or remove it")
+                message = f'Node "{placed.id or "?"}" is never reached from the entry node of any tool'
+                self._findings.warn(message, placed.path, "Lead a way to it, or remove it")
 
     def _schemas(self, tool: ToolDefinition, path: Path) -> None:
         for key, schema in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
@@ -124,10 +126,10 @@ class ToolReading:
             if schema["type"] != "object":
                 what = "the arguments of a tool are" if key == "inputSchema" else "the result of a tool is"
                 self._findings.warn(f"{what} always an object", (*place, "type"), "Write 'type: object'")
-            said = compiled(listable(schema)).fault
-            if said is not None:
+            fault = compiled(listable(schema)).fault
+            if fault is not None:
                 what = "Arguments are" if key == "inputSchema" else "Results are"
-                self._findings.warn(f"'{key}': {said}", place, f"{what} not checked until it is corrected")
+                self._findings.warn(f"'{key}': {fault}", place, f"{what} not checked until it is corrected")
 
     def _has_schema_form(self, schema: Mapping[str, Any], key: str, path: Path) -> bool:
         """Returns whether a schema has the form that the reference requires; other mistakes are warnings."""
@@ -136,32 +138,32 @@ class ToolReading:
             missing = "is missing in" if "type" not in schema else "must be text in"
             self._findings.error(f"'type' {missing} '{key}'", path, "Write 'type: object'")
         if "properties" in schema and not isinstance(schema["properties"], dict):
-            said = f"'properties' must be a mapping, not {kind_of(schema['properties'])}"
-            self._findings.error(said, (*path, "properties"))
+            message = f"'properties' must be a mapping, not {kind_of(schema['properties'])}"
+            self._findings.error(message, (*path, "properties"))
         for name, value in mapping(schema.get("properties")).items():
             if not isinstance(value, dict | bool):
-                said = f"the property '{name}' must be a mapping, not {kind_of(value)}"
-                self._findings.error(said, (*path, "properties", name))
+                message = f"the property '{name}' must be a mapping, not {kind_of(value)}"
+                self._findings.error(message, (*path, "properties", name))
         required = schema.get("required", [])
         if not isinstance(required, list) or not all(isinstance(name, str) for name in entries(required)):
-            said = "'required' must be a list of names"
-            self._findings.error(said, (*path, "required"), "It stands beside 'properties', not in them")
+            message = "'required' must be a list of names"
+            self._findings.error(message, (*path, "required"), "It stands beside 'properties', not in them")
         if not isinstance(schema.get("description", ""), str):
             self._findings.error("'description' must be text", (*path, "description"), "Put it in quotes")
         return len(self._findings.problems) == before
 
 
 def _definition(fields: Fields) -> ToolDefinition | None:
-    """A tool without its nodes; None after it was noted what does not fit."""
+    """A tool without its nodes; None, after reporting the errors, if it is invalid."""
     annotations: dict[str, Any] | None = None
     if fields.get("annotations", MAPPING, default=None) is not None:
         hints = fields.inside("annotations")
-        said = {"title": hints.optional_text("title")} | {
+        values = {"title": hints.optional_text("title")} | {
             key: hints.get(key, TRUTH, default=None) for key in _HINTS
         }
-        annotations = {key: value for key, value in said.items() if value is not None}
+        annotations = {key: value for key, value in values.items() if value is not None}
         hints.end()
-    found = ToolDefinition(
+    definition = ToolDefinition(
         name=fields.text("name"),
         description=fields.text("description"),
         input_schema=fields.mapping("inputSchema"),
@@ -172,7 +174,7 @@ def _definition(fields: Fields) -> ToolDefinition | None:
         position=fields.position,
     )
     fields.get("nodes", LIST, default=None)
-    return found if fields.end() else None
+    return definition if fields.end() else None
 
 
 def _owner(placed: PlacedNode) -> str | None:
@@ -183,26 +185,26 @@ def _owner(placed: PlacedNode) -> str | None:
 
 
 def _belonging(everywhere: list[PlacedNode], tool: str) -> list[PlacedNode]:
-    """The nodes of the common list that name the tool, and those that its runs can reach."""
+    """The nodes of the common list that name the tool, and the nodes that its runs can reach."""
     by_id: dict[str, list[PlacedNode]] = {}
     for placed in everywhere:
         if placed.id is not None and _owner(placed) in (None, tool):
             by_id.setdefault(placed.id, []).append(placed)
     waiting = [placed for placed in everywhere if _owner(placed) == tool]
-    found: set[Path] = set()
+    reached: set[Path] = set()
     while waiting:
         placed = waiting.pop()
-        if placed.path not in found:
-            found.add(placed.path)
+        if placed.path not in reached:
+            reached.add(placed.path)
             for _, target in exits(placed.node) if placed.node is not None else ():
                 waiting += by_id.get(target, [])
-    return [placed for placed in everywhere if placed.path in found]
+    return [placed for placed in everywhere if placed.path in reached]
 
 
 def _last_of_each(nodes: Sequence[PlacedNode]) -> tuple[Node, ...]:
-    """Ids are unique: the last node of an id counts, at the place of the first."""
-    found: dict[str, Node] = {}
+    """Removes duplicate ids: the last node with an id counts, at the place of the first."""
+    nodes_by_id: dict[str, Node] = {}
     for placed in nodes:
         if placed.node is not None:
-            found[placed.node.id] = placed.node
-    return tuple(found.values())
+            nodes_by_id[placed.node.id] = placed.node
+    return tuple(nodes_by_id.values())

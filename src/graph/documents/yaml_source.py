@@ -1,4 +1,4 @@
-"""A graph document's text as values, with its mistakes as problems."""
+"""Reads a graph document's text as values, with mistakes as problems."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Source:
     """A document's text as values.
 
     Attributes:
-        yaml: The values and where they stand.
-        problems: What is wrong with single places; the rest could still be read.
+        yaml: The values and their places.
+        problems: Mistakes that did not keep the rest from being read.
     """
 
     yaml: Yaml
@@ -37,12 +37,12 @@ class Source:
         return self.yaml.data
 
     def at(self, path: Path) -> Position:
-        """The place of a key path; that of its nearest parent if there is no such key."""
+        """The place of a key path; if there is no such key, the place of its nearest parent."""
         line, column = self.yaml.at(path)
         return Position(line=line, column=column, path=path)
 
     def value_at(self, path: Path) -> Position:
-        """The place where the value of a key path begins; as `at` if there is no such key."""
+        """The place where the value of a key path begins; like `at` if there is no such key."""
         line, column = self.yaml.value_at(path)
         return Position(line=line, column=column, path=path)
 
@@ -52,20 +52,21 @@ def read_yaml(text: str, file: str) -> Source:
 
     Args:
         text: The document.
-        file: What it is called, for errors.
+        file: Its name, for errors.
 
     Returns:
-        Its values and where they stand. Duplicate keys, unknown tags and the like are in `Source.problems`.
+        The values and their places. Duplicate keys, unknown tags and similar mistakes are in
+        `Source.problems`.
 
     Raises:
-        DocumentError: The text is no YAML at all, or nested or repeated beyond any use.
+        DocumentError: The text is not YAML, or has too much depth or repetition.
     """
     try:
-        # As for js-yaml, every line has an end: a block at the end of the file, too.
-        found = read(text if text.endswith(("\n", "\r")) else f"{text}\n", _RULES)
+        # As in js-yaml, the last line always has an end, which matters for a block at the end of the file.
+        yaml = read(text if text.endswith(("\n", "\r")) else f"{text}\n", _RULES)
     except YamlError as error:
         raise DocumentError(file, map(_problem, error.mistakes)) from None
-    return Source(found, [_problem(mistake) for mistake in found.mistakes])
+    return Source(yaml, [_problem(mistake) for mistake in yaml.mistakes])
 
 
 def _problem(mistake: Mistake) -> Problem:

@@ -1,8 +1,8 @@
 """The layout of a graph's drawing: layers from top to bottom, few crossings, no overlaps.
 
 After Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981),
-in its simplest form: ways back are set aside, every node gets a layer, long ways get a point on each layer
-they pass, layers are sorted by where their neighbours are.
+in its simplest form: edges that close a cycle are set aside, every node gets a layer, long edges get a point
+on each layer that they pass, and layers are sorted by the positions of their neighbours.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Box:
 
     Attributes:
         id: The node.
-        x: Its middle.
-        y: Its middle.
+        x: Horizontal position of its center.
+        y: Vertical position of its center.
         width: Its width.
         height: Its height.
     """
@@ -47,14 +47,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A way from one node to another.
+    """The line of an edge.
 
     Attributes:
-        source: Where it begins.
-        target: Where it leads.
-        label: What is written on it, or an empty text.
-        points: Where it goes along, ends included.
-        is_back: It leads to a node above, or to its own.
+        source: The node where it begins.
+        target: The node where it ends.
+        label: The text on it, or an empty text.
+        points: Its points, including the ends.
+        is_back: Whether it leads to a node above, or back to its own node.
     """
 
     source: str
@@ -66,13 +66,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A whole graph.
+    """The drawing of a whole graph.
 
     Attributes:
         width: Its width.
         height: Its height.
         boxes: The nodes.
-        lines: The ways between them.
+        lines: The edges.
     """
 
     width: float
@@ -82,7 +82,7 @@ class Drawing:
 
 
 Bend = tuple[int, int]
-"""A point of a long way on a layer: number of the way, layer."""
+"""A point of a long edge on a layer: index of the edge, layer."""
 
 
 class _Layout:
@@ -99,7 +99,7 @@ class _Layout:
         self.x: dict[str | Bend, float] = {}
 
     def _ways_back(self) -> set[int]:
-        """Numbers of the ways that close a cycle, found depth-first from the entry node."""
+        """Indices of the edges that close a cycle, found by depth-first search from the entry node."""
         out: dict[str, list[int]] = {}
         for number, (source, _, _) in enumerate(self.ways):
             out.setdefault(source, []).append(number)
@@ -160,7 +160,7 @@ class _Layout:
         return self.widths[item] if isinstance(item, str) else _BEND_WIDTH
 
     def place(self) -> None:
-        """Sorts every layer by where its neighbours are, then gives every item its place."""
+        """Sorts every layer by the positions of its neighbours, then places every item."""
         above: dict[str | Bend, list[str | Bend]] = {}
         below: dict[str | Bend, list[str | Bend]] = {}
         for upper, lower in self.links:
@@ -191,7 +191,7 @@ class _Layout:
                 placed.append(max(where, least))
             else:
                 placed.append(where)
-        # What was pushed to the right is shared out to both sides.
+        # The mean shift to the right is removed, so that items move to both sides.
         shift = sum(w - p for w, p in zip(wanted, placed, strict=True)) / len(row) if row else 0.0
         for item, where in zip(row, placed, strict=True):
             self.x[item] = where + shift
@@ -201,10 +201,10 @@ def lay_out(tool: ToolDefinition) -> Drawing:
     """Lays out a tool's graph.
 
     Args:
-        tool: The tool; all ways lead to nodes that it has.
+        tool: The tool; all its edges lead to its own nodes.
 
     Returns:
-        Places in pixels, from the top left corner.
+        The drawing, in pixels from the top left corner.
     """
     layout = _Layout(tool)
     layout.place()
@@ -227,7 +227,7 @@ def lay_out(tool: ToolDefinition) -> Drawing:
         start, end = boxes[source], boxes[target]
         is_back = number in layout.back
         if is_back:
-            # Between the layers, so that it passes behind no other node.
+            # Between the layers, so that the line does not cross a node.
             right += _GAP
             below, above = start.y + _HEIGHT / 2 + _BACK_GAP, end.y - _HEIGHT / 2 - _BACK_GAP
             points = (

@@ -31,7 +31,7 @@ def mermaid(tool: ToolDefinition) -> str:
         tool: The tool.
 
     Returns:
-        The text of a flow chart. Ids of nodes may be anything: the chart has its own.
+        The text of a flow chart. The chart has its own ids, as ids of nodes may be any text.
     """
     names = {node.id: f"n{number}" for number, node in enumerate(tool.nodes)}
     lines = ["flowchart TD"]

@@ -1,1 +1,1 @@
-"""Runs of graphs: nodes, calls, history, limits, and who watches them."""
+"""Runs of graphs: nodes, calls, history, limits, hooks and spans."""

@@ -33,9 +33,9 @@ class AuditedCalls:
     """Makes calls and writes a record of each to a journal. Safe to use from several threads.
 
     Args:
-        journal: Takes the records.
-        client: Gives the client of a server by its name.
-        servers: How each server is reached.
+        journal: Writes the records.
+        client: Returns the client of a server by its name.
+        servers: The document's servers, by name.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AuditedCalls:
     def __call__(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
-        """Makes a call; see `CallTool`. However it ends, it is recorded."""
+        """Makes a call (see `CallTool`) and records it, also if it fails."""
         started, clock = datetime.now(UTC), time.perf_counter()
         route = _route(self._servers[server])
         self._names[route.url] = server
@@ -67,7 +67,7 @@ class AuditedCalls:
                 tool=pinned_tool(definition, replace(route, tool=tool), shown_name=tool), arguments=arguments
             )
         except ToolNotFound:
-            pass  # the server itself says what it thinks of the call
+            pass  # the server answers the call with its own error
         except MCPError as caught:
             error = caught
         if error is None:
@@ -126,12 +126,12 @@ def _route(config: ServerConfig) -> ServerRoute:
 
 
 def _secrets(servers: Mapping[str, ServerConfig]) -> list[str]:
-    """The secrets that must not stand in records."""
-    found: list[str] = []
+    """The secrets that must not be written into records."""
+    secrets: list[str] = []
     for config in servers.values():
         if isinstance(config, StdioConfig):
-            found.extend(value for value in config.env.values() if value)
-            found.extend(argument for argument in config.args if looks_secret("", argument))
+            secrets.extend(value for value in config.env.values() if value)
+            secrets.extend(argument for argument in config.args if looks_secret("", argument))
         else:
-            found.extend(header_secrets(config.headers.values()))
-    return found
+            secrets.extend(header_secrets(config.headers.values()))
+    return secrets

@@ -29,7 +29,7 @@ _INVALID: Final = (-32600, -32601, -32602)  # JSON-RPC: the same request fails a
 _LONGEST_SHOWN: Final = 2000
 
 DEFAULT_TIMEOUT: Final = 60.0
-"""Seconds for a call of a node that does not say how long it may take, as in the reference."""
+"""Seconds for a call of a node without ``timeout``, as in the reference."""
 
 
 class CallOptions(TypedDict):
@@ -37,8 +37,8 @@ class CallOptions(TypedDict):
 
     Attributes:
         timeout: Seconds.
-        on_progress: Told how far the tool is; None: nobody.
-        is_canceled: Asked again and again; True ends the call.
+        on_progress: Called with the tool's progress, or None.
+        is_canceled: Called repeatedly; True ends the call.
     """
 
     timeout: float
@@ -52,7 +52,7 @@ class CallTool(Protocol):
     def __call__(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
-        """Returns the result, also one that says that the tool failed.
+        """Calls a tool. A result with ``isError`` is returned, too.
 
         Raises:
             MCPError: There is no result.
@@ -65,7 +65,7 @@ def filled(template: Any, line: Line) -> Any:
 
     Args:
         template: JSON with `Expression` values in it.
-        line: Where it is evaluated.
+        line: The line whose context is used.
 
     Returns:
         JSON. Members that are undefined are left out; undefined entries of lists are null.
@@ -77,8 +77,8 @@ def filled(template: Any, line: Line) -> Any:
             raise RunError(template.message, kind="expression")
         case dict():
             members = cast("dict[str, Any]", template)
-            found = {key: filled(member, line) for key, member in members.items()}
-            return {key: value for key, value in found.items() if value is not UNDEFINED}
+            values = {key: filled(member, line) for key, member in members.items()}
+            return {key: value for key, value in values.items() if value is not UNDEFINED}
         case list():
             entries = [filled(entry, line) for entry in cast("list[Any]", template)]
             return [None if entry is UNDEFINED else entry for entry in entries]
@@ -90,21 +90,21 @@ def arguments_of(template: Template, line: Line) -> dict[str, Any]:
     """Evaluates the arguments of a node.
 
     Args:
-        template: The arguments, or an expression that gives all of them; nothing is no arguments.
-        line: Where it is evaluated.
+        template: The arguments, or an expression for all of them; an undefined value means no arguments.
+        line: The line whose context is used.
 
     Returns:
         The arguments, JSON.
 
     Raises:
-        RunError: What the expression gives is no object.
+        RunError: The value of the expression is not an object.
     """
-    found = filled(template, line)
-    if found is UNDEFINED:
+    arguments = filled(template, line)
+    if arguments is UNDEFINED:
         return {}
-    if not isinstance(found, dict):
-        raise RunError(f"'args' must give an object, not {kind_of(found)}", kind="arguments")
-    return cast("dict[str, Any]", found)
+    if not isinstance(arguments, dict):
+        raise RunError(f"'args' must give an object, not {kind_of(arguments)}", kind="arguments")
+    return cast("dict[str, Any]", arguments)
 
 
 def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
@@ -113,14 +113,14 @@ def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTo
     Args:
         node: The node.
         arguments: The arguments.
-        line: Where it runs.
+        line: The line that the node runs in.
         call: Makes calls.
 
     Returns:
         The node's output.
 
     Raises:
-        RunError: The call failed, and why.
+        RunError: The call failed.
     """
     run, tell = line.run, line.run.hooks.on_progress
 
@@ -153,13 +153,13 @@ def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTo
 
 
 def output_of(result: CallToolResult) -> Any:
-    """The output of a node whose call gave this result.
+    """The output of a node, from the result of its call.
 
-    The structured content, if there is any; else the first block alone: its text, read as JSON if it is some,
+    The structured content, if there is any; otherwise only the first block: its text, parsed if it is JSON,
     or the whole block if it has no text; `UNDEFINED` if there is no block.
 
     Raises:
-        RunError: The content is no list of blocks.
+        RunError: The content is not a list of blocks.
     """
     structured = result.structured_content
     if structured is not ABSENT and structured is not None:
@@ -181,18 +181,18 @@ def output_of(result: CallToolResult) -> Any:
 
 
 def may_succeed_later(error: RunError, retry: Retry) -> bool:
-    """Returns whether to call again. A tool's own error is an answer, unless the node says otherwise."""
+    """Returns whether to retry. A tool's own error is an answer, unless the node retries ``tool_errors``."""
     if isinstance(error, ToolFailedError):
         return retry.tool_errors
     return error.kind == "call" and error.code not in _INVALID
 
 
 def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callable[[], Any]) -> Any:
-    """Makes a call as often as the node says.
+    """Makes a call with the node's retries.
 
     Args:
-        retry: How often and when; None: once.
-        line: Where it runs.
+        retry: Number and timing of retries; None: no retries.
+        line: The line that the node runs in.
         record: Counts the attempts.
         attempt: Makes the call.
     """
@@ -211,10 +211,10 @@ def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callab
 
 
 class ResultCache:
-    """Outputs of calls that only read, kept for a while. Safe to use from several threads.
+    """Caches outputs of read-only calls for a limited time. Safe to use from several threads.
 
     Args:
-        most: Outputs that are kept.
+        most: Maximum number of outputs.
     """
 
     def __init__(self, most: int = 512) -> None:
@@ -223,14 +223,14 @@ class ResultCache:
         self._lock = threading.Lock()
 
     def get(self, node: McpNode, arguments: dict[str, Any]) -> Any:
-        """The output of the same call, if it is there and young enough; `ABSENT` otherwise."""
+        """The cached output of the same call; `ABSENT` if there is none or it is too old."""
         key = self._key(node, arguments)
         with self._lock:
-            found = self._kept.get(key)
-            if found is None or node.cache is None or time.monotonic() - found[0] > node.cache.ttl:
+            entry = self._kept.get(key)
+            if entry is None or node.cache is None or time.monotonic() - entry[0] > node.cache.ttl:
                 return ABSENT
             self._kept.move_to_end(key)
-            return found[1]
+            return entry[1]
 
     def put(self, node: McpNode, arguments: dict[str, Any], output: Any) -> None:
         """Keeps an output."""

@@ -1,4 +1,4 @@
-"""Arguments and results of a graph's tools, compared with the schemas in the document."""
+"""Validates arguments and results of a graph's tools by the schemas in the document."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ class ToolSchemas:
         self._output = _compiled(tool, "outputSchema", tool.output_schema)
 
     def check_arguments(self, arguments: Any) -> None:
-        """Compares arguments with the inputSchema.
+        """Validates arguments by the inputSchema.
 
         Raises:
-            RunError: They violate it.
+            RunError: The arguments violate the schema.
         """
-        said = _problem(self._input, arguments, "the arguments")
-        if said is not None:
+        problem = _problem(self._input, arguments, "the arguments")
+        if problem is not None:
             raise RunError(
-                f"The arguments violate the tool's inputSchema: {said}",
+                f"The arguments violate the tool's inputSchema: {problem}",
                 tool=self._tool.name,
                 kind="arguments",
                 fix="Correct the arguments; nothing was run",
             )
 
     def check_result(self, result: Any) -> None:
-        """Compares a result with the outputSchema.
+        """Validates a result by the outputSchema.
 
         Raises:
-            RunError: It violates it.
+            RunError: The result violates the schema.
         """
-        said = _problem(self._output, result, "the result")
-        if said is not None:
+        problem = _problem(self._output, result, "the result")
+        if problem is not None:
             raise RunError(
-                f"The result violates the tool's outputSchema: {said}",
+                f"The result violates the tool's outputSchema: {problem}",
                 tool=self._tool.name,
                 node=self._tool.exit.id,
                 kind="result",
@@ -62,10 +62,10 @@ class ToolSchemas:
 
 
 def _compiled(tool: ToolDefinition, name: str, schema: Mapping[str, Any]) -> CompiledSchema:
-    found = compiled(schema)
-    if found.fault is not None:
-        _log.warning("%s of the tool %s is not checked: %s", name, tool.name, found.fault)
-    return found
+    compiled_schema = compiled(schema)
+    if compiled_schema.fault is not None:
+        _log.warning("%s of the tool %s is not checked: %s", name, tool.name, compiled_schema.fault)
+    return compiled_schema
 
 
 def _problem(schema: CompiledSchema, value: Any, whole: str) -> str | None:
@@ -74,6 +74,6 @@ def _problem(schema: CompiledSchema, value: Any, whole: str) -> str | None:
             return None
     except ValueError as error:
         return str(error)
-    from ...tools.validation.problems import describe_problems  # a server starts sooner without it
+    from ...tools.validation.problems import describe_problems  # imported late, so that servers start faster
 
     return describe_problems(schema, schema.problems(value), whole=whole)[1]

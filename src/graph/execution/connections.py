@@ -16,18 +16,18 @@ def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
     """Makes a client; it connects when it is first used.
 
     Args:
-        config: How the server is reached.
+        config: The document's settings of the server.
         **settings: Further settings of `MCPClient`.
 
     Returns:
-        The client. Close it.
+        The client, which the caller has to close.
 
     Raises:
-        SettingInvalid: A URL or header that cannot work.
+        SettingInvalid: A URL or header is invalid.
     """
     match config:
         case StdioConfig():
-            # Names of documents may be anything; in messages and records they are part of a URL.
+            # Names in documents may be any text; in messages and records they are part of a URL.
             name = _NO_NAME.sub("-", config.name).lstrip("._-") or "server"
             cwd = None if config.cwd is None else str(config.cwd)
             server = StdioServer(name, (config.command, *config.args), env=config.env, cwd=cwd)

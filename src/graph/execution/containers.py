@@ -1,4 +1,4 @@
-"""Nodes that run other nodes: branches at the same time, and a chain for each entry of a list."""
+"""Runs the nodes that contain others: parallel branches, and a chain for each entry of a list."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def run_parallel(
     """Runs the branches of a node.
 
     Args:
-        line: Where the node runs.
+        line: The line that the node runs in.
         node: The node.
         record: Its record.
-        run_chain: Runs nodes in a line of their own, from one to the end of the branch; gives the output of
-            the last one.
+        run_chain: Runs the nodes of a branch in their own line, from a first node to the end of the branch;
+            returns the output of the last node.
 
     Returns:
-        First node of each branch to the output of its last node; undefined ones are left out.
+        The output of each branch's last node, by the id of its first node; undefined outputs are left out.
 
     Raises:
-        RunError: The first branch that failed; the others were ended.
+        RunError: The error of the first branch that failed; the other branches were ended.
     """
     chains = [(_inner(line, record, first), first) for first in node.branches]
     outputs = _all(line, chains, run_chain, node.max_concurrency or len(chains))
-    found = zip(node.branches, outputs, strict=True)
-    return {first: output for first, output in found if output is not UNDEFINED}
+    by_branch = zip(node.branches, outputs, strict=True)
+    return {first: output for first, output in by_branch if output is not UNDEFINED}
 
 
 def run_each(
@@ -49,10 +49,10 @@ def run_each(
     """Runs the chain of a node for each entry of its list; for the arguments see `run_parallel`.
 
     Returns:
-        The outputs of the chain's last nodes, in the order of the entries; null where one is undefined.
+        The outputs of the chain's last nodes, in the order of the entries; null for undefined outputs.
 
     Raises:
-        RunError: The list is too long, or an entry failed; the others were ended.
+        RunError: The list is too long, or an entry failed; the other entries were ended.
     """
     items = _items(line.evaluate(node.items.text))
     record.input = items
@@ -70,10 +70,10 @@ def run_each(
     return [None if output is UNDEFINED else output for output in outputs]
 
 
-def _items(found: Any) -> list[Any]:
-    if found is UNDEFINED:
+def _items(value: Any) -> list[Any]:
+    if value is UNDEFINED:
         return []
-    return cast("list[Any]", found) if isinstance(found, list) else [found]
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def _inner(line: Line, record: NodeRecord, name: str, given: dict[str, Any] | None = None) -> Line:
@@ -83,7 +83,7 @@ def _inner(line: Line, record: NodeRecord, name: str, given: dict[str, Any] | No
 def _all(
     line: Line, chains: list[tuple[Line, str]], run_chain: Callable[[Line, str], Any], most: int
 ) -> list[Any]:
-    """Runs chains, `most` at a time, and ends the others as soon as one fails; gives their outputs."""
+    """Runs chains, `most` at a time, and returns their outputs; if one fails, the others are ended."""
     most = min(most, len(chains), _MOST_THREADS)
     if most <= 1:
         outputs = [run_chain(*chain) for chain in chains]

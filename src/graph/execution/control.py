@@ -1,4 +1,4 @@
-"""Watching and steering a run: hooks, breakpoints, pause, step, stop."""
+"""Observes and controls a run: hooks, breakpoints, pause, step, stop."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Functions that are told how a run goes, in the thread that runs the node. One that raises ends the run.
+    """Functions that are called during a run, in the thread of the node. An exception in one ends the run.
 
     Attributes:
         on_node_start: Index, node and context, before a node runs; False pauses the run there.
         on_node_complete: Record, node and the context that the node saw.
         on_node_error: Record, node and error.
         on_pause: Index and node before which the run waits.
-        on_resume: The run goes on.
-        on_progress: Node and text: what tools report while they run.
+        on_resume: Called without arguments when the run continues.
+        on_progress: Node and text of the progress that tools report.
     """
 
     on_node_start: Callable[[int, Node, Mapping[str, Any]], bool | None] | None = None
@@ -54,11 +54,11 @@ class ControlError(MCPError):
 
 
 class Controller:
-    """Steers one run, from any thread.
+    """Controls one run, from any thread.
 
     Args:
         breakpoints: Ids of nodes before which the run pauses.
-        start_paused: Pause before the first node.
+        start_paused: Whether the run pauses before the first node.
     """
 
     def __init__(self, breakpoints: Iterable[str] = (), *, start_paused: bool = False) -> None:
@@ -82,7 +82,7 @@ class Controller:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the run should end."""
+        """True if the run is to end."""
         return self._stop
 
     @property
@@ -95,16 +95,16 @@ class Controller:
         self._breakpoints = set(nodes)
 
     def pause(self) -> None:
-        """Waits before the next node.
+        """Pauses the run before the next node.
 
         Raises:
-            ControlError: The run does not run.
+            ControlError: The run is not running.
         """
         self._require("pause", RunStatus.RUNNING, RunStatus.NOT_STARTED)
         self._pause = True
 
     def resume(self) -> None:
-        """Goes on.
+        """Continues the run.
 
         Raises:
             ControlError: The run is not paused.
@@ -118,10 +118,10 @@ class Controller:
         """Runs one node and pauses again.
 
         Args:
-            timeout: Seconds to wait for the node to end; None waits for ever, 0 not at all.
+            timeout: Seconds to wait for the node to end; None for no limit, 0 for no waiting.
 
         Returns:
-            Whether the node has ended and the run waits before the next one, or is over.
+            True if the node has ended, and the run is paused before the next node or over.
 
         Raises:
             ControlError: The run is not paused.
@@ -133,7 +133,7 @@ class Controller:
             return self._changed.wait_for(lambda: self._status is not RunStatus.RUNNING, timeout)
 
     def stop(self) -> None:
-        """Ends the run: the node that runs is canceled.
+        """Ends the run; the running node is canceled.
 
         Raises:
             ControlError: The run is over.
@@ -144,24 +144,24 @@ class Controller:
             self._changed.notify_all()
 
     def wait_for(self, *statuses: RunStatus, timeout: float = 60.0) -> bool:
-        """Waits until the run is in one of these states; says whether it is."""
+        """Waits until the run is in one of these states; returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._status in statuses, timeout)
 
     def become(self, status: RunStatus) -> None:
-        """The run is in another state. For the executor."""
+        """Sets the state of the run. For the executor."""
         with self._changed:
             self._status = status
             self._changed.notify_all()
 
     def before(self, index: int, node: Node, hooks: Hooks, *, wants_pause: bool = False) -> None:
-        """Waits where the run has to wait. For the executor.
+        """Pauses before a node if necessary. For the executor.
 
         Args:
             index: Number of the execution.
-            node: The node that is next.
-            hooks: Told of pause and resume.
-            wants_pause: Pause in any case.
+            node: The next node.
+            hooks: The functions to call for pause and resume.
+            wants_pause: Whether to pause in any case.
         """
         if not (wants_pause or self._pause or node.id in self._breakpoints):
             return

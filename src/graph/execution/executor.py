@@ -1,4 +1,4 @@
-"""Runs graphs. Each run has a state of its own, so that any number of them may go on at the same time."""
+"""Runs graphs. Each run has its own state, so that any number of runs is possible at the same time."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _NO_HOOKS: Final = Hooks()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A run that came to its exit.
+    """The outcome of a run that reached its exit.
 
     Attributes:
-        result: What the tool gives, JSON.
-        history: What ran, in the order in which nodes began.
+        result: The result of the tool, JSON.
+        history: The executions, in the order in which nodes began.
         duration: Milliseconds from beginning to end.
     """
 
@@ -56,9 +56,9 @@ class GraphExecutor:
     Args:
         document: The document.
         call: Makes calls of tools on other servers.
-        expression_seconds: Longest time of one expression.
-        check_schemas: Compare arguments and results with the schemas in the document.
-        spans: Observes runs and nodes; None: nobody.
+        expression_seconds: Maximum time of one expression.
+        check_schemas: Whether arguments and results are validated by the schemas in the document.
+        spans: Makes a span for each run and node; None: no spans.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class GraphExecutor:
         Args:
             tool: Name of the tool.
             arguments: Its arguments, JSON.
-            hooks: Who is told how it goes.
-            controller: Who steers it; for one run only.
-            is_canceled: Asked again and again; True ends the run.
-            most_milliseconds: Longest time, if it is less than the document's.
+            hooks: Functions that are called during the run.
+            controller: Controls the run; for one run only.
+            is_canceled: Called repeatedly; True ends the run.
+            most_milliseconds: Maximum time, if it is less than the document's.
 
         Returns:
-            The result and how it came about.
+            The result and the history.
 
         Raises:
-            RunError: The run failed; its `history` says what ran before.
+            RunError: The run failed; its `history` has the executions before the failure.
         """
         definition = self.document.tool(tool)
         if definition is None:
@@ -132,20 +132,20 @@ class GraphExecutor:
         record: NodeRecord,
         seconds: float,
     ) -> Any:
-        """Runs a tool of the document for a node of another one.
+        """Runs a tool of the document for a node of another tool.
 
         Args:
             tool: The tool.
             arguments: Its arguments.
-            line: Where the node runs.
-            record: Its record.
-            seconds: Longest time.
+            line: The line that the node runs in.
+            record: The node's record.
+            seconds: Maximum time.
 
         Returns:
-            Its result.
+            The tool's result.
 
         Raises:
-            RunError: It failed.
+            RunError: The tool failed.
         """
         outer = line.run
         if outer.depth >= _DEEPEST_TOOL:

@@ -11,21 +11,21 @@ class RunError(MCPError):
     """A run ended without a result.
 
     Args:
-        cause: What happened.
+        cause: The failure in words.
         tool: The graph's tool.
-        node: The node where it happened, or None.
+        node: The node that failed, or None.
         kind: ``expression``, ``call``, ``limit``, ``arguments``, ``result``, ``stopped`` or ``graph``.
-        code: Code of the cause: JSONata's, or JSON-RPC's; None if it has none.
-        fix: What to do next.
-        details: What a node behind an ``onError`` edge may look at, plain JSON.
+        code: JSONata's or JSON-RPC's code of the cause, or None.
+        fix: The next step.
+        details: Details for nodes after an ``onError`` edge, plain JSON.
 
     Attributes:
-        cause: What happened.
-        node: The node where it happened, or None.
-        kind: What kind of failure it is.
+        cause: The failure in words.
+        node: The node that failed, or None.
+        kind: The kind of failure.
         code: Code of the cause, or None.
         details: Plain JSON, or None.
-        history: What ran before, the failed node included.
+        history: The executions up to the failure, including the failed node.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class RunError(MCPError):
         return f"{where}: {self.cause}{fix}" if where else f"{self.cause}{fix}"
 
     def placed(self, tool: str, node: str | None = None) -> RunError:
-        """Adds tool and node where they are not known yet, and returns itself."""
+        """Sets tool and node where they are missing, and returns the error."""
         self.tool = self.tool or tool
         self.node = self.node or node
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """The error as nodes behind an ``onError`` edge see it."""
-        found = {"message": self.cause, "kind": self.kind, "node": self.node, "code": self.code}
-        kept = {key: value for key, value in found.items() if value is not None}
+        """The error in the form for nodes after an ``onError`` edge."""
+        members = {"message": self.cause, "kind": self.kind, "node": self.node, "code": self.code}
+        kept = {key: value for key, value in members.items() if value is not None}
         return kept if self.details is None else {**kept, "details": self.details}
 
 
 class ToolFailedError(RunError):
-    """The tool on the other server answered that it failed."""
+    """The called tool answered that it failed."""

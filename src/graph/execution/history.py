@@ -1,7 +1,7 @@
-"""The records of a run, in order: context and history functions come from nothing else.
+"""The records of a run, in order, from which the context and the history functions are made.
 
-A run has one `History`. Branches and entries of a loop look at a view of their own: all that ran before they
-began, and what they ran themselves. When they join, their records become part of the view they came from.
+A run has one `History`. Each branch and each entry of a loop has its own view: the records from before it
+began, and its own records. When branches join, their records become part of the outer view.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class NodeRecord:
     Attributes:
         index: Number of the execution in the run, from 0, in the order in which nodes began.
         node_id: The node.
-        node_type: Its type, as documents write it.
-        branch: Which branch, entry, or tool that a node calls it belongs to (``fan#3[left]``), outermost
-            first; empty outside.
-        input: What the node made of the context: the arguments of a call, the values of a rule; or
-            `UNDEFINED`.
-        output: What it gave, or `UNDEFINED`. None if it failed.
+        node_type: Its type, as in documents.
+        branch: Names of the branches, loop entries and called tools around the node (``fan#3[left]``),
+            outermost first; empty at the top.
+        input: The values that the node took from the context: the arguments of a call, the values of a rule;
+            or `UNDEFINED`.
+        output: The node's output, or `UNDEFINED`. None if it failed.
         start_time: Milliseconds since 1970.
-        end_time: The same; None while it runs.
-        error: What went wrong, or None.
-        attempts: How often a call was made.
-        marked: The output for expressions, as `marked` makes it; None for `UNDEFINED`. Set when it ends.
+        end_time: Milliseconds since 1970; None while the node runs.
+        error: The error, or None.
+        attempts: The number of attempts of a call.
+        marked: The output for expressions, from `marked`; None for `UNDEFINED`. Set when the node ends.
     """
 
     index: int
@@ -54,7 +54,7 @@ class NodeRecord:
         return None if self.end_time is None else self.end_time - self.start_time
 
     def seen_by(self, view: View) -> None:
-        """The node is about to run, and sees what the view holds now."""
+        """Stores the view and its current length, before the node runs."""
         self._view, self._position = view, len(view)
 
     def context(self) -> dict[str, Any]:
@@ -62,8 +62,8 @@ class NodeRecord:
         return {} if self._view is None else self._view.context_at(self._position)
 
     def to_json(self) -> dict[str, Any]:
-        """The record as JSON, with the reference's names; what is undefined is left out."""
-        found: dict[str, Any] = {
+        """The record as JSON, with the reference's names; undefined values are left out."""
+        members: dict[str, Any] = {
             "executionIndex": self.index,
             "nodeId": self.node_id,
             "nodeType": self.node_type,
@@ -76,7 +76,7 @@ class NodeRecord:
             "attempts": self.attempts if self.attempts > 1 else UNDEFINED,
             "error": UNDEFINED if self.error is None else {"message": self.error},
         }
-        return json_value(found)
+        return json_value(members)
 
 
 class History:
@@ -88,7 +88,7 @@ class History:
         self.view = View(None)
 
     def nested(self) -> History:
-        """A history for a tool that a node of this run calls: one list of records, a view of its own."""
+        """A history for a tool that a node of this run calls; it shares the list of records."""
         return History(self)
 
     def __len__(self) -> int:
@@ -98,12 +98,12 @@ class History:
         """Numbers a record.
 
         Args:
-            record: A node that is about to run.
-            view: What it sees.
-            limit: Most records.
+            record: The record of a node that is about to run.
+            view: The view of the node's line.
+            limit: Maximum number of records.
 
         Returns:
-            False if there are that many already; the record is not kept then.
+            False if the limit is reached; the record is not kept then.
         """
         with self._lock:
             if len(self._records) >= limit:
@@ -120,7 +120,7 @@ class History:
 
 
 class LatestFirst(dict[str, Any]):
-    """Outputs by node. Iteration begins with the node that ran last, as wildcards do in the reference."""
+    """Outputs by node. Iteration begins with the node that ran last, like wildcards in the reference."""
 
     def _turned(self) -> dict[str, Any]:
         return dict(reversed(super().items()))
@@ -128,7 +128,7 @@ class LatestFirst(dict[str, Any]):
     def __iter__(self) -> Any:
         return iter(self._turned())
 
-    def keys(self) -> Any:  # noqa: D102 - as of every dict
+    def keys(self) -> Any:  # noqa: D102 - a dict's
         return self._turned().keys()
 
     def values(self) -> Any:  # noqa: D102
@@ -139,15 +139,15 @@ class LatestFirst(dict[str, Any]):
 
 
 class View:
-    """The history as a node sees it: the records of its own branch, after those of the enclosing branch.
+    """The records that nodes of one line see: those of the outer view, then those of the line itself.
 
     Args:
-        parent: The line that it came from, which does not go on while this one is in use; None at the top.
+        parent: The outer view, which does not change while this view is in use; None at the top.
         given: Values that are in the context from the beginning.
 
     Attributes:
         context: Latest output by node id. Undefined outputs are left out.
-        marked: The same for expressions, as `marked` makes it.
+        marked: The context for expressions, from `marked`.
     """
 
     __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context", "marked")
@@ -167,7 +167,7 @@ class View:
         return self._start + len(self._own)
 
     def add(self, record: NodeRecord) -> None:
-        """A node has ended."""
+        """Adds the record of a node that has ended."""
         self._own.append(record)
         self._by_node.setdefault(record.node_id, []).append(record)
         _set(self.context, record)
@@ -176,7 +176,7 @@ class View:
             record.marked = self.marked[record.node_id] = marked(record.output)
 
     def join(self, branch: View) -> None:
-        """A branch has ended: its records belong to this line now."""
+        """Adds the records of a branch that has ended."""
         for record in branch._own:
             self.add(record)
 
@@ -191,8 +191,8 @@ class View:
 
     def count(self, node_id: str) -> int:
         """The number of executions of a node."""
-        own = len(self._by_node.get(node_id, ()))
-        return own + (self._parent.count(node_id) if self._parent is not None else 0)
+        executions = len(self._by_node.get(node_id, ()))
+        return executions + (self._parent.count(node_id) if self._parent is not None else 0)
 
     def of(self, node_id: str, index: int) -> NodeRecord | None:
         """An execution of a node: from 0, or negative from the end; None if there is none."""
@@ -202,8 +202,8 @@ class View:
         before = self._parent.count(node_id) if self._parent is not None else 0
         if position < before and self._parent is not None:
             return self._parent.of(node_id, position)
-        own = self._by_node.get(node_id, ())
-        return own[position - before] if position - before < len(own) else None
+        executions = self._by_node.get(node_id, ())
+        return executions[position - before] if position - before < len(executions) else None
 
     def all_of(self, node_id: str) -> list[NodeRecord]:
         """All executions of a node, in order."""

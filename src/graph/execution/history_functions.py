@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def history_functions(view: View) -> dict[str, Any]:
-    """Makes the functions of one line of a run; they look at it when they are called.
+    """Makes the functions of one line of a run; each call reads the current records.
 
     Args:
-        view: What the nodes of the line see.
+        view: The view of the line.
 
     Returns:
         The functions by name, for the bindings of an evaluation.
@@ -42,7 +42,7 @@ def history_functions(view: View) -> dict[str, Any]:
 
 
 def _whole(number: float) -> int:
-    # No execution has half a number; JavaScript finds nothing there, too.
+    # There is no execution with a fractional number; JavaScript finds none either.
     return int(number) if number == int(number) else -(1 << 62)
 
 

@@ -1,4 +1,4 @@
-"""Runs short tools in the calling thread: handing them to another thread costs an event loop more."""
+"""Runs short tools in the event loop's thread: for a few milliseconds, another thread would cost more."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from .executor import GraphExecutor, RunResult
 
 _MOST_MILLISECONDS: Final = 5
-"""Longest time of such a run: Python itself lets a thread go on for so long before it switches."""
+"""Maximum time of such a run: Python's own interval for switching threads."""
 
 _PAUSE: Final = 16
-"""Calls for which a tool is not tried again, for each `_MOST_MILLISECONDS` that it took."""
+"""Number of calls without another try, for each `_MOST_MILLISECONDS` that the tool took."""
 
 
 class QuickRuns:
-    """Tries tools that only compute, and gives up those that take long. For one thread.
+    """Tries to run tools that only compute, and gives up if they take long. For one thread.
 
-    A run that is given up has had no effect, so it can be repeated in another thread.
+    A run that is given up has had no effects, so that it can be repeated in another thread.
 
     Args:
-        executor: Runs the tools. With spans nothing is tried: they would show runs that are given up.
+        executor: Runs the tools. With spans no tool is tried, as they would show runs that were given up.
     """
 
     def __init__(self, executor: GraphExecutor) -> None:
@@ -42,7 +42,7 @@ class QuickRuns:
             arguments: Its arguments, JSON.
 
         Returns:
-            The result. None if there is none yet: the tool was not tried, took too long, or failed.
+            The result. None if the tool was not tried, took too long, or failed.
         """
         pause = self._pauses.get(tool)
         if pause != 0:
@@ -52,7 +52,7 @@ class QuickRuns:
         before = time.monotonic()
         try:
             return self._executor.run(tool, arguments, most_milliseconds=_MOST_MILLISECONDS)
-        except Exception:  # the run in another thread fails as well, and says why
+        except Exception:  # the run in another thread reports the error
             return None
         finally:
             share = (time.monotonic() - before) * 1000 / _MOST_MILLISECONDS

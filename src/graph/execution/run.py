@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One run.
+    """A run of a tool.
 
     Attributes:
-        executor: What runs it.
+        executor: The executor.
         tool: The tool that runs.
         arguments: Its arguments.
-        limits: What it may use.
-        hooks: Who is told.
-        controller: Who steers it; None: nobody.
-        is_canceled: Whether the caller wants it to end.
-        history: What ran.
-        depth: How many tools of the document called each other to get here.
-        started: When it began, as `time.monotonic` counts.
-        span: What observes the run, or None.
+        limits: The limits of the run.
+        hooks: Functions that are called during the run.
+        controller: Controls the run, or None.
+        is_canceled: Returns whether the caller wants the run to end.
+        history: The records of the nodes.
+        depth: Number of the document's tools that called each other before this run.
+        started: Time of the beginning, from `time.monotonic`.
+        span: OpenTelemetry's span of the run, or None.
     """
 
     executor: GraphExecutor
@@ -58,13 +58,13 @@ class Run:
         return self.started + self.limits.max_execution_time_ms / 1000 - time.monotonic()
 
     def is_stopped(self) -> bool:
-        """Returns whether somebody wants the run to end."""
+        """Returns whether the caller or the controller wants the run to end."""
         if self.controller is not None and self.controller.is_stopped:
             return True
         return self.is_canceled is not None and self.is_canceled()
 
     def stopped(self) -> RunError:
-        """The error of a run that somebody ended."""
+        """The error of a run that was stopped."""
         return RunError("Execution was stopped", tool=self.tool.name, kind="stopped")
 
     def out_of_time(self) -> RunError:
@@ -90,7 +90,7 @@ class Run:
         )
 
     def end(self, error: BaseException | None) -> None:
-        """Tells the controller how the run ended."""
+        """Sets the controller's final state."""
         if self.controller is None:
             return
         if error is None:
@@ -107,16 +107,16 @@ def shorter(limits: ExecutionLimits, milliseconds: int) -> ExecutionLimits:
 
 
 class Line:
-    """Nodes of a run that run one after the other: the whole run, a branch, or one entry of a loop.
+    """A sequence of nodes that run one after the other: the whole run, a branch, or one entry of a loop.
 
     Args:
         run: The run.
-        view: What its nodes see.
-        branch: Names of the branches that it is in, outermost first.
-        outer: The line that it came from, or None.
+        view: The records that its nodes see.
+        branch: Names of the branches around it, outermost first.
+        outer: The line around it, or None.
     """
 
-    __slots__ = ("_broken", "_made", "_outer", "branch", "run", "view")
+    __slots__ = ("_broken", "_history_functions", "_outer", "branch", "run", "view")
 
     def __init__(self, run: Run, view: View, branch: tuple[str, ...] = (), outer: Line | None = None) -> None:
         self.run = run
@@ -124,14 +124,14 @@ class Line:
         self.branch = branch
         self._outer = outer
         self._broken = threading.Event()
-        self._made: dict[str, Any] | None = None
+        self._history_functions: dict[str, Any] | None = None
 
     def branch_of(self, record: NodeRecord, name: str) -> tuple[str, ...]:
-        """Names of the branches around what a node runs: those of this line, and the node's own."""
+        """Names of the branches around the nodes that a node of this line runs; `name` is the innermost."""
         return (*self.branch, f"{record.node_id}#{record.index}[{name}]")
 
     def break_off(self) -> None:
-        """Ends the line: a branch beside it has failed."""
+        """Ends the line, because a parallel branch has failed."""
         self._broken.set()
 
     def is_stopped(self) -> bool:
@@ -141,27 +141,27 @@ class Line:
         return self._outer is not None and self._outer.is_stopped()
 
     def evaluate(self, expression: str, bindings: Mapping[str, Any] | None = None) -> Any:
-        """Evaluates JSONata against what the line sees.
+        """Evaluates JSONata on the context of the line.
 
         Raises:
-            ExpressionError: It fails.
+            ExpressionError: The evaluation failed.
             Stopped: The line has to end.
         """
         seconds = min(self.run.executor.expression_seconds, max(self.run.left, 0.001))
         bounds = Bounds(seconds=seconds, is_stopped=self.is_stopped)
         known = None
-        if "$" in expression:  # no name of a binding can be in it otherwise
+        if "$" in expression:  # names of bindings begin with it
             known = self._functions if not bindings else {**self._functions, **marked(dict(bindings))}
         return evaluate(expression, self.view.marked, known, bounds=bounds, is_marked=True)
 
     @property
     def _functions(self) -> dict[str, Any]:
-        if self._made is None:
-            self._made = history_functions(self.view)
-        return self._made
+        if self._history_functions is None:
+            self._history_functions = history_functions(self.view)
+        return self._history_functions
 
     def sleep(self, seconds: float) -> None:
-        """Waits, but not longer than the run may take.
+        """Waits, but not beyond the time of the run.
 
         Raises:
             RunError: The line has to end, or the time is over.

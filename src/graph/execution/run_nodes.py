@@ -1,4 +1,4 @@
-"""Runs nodes one after the other, and what each type of node does."""
+"""Runs nodes one after the other; contains the work of each type of node."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def run_line(line: Line, start: str, *, until: str | None = None) -> NodeRecord 
     """Runs nodes from one to another.
 
     Args:
-        line: What the nodes see.
+        line: The line.
         start: The first node.
-        until: The node before which the line ends; None: it ends with the exit.
+        until: The node before which the line ends; None: the line ends with the exit.
 
     Returns:
-        The record of the last node, or None if there was none.
+        The record of the last node, or None if no node ran.
 
     Raises:
-        RunError: A node failed, and nothing catches it.
+        RunError: A node without an ``onError`` edge failed.
     """
     current: str | None = start
     last: NodeRecord | None = None
@@ -56,7 +56,7 @@ def run_line(line: Line, start: str, *, until: str | None = None) -> NodeRecord 
 
 
 def _run_node(line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeRecord, str | None]:
-    """Runs one node; gives its record and the node that follows, if there is one."""
+    """Runs one node; returns its record and the id of the next node, or None."""
     run, spans = line.run, line.run.executor.spans
     record = NodeRecord(
         index=-1, node_id=node.id, node_type=type_name(node), branch=line.branch, start_time=now_ms()
@@ -82,7 +82,7 @@ def _run_node(line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeReco
 
 
 def _before(line: Line, node: Node, record: NodeRecord) -> None:
-    """Checks the limits and whether the run was paused or stopped, and calls the hook."""
+    """Checks the limits, pauses the run if the controller or a hook wants it, and calls the start hook."""
     run = line.run
     if run.left <= 0:
         raise run.out_of_time()
@@ -103,7 +103,7 @@ def _before(line: Line, node: Node, record: NodeRecord) -> None:
 
 
 def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
-    """Records a failure; gives the node that follows, if the node says which."""
+    """Records a failure; returns the target of the node's ``onError`` edge, or raises the error."""
     run = line.run
     error.placed(run.tool.name, node.id)
     record.end_time, record.error = now_ms(), str(error)
@@ -119,7 +119,7 @@ def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
 
 
 def _execute(line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> tuple[Any, str | None]:
-    """Runs what is special to the node's type; gives its output and the node that follows."""
+    """Executes a node; returns its output and the id of the next node, None for the exit."""
     try:
         output = _output(line, node, record, last)
     except Stopped:
@@ -160,7 +160,7 @@ def _output(line: Line, node: Node, record: NodeRecord, last: NodeRecord | None)
 
 
 def _chain(until: str) -> Callable[[Line, str], Any]:
-    """A function that runs the nodes before `until` and gives the output of the last one."""
+    """A function that runs the nodes before `until` and returns the output of the last node."""
 
     def run(line: Line, start: str) -> Any:
         last = run_line(line, start, until=until)
@@ -170,7 +170,7 @@ def _chain(until: str) -> Callable[[Line, str], Any]:
 
 
 def _exit_output(last: NodeRecord | None) -> Any:
-    """The output of the node before, or an empty object where that is nothing."""
+    """The output of the node before, or an empty object if that is undefined."""
     if last is None or last.output is UNDEFINED or not truthy(last.output):
         return {}
     return last.output

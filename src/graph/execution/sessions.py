@@ -1,4 +1,4 @@
-"""The clients of a graph, one for each server that it calls, made when it is first needed."""
+"""The clients of a graph: one for each server, made when it is first needed."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from ..server_config import ServerConfig
     from .calls import CallOptions, CallTool
 
-# Each call has a time of its own; a program that is fetched before it starts may take long to connect.
+# Each call has its own timeout. Connecting may take long, as some programs are downloaded before they start.
 _CLOCKS: Final = Timeouts(connect=60, idle=86_400, total=86_400)
 
 
 class GraphSessions:
-    """Clients by the names of a document. Safe to use from several threads.
+    """The clients, by the names of the document's servers. Safe to use from several threads.
 
-    A server that has died is started, or connected to, again with the next call.
+    A server that has died is started or connected again by the next call.
 
     Args:
-        servers: How each server is reached.
-        journal: Takes a record of each call; None: nothing is recorded.
+        servers: The document's servers, by name.
+        journal: Records each call; None: calls are not recorded.
     """
 
     def __init__(self, servers: Mapping[str, ServerConfig], *, journal: Journal | None = None) -> None:
@@ -47,19 +47,19 @@ class GraphSessions:
         """The client of a server; it connects when it is first used.
 
         Raises:
-            SettingInvalid: The document has no such server, or it cannot be reached that way.
-            ConnectError: All is closed.
+            SettingInvalid: The document has no such server, or the server's settings are invalid.
+            ConnectError: The sessions are closed.
         """
         with self._lock:
-            found = self._clients.get(server)
-            if found is not None:
-                return found
+            client = self._clients.get(server)
+            if client is not None:
+                return client
             if self._closed:
                 raise ConnectError("The graph is closed", phase="process")
             config = self._servers.get(server)
             if config is None:
                 raise SettingInvalid(f"There is no server '{server}' in the document", setting="mcpServers")
-            from .connections import client_for  # a server starts sooner without what reaches others
+            from .connections import client_for  # imported late, so that servers start faster
 
             made = self._clients[server] = client_for(config, check_results=False, timeouts=_CLOCKS)
             return made
@@ -73,7 +73,7 @@ class GraphSessions:
         return self.client(server).call_tool(tool, arguments, **options)
 
     def close(self) -> None:
-        """Closes all connections and ends all processes; calls under way fail."""
+        """Closes all connections and ends all processes; running calls fail."""
         with self._lock:
             self._closed = True
             clients, self._clients = list(self._clients.values()), {}

@@ -1,7 +1,7 @@
-"""OpenTelemetry: a span for each run and each node, without what was sent and what came back.
+"""OpenTelemetry: a span for each run and each node, without arguments and results.
 
-https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ says what a tool call is called. Without the
-``opentelemetry`` packages, or without ``OTEL_*`` settings, nothing is observed and nothing is sent.
+Names of spans and attributes: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/. Without the
+``opentelemetry`` packages, or without ``OTEL_*`` settings, no spans are made or sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Spans:
     """Makes spans.
 
     Args:
-        provider: Where they go; None for the provider of the process.
+        provider: The tracer provider; None for the provider of the process.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
@@ -46,7 +46,7 @@ class Spans:
 
     @contextmanager
     def run(self, run: Run) -> Generator[None]:
-        """The span of a run is open while inside."""
+        """Opens the span of a run for the duration of the block."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
@@ -67,7 +67,7 @@ class Spans:
 
     @contextmanager
     def node(self, run: Run, node: Node, record: NodeRecord) -> Generator[None]:
-        """The span of a node is open while inside."""
+        """Opens the span of a node for the duration of the block."""
         attributes: dict[str, Any] = {
             "graph.tool": run.tool.name,
             "graph.node.id": node.id,
@@ -85,7 +85,7 @@ class Spans:
             }
         elif isinstance(node, ToolNode):
             attributes["gen_ai.tool.name"] = node.tool
-        # Branches run in threads of their own, which know nothing of the span around them.
+        # Branches run in other threads, in which the span of the run is not current.
         parent = self._trace.set_span_in_context(run.span) if run.span is not None else None
         with self._tracer.start_as_current_span(
             name, context=parent, kind=kind, attributes=attributes, **_QUIET
@@ -97,13 +97,13 @@ class Spans:
                 raise
 
     def close(self) -> None:
-        """Sends what was not sent yet."""
+        """Sends the remaining spans."""
         shutdown = getattr(self._provider, "shutdown", None)
         if shutdown is not None:
             shutdown()
 
     def _mark(self, span: Any, error: BaseException) -> None:
-        # Only what kind of error: its text may quote arguments and results.
+        # Only the kind of error, as its text may quote arguments and results.
         kind = getattr(error, "kind", None) or type(error).__name__
         span.set_attribute("error.type", str(kind))
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(kind)))
@@ -113,13 +113,13 @@ _QUIET: Final[dict[str, Any]] = {"record_exception": False, "set_status_on_excep
 
 
 def is_traced() -> bool:
-    """Returns whether somebody in this process observes all spans, as ``opentelemetry-instrument`` does."""
-    trace = sys.modules.get("opentelemetry.trace")  # who observes has imported it
+    """Returns whether a tracer provider is installed in this process, as by ``opentelemetry-instrument``."""
+    trace = sys.modules.get("opentelemetry.trace")  # imported by any code that installs a provider
     return trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def spans_from_environment() -> Spans | None:
-    """Spans that go where ``OTEL_*`` says (OTLP over HTTP); None where nothing says so.
+    """Spans for the endpoint in ``OTEL_*`` (OTLP over HTTP); None without such a setting.
 
     https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
     """

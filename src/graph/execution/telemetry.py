@@ -53,14 +53,14 @@ class Telemetry:
 
 
 def telemetry_of(records: Iterable[NodeRecord], total_duration: float) -> Telemetry:
-    """Adds up what nodes cost.
+    """Adds up the costs of nodes.
 
     Args:
-        records: What ran.
+        records: The records of the run.
         total_duration: Milliseconds of the whole run.
     """
-    found = Telemetry(total_duration)
+    telemetry = Telemetry(total_duration)
     for record in records:
-        found.by_node.setdefault(record.node_id, Spent()).add(record)
-        found.by_type.setdefault(record.node_type, Spent()).add(record)
-    return found
+        telemetry.by_node.setdefault(record.node_id, Spent()).add(record)
+        telemetry.by_type.setdefault(record.node_type, Spent()).add(record)
+    return telemetry

@@ -60,13 +60,13 @@ Functions.get_function_arity = staticmethod(_arity)
 
 
 def _validated(signature: Any, args: list[Any], context: Any, name: str) -> list[Any]:
-    found = signature._regex.fullmatch("".join(map(_symbol, args)))
-    if found is None:
+    match = signature._regex.fullmatch("".join(map(_symbol, args)))
+    if match is None:
         raise JException("T0410", -1, _first_wrong(signature, args), name)
     validated: list[Any] = []
     left = list(args)
     for index, parameter in enumerate(signature._params):
-        symbols: str = found.group(index + 1)
+        symbols: str = match.group(index + 1)
         position = len(args) - len(left) + 1
         if symbols:
             taken = [left.pop(0) for _ in symbols]
@@ -98,10 +98,10 @@ def _first_wrong(signature: Any, args: list[Any]) -> int:
     pattern, good = "", 0
     for parameter in signature._params:
         pattern += parameter.regex
-        found = _compiled(pattern).match(symbols)
-        if found is None:
+        match = _compiled(pattern).match(symbols)
+        if match is None:
             break
-        good = found.end()
+        good = match.end()
     return good + 1
 
 

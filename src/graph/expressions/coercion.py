@@ -85,8 +85,8 @@ def parse_float(value: Any) -> float:
         return value or 0.0  # negative zero is written as "0"
     if isinstance(value, int) and not isinstance(value, bool):
         return _float(value)
-    found = _NUMBER.match(to_string(value).lstrip(SPACES))
-    return _decimal(found[0]) if found else math.nan
+    match = _NUMBER.match(to_string(value).lstrip(SPACES))
+    return _decimal(match[0]) if match else math.nan
 
 
 def to_string(value: Any) -> str:
@@ -129,10 +129,10 @@ def number_text(value: float) -> str:
     digits = (whole + fraction).lstrip("0")
     point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
     digits = digits.rstrip("0")
-    return sign + _placed(digits, point)
+    return sign + _with_point(digits, point)
 
 
-def _placed(digits: str, point: int) -> str:
+def _with_point(digits: str, point: int) -> str:
     """Digits with the decimal point after `point` of them."""
     if len(digits) <= point <= _MOST_DIGITS:
         return digits + "0" * (point - len(digits))

@@ -38,11 +38,11 @@ _analyse: Final = DateTimes._analyse_datetime_picture
 
 def _analysed(picture: str) -> Any:
     """Analyses a date picture; the library shortens names even without a maximum width, as in ``[MNn,3]``."""
-    found = _analyse(picture)
-    for part in found.parts:
+    analysis = _analyse(picture)
+    for part in analysis.parts:
         if part.names is not None and part.width is not None and part.width[1] is None:
             part.width = None
-    return found
+    return analysis
 
 
 DateTimes._analyse_datetime_picture = staticmethod(_analysed)
@@ -59,8 +59,8 @@ for _name, _code in {
     setattr(_texts, f"ERR_MSG_{_name}", f"{_code} {{}}")
 
 
-def _coded(said: str) -> Exception:
-    code, _, value = said.partition(" ")
+def _coded(message: str) -> Exception:
+    code, _, value = message.partition(" ")
     return JException(code, -1, value.replace("{}", ""))
 
 

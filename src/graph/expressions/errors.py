@@ -9,7 +9,7 @@ class ExpressionError(MCPError):
     """An expression could not be evaluated.
 
     Args:
-        what: What happened.
+        what: The message.
         expression: The expression.
         code: JSONata's code of the error, such as ``T2001``.
         cause: The reason without the expression; by default `what`.

@@ -41,8 +41,8 @@ class Evaluator(Jsonata):
     def evaluate_group_expression(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
         """``{...}``; the library would add an entry to an empty array, which may be part of the input."""
         is_empty = isinstance(input, list) and not input
-        found = self._other_group(expr, Utils.create_sequence(None) if is_empty else input, environment)
-        return indices_first(found)
+        groups = self._other_group(expr, Utils.create_sequence(None) if is_empty else input, environment)
+        return indices_first(groups)
 
     def evaluate_filter(self, predicate: Any, input: Any, environment: Any) -> Any:  # noqa: A002
         """``[...]``; a condition is also evaluated for undefined, as it may hold."""
@@ -52,8 +52,8 @@ class Evaluator(Jsonata):
 
     def evaluate_transform_expression(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
         """``|...|``; the library names the function after its own class, and takes ``null`` for undefined."""
-        found = self._other_transform(expr, input, environment)
-        return Checked(found.function, "transform", found.signature)
+        function = self._other_transform(expr, input, environment)
+        return Checked(function.function, "transform", function.signature)
 
     def evaluate_partial_application(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
         """``f(?, 1)``; the library does not notice that a ``$`` is missing."""

@@ -54,12 +54,12 @@ def apply(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], 
     except Stopped:
         raise
     except (ExpressionError, JavaScriptError, RecursionError) as error:
-        said = "the rule is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        message = "the rule is nested too deeply" if isinstance(error, RecursionError) else str(error)
         shown = json.dumps(rule, indent=2, ensure_ascii=False, default=str)
         code, of_var = None, ""
         if isinstance(error, ExpressionError):
-            said, code, of_var = error.cause, error.code, f"\nExpression: {error.expression}"
-        what = f"JSON Logic evaluation failed: {said}\nRule: {shown}{of_var}"
+            message, code, of_var = error.cause, error.code, f"\nExpression: {error.expression}"
+        what = f"JSON Logic evaluation failed: {message}\nRule: {shown}{of_var}"
         raise ExpressionError(what, expression=shown, code=code) from None
 
 
@@ -212,12 +212,12 @@ class _Scope:
         path, default = (*parts, UNDEFINED, UNDEFINED)[:2]
         if path is None or path is UNDEFINED or path == "":
             return self.data
-        found = self.data
+        value = self.data
         for step in to_string(path).split("."):
-            found = _member(found, step)
-            if found is UNDEFINED:
+            value = _member(value, step)
+            if value is UNDEFINED:
                 return None if default is UNDEFINED else default
-        return found
+        return value
 
 
 def _member(value: Any, name: str) -> Any:

@@ -47,8 +47,8 @@ def check_jsonata(text: str) -> str | None:
     Returns:
         JSONata's message with the position; None if the syntax is right.
     """
-    found = _compiled(text)
-    return found.said if isinstance(found, _Fault) else None
+    compiled = _compiled(text)
+    return compiled.message if isinstance(compiled, _Fault) else None
 
 
 def evaluate(
@@ -75,9 +75,9 @@ def evaluate(
         ExpressionError: The expression is wrong, or fails.
         Stopped: `Bounds.is_stopped` returned True.
     """
-    found = _compiled(text)
-    if isinstance(found, _Fault):
-        raise _error(text, found.said, code=found.code)
+    compiled = _compiled(text)
+    if isinstance(compiled, _Fault):
+        raise _error(text, compiled.message, code=compiled.code)
     if not is_marked:
         context = marked(context)
         bindings = {name: marked(value) for name, value in (bindings or {}).items()}
@@ -85,13 +85,13 @@ def evaluate(
     before = matching.watch
     matching.watch = watch
     try:
-        return _plain(_evaluated(found, context, bindings, watch))
+        return _plain(_evaluated(compiled, context, bindings, watch))
     except Stopped:
         raise
     except Exception as error:
-        said, code = _reason(error, bounds, watch)
+        reason, code = _reason(error, bounds, watch)
         place = position(error) if isinstance(error, JException) else None
-        raise _error(text, said, code=code, place=place) from None
+        raise _error(text, reason, code=code, place=place) from None
     finally:
         matching.watch = before
 
@@ -115,12 +115,12 @@ def _signature(text: str) -> Any:
 
 def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None, watch: Watch) -> Any:
     frame = Jsonata.Frame(_functions)
-    own: dict[str, Any] = frame.bindings
+    names: dict[str, Any] = frame.bindings
     if bindings:
-        own.update(bindings)
-    own["$"] = context
-    own["__evaluate_entry"] = watch.enter
-    own["__evaluate_exit"] = watch.leave
+        names.update(bindings)
+    names["$"] = context
+    names["__evaluate_entry"] = watch.enter
+    names["__evaluate_exit"] = watch.leave
     if isinstance(context, list):
         context = Utils.create_sequence(context)
         context.outer_wrapper = True
@@ -157,7 +157,7 @@ def _instance() -> Any:
 class _Fault:
     """The message and JSONata's code for an expression that cannot be compiled."""
 
-    said: str
+    message: str
     code: str | None = None
 
 
@@ -183,10 +183,10 @@ def _compiled(text: str) -> Any:
     return _fault_of(text, compiled.errors[0]) if compiled.errors else compiled
 
 
-def _error(text: str, said: str, *, code: str | None = None, place: int | None = None) -> ExpressionError:
+def _error(text: str, reason: str, *, code: str | None = None, place: int | None = None) -> ExpressionError:
     where = "" if place is None else f"\nPosition: {place}"
-    what = f"JSONata evaluation failed: {said}\nExpression: {text}{where}"
-    return ExpressionError(what, expression=text, code=code, cause=said)
+    what = f"JSONata evaluation failed: {reason}\nExpression: {text}{where}"
+    return ExpressionError(what, expression=text, code=code, cause=reason)
 
 
 def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | None]:

@@ -37,26 +37,26 @@ def message(error: Exception) -> str:
     Args:
         error: The error. Its own text has values as Python writes them, and ``Object`` instead of function.
     """
-    found = cast("Any", error)
-    template: str | None = cast("Any", JException).error_codes.get(found.error)
+    details = cast("Any", error)
+    template: str | None = cast("Any", JException).error_codes.get(details.error)
     if template is None:
-        return str(found.error)
-    names = _REORDERED.get(found.error, ("current", "expected", "extra"))
-    values = iter([getattr(found, name) for name in names])
-    if found.error == "S0213" and found.current is None:
+        return str(details.error)
+    names = _REORDERED.get(details.error, ("current", "expected", "extra"))
+    values = iter([getattr(details, name) for name in names])
+    if details.error == "S0213" and details.current is None:
         values = iter([NULL])
-    elif found.error == "T0412":
-        values = iter([found.current, found.expected, _TYPES.get(found.extra[0], found.extra)])
-    elif found.error in _WITH_CAUSE:
-        values = iter([_cause(found.__context__)])
+    elif details.error == "T0412":
+        values = iter([details.current, details.expected, _TYPES.get(details.extra[0], details.extra)])
+    elif details.error in _WITH_CAUSE:
+        values = iter([_cause(details.__context__)])
     text = _PLACE.sub(lambda place: _shown(next(values, None), plain=bool(place[1])), _as_npm(template))
     return text.removesuffix(": undefined")
 
 
 def position(error: Exception) -> int | None:
     """The position of the error in the expression, in characters; None if it is not known."""
-    found = cast("Any", error)
-    return found.location if found.location > 0 and found.error not in _PLACELESS else None
+    details = cast("Any", error)
+    return details.location if details.location > 0 and details.error not in _PLACELESS else None
 
 
 def _cause(error: BaseException | None) -> str:

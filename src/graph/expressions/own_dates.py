@@ -35,8 +35,8 @@ def millis_of(text: str, picture: str) -> int | None:
     parts = _read(text, picture)
     if parts is None:
         return None
-    said = {part for part, value in parts.items() if value}  # parts that are 0 do not count, as in 2.2
-    dates, times = said & set("YXMxWwdD"), said & set("PHhmsf")
+    given = {part for part, value in parts.items() if value}  # parts that are 0 do not count, as in 2.2
+    dates, times = given & set("YXMxWwdD"), given & set("PHhmsf")
     if dates and (dates <= set("Xxw") or dates <= set("XW")):
         raise JException("D3136", -1)
     by_day_of_year = "d" in dates and dates <= set("Yd")
@@ -56,16 +56,16 @@ def _read(text: str, picture: str) -> dict[str, Any] | None:
     parts = [*specification.parts, None]
     patterns = [_pattern(parts[index], parts[index + 1], matcher) for index, matcher in enumerate(matchers)]
     whole = "".join(f"({pattern})" for pattern in patterns)
-    found = BoundedPattern(f"^{whole}$", regex.IGNORECASE).search(text)
-    if found is None or all(matcher.component is None for matcher in matchers):
+    match = BoundedPattern(f"^{whole}$", regex.IGNORECASE).search(text)
+    if match is None or all(matcher.component is None for matcher in matchers):
         return None
     values: dict[str, Any] = {}
-    for matcher, said in zip(matchers, found.groups(), strict=True):
+    for matcher, part_text in zip(matchers, match.groups(), strict=True):
         if matcher.component == "f":
-            values["f"] = int(float(f"0.{said[:3]}") * 1000)
+            values["f"] = int(float(f"0.{part_text[:3]}") * 1000)
         elif matcher.component is not None:
             with suppress(KeyError, ValueError):  # an unknown name counts as missing
-                values[matcher.component] = matcher.parse(said)
+                values[matcher.component] = matcher.parse(part_text)
     return values
 
 

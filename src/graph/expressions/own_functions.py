@@ -86,17 +86,17 @@ def _merge_sorted(entries: list[Any], is_after: Any) -> list[Any]:
         return entries
     middle = len(entries) // 2
     left, right = _merge_sorted(entries[:middle], is_after), _merge_sorted(entries[middle:], is_after)
-    found: list[Any] = []
+    merged: list[Any] = []
     i = j = 0
     while i < len(left) and j < len(right):
-        said = Functions.func_apply(is_after, [left[i], right[j]])
-        if said is not NULL and truthy(said):
-            found.append(right[j])
+        swaps = Functions.func_apply(is_after, [left[i], right[j]])
+        if swaps is not NULL and truthy(swaps):
+            merged.append(right[j])
             j += 1
         else:
-            found.append(left[i])
+            merged.append(left[i])
             i += 1
-    return found + left[i:] + right[j:]
+    return merged + left[i:] + right[j:]
 
 
 def _identity(value: Any) -> Any:
@@ -179,10 +179,10 @@ class OwnFunctions:
         def call(match: Any) -> str:
             groups = ["" if group is None else group for group in match.groups()]
             shown = {"match": match[0], "start": match.start(), "end": match.end(), "groups": groups}
-            said = Functions.func_apply(replacement, [shown])
-            if not isinstance(said, str):
+            result = Functions.func_apply(replacement, [shown])
+            if not isinstance(result, str):
                 raise JException("D3012", -1)
-            return said
+            return result
 
         return _pattern(pattern, "replace").sub(call, text, max(most, 0))
 
@@ -262,25 +262,25 @@ class OwnFunctions:
         if not isinstance(entries, list) or len(cast("list[Any]", entries)) <= 1:
             return cast("Any", entries)
         is_sequence = isinstance(entries, Utils.JList) and cast("Any", entries).sequence
-        found: Any = Utils.create_sequence() if is_sequence else []
+        distinct_entries: Any = Utils.create_sequence() if is_sequence else []
         seen: set[Any] = set()
         for entry in cast("list[Any]", entries):
             key = _identity(entry)
             if key not in seen:
                 seen.add(key)
-                found.append(entry)
-        return found
+                distinct_entries.append(entry)
+        return distinct_entries
 
     @staticmethod
     def to_millis(text: Any, picture: Any) -> Any:
         """``$toMillis``: reads a time in ISO 8601, in which everything except the year may be missing."""
         if not isinstance(text, str) or picture is not None:
             return None if text is None else millis_of(text, picture)
-        found = _TIME.fullmatch(text)
-        if found is None:
+        match = _TIME.fullmatch(text)
+        if match is None:
             raise JException("D3110", -1, text)
-        year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-        fraction, sign, hours, minutes = found.groups()[6:]
+        year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+        fraction, sign, hours, minutes = match.groups()[6:]
         shift = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
         try:
             first = datetime(year, month or 1, 1, tzinfo=timezone(shift))

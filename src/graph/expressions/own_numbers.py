@@ -76,8 +76,8 @@ class OwnNumbers:
             raise JException("D3130", -1, picture) from None
         except (LookupError, ValueError):
             is_decimal = DateTimes._analyse_integer_picture(picture).primary is DateTimes.Formats.DECIMAL
-            found = _LEADING_INTEGER.match(text) if is_decimal else None
-            return int(found[0]) if found else math.nan
+            match = _LEADING_INTEGER.match(text) if is_decimal else None
+            return int(match[0]) if match else math.nan
 
     @staticmethod
     def format_number(value: Any, picture: Any, options: Any) -> Any:

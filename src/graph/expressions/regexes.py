@@ -36,9 +36,9 @@ def _as_javascript(pattern: str, *, multiline: bool) -> str:
     r"""Translates JavaScript's pattern: ``\d`` is ASCII, ``$`` is the very end, ``\z`` is the letter z."""
     inside = False
 
-    def put(found: Any) -> str:
+    def put(match: Any) -> str:
         nonlocal inside
-        sign: str = found[0]
+        sign: str = match[0]
         if sign[0] == "\\":
             return _escaped(sign[1:], inside=inside)
         if inside:
@@ -50,19 +50,19 @@ def _as_javascript(pattern: str, *, multiline: bool) -> str:
     return _SIGN.sub(put, pattern)
 
 
-def _escaped(said: str, *, inside: bool) -> str:
+def _escaped(escape: str, *, inside: bool) -> str:
     """Translates one escape, given without its backslash."""
-    if said[0] == "k" and len(said) > 1:
-        return f"(?P={said[2:-1]})"
-    if said[0] == "c" and len(said) > 1:
-        return f"\\x{ord(said[1]) % 32:02x}"
-    chosen = _CLASSES.get(said.lower())
-    if chosen is not None and said.islower():
+    if escape[0] == "k" and len(escape) > 1:
+        return f"(?P={escape[2:-1]})"
+    if escape[0] == "c" and len(escape) > 1:
+        return f"\\x{ord(escape[1]) % 32:02x}"
+    chosen = _CLASSES.get(escape.lower())
+    if chosen is not None and escape.islower():
         return chosen if inside else f"[{chosen}]"
     if chosen is not None and not inside:
         return f"[^{chosen}]"
-    is_letter = said.isascii() and said.isalpha() and said not in _LETTERS
-    return said if is_letter else "\\" + said
+    is_letter = escape.isascii() and escape.isalpha() and escape not in _LETTERS
+    return escape if is_letter else "\\" + escape
 
 
 class Matching(threading.local):

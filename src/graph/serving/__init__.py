@@ -1,1 +1,1 @@
-"""Graphs as tools of an MCP server."""
+"""Serves graphs as tools of an MCP server."""

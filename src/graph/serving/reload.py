@@ -21,11 +21,11 @@ _LOOK_SECONDS: Final = 0.25
 class Reload:
     """Applies changes of a document's file. Invalid versions are not applied; the log lists their errors.
 
-    Looks at the files now and then: that works on every file system, and ends at once.
+    The files are checked regularly, which works on every file system and can be canceled at once.
 
     Args:
-        files: The document, and others that it is made from, as they are now.
-        load: Loads them anew.
+        files: The document, and the other files that it is made from, in their current state.
+        load: Loads the document again.
     """
 
     def __init__(self, files: list[Path], load: Callable[[], McpGraphApi]) -> None:
@@ -34,16 +34,16 @@ class Reload:
         self._loaded = self._state()
 
     async def run(self, service: GraphService) -> None:
-        """Looks at the files until it is canceled.
+        """Checks the files until it is canceled.
 
         Args:
-            service: Gets each new version.
+            service: Serves each new version.
         """
         before = self._loaded
         while True:
             await anyio.sleep(_LOOK_SECONDS)
             now = await anyio.to_thread.run_sync(self._state, abandon_on_cancel=True)
-            # Who writes a file may not be done yet: what is taken over has stayed the same for a while.
+            # A file may be incomplete while it is written, so it must be unchanged since the last check.
             if now == before != self._loaded:
                 self._loaded = now
                 await self._take_over(service)
@@ -65,7 +65,7 @@ class Reload:
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

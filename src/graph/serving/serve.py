@@ -1,4 +1,4 @@
-"""Serves a document over stdio or HTTP until it is told to end."""
+"""Serves a document over stdio or HTTP until the client leaves or a signal comes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 3
-"""How long runs may go on after a signal. Over HTTP; over stdio, who sends one has no use for answers."""
+"""Time for runs to finish after a signal over HTTP. Over stdio runs end at once: no client reads answers."""
 
 
 async def serve_stdio(service: GraphService, reload: Reload | None = None) -> bool:
     """Serves one client over standard input and output.
 
     Args:
-        service: What is served; closed at the end.
-        reload: Takes over changes of the document; None: nobody looks.
+        service: The tools; closed at the end.
+        reload: Applies changes of the document, or None.
 
     Returns:
-        Whether a signal ended it, and not the client.
+        Whether a signal ended the serving, and not the client.
     """
     beside = [] if reload is None else [partial(reload.run, service)]
     try:
@@ -41,7 +41,7 @@ async def serve_stdio(service: GraphService, reload: Reload | None = None) -> bo
 
 
 async def _serve_client(service: GraphService, lines: tuple[Incoming, Outgoing] | None) -> None:
-    # Spans of messages are the SDK's.
+    # With spans, the SDK serves, as it makes spans for messages.
     if lines is not None and not service.is_observed and is_handshake(await lines[0].first()):
         session = StdioSession(service, *lines, list_changes=True)
         service.on_change = session.tell_of_change
@@ -65,14 +65,14 @@ async def serve_http(
     """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes.
 
     Args:
-        service: What is served; closed at the end.
+        service: The tools; closed at the end.
         port: The port; 0 for any that is free.
         host: The address to listen on.
-        reload: Takes over changes of the document; None: nobody looks.
-        on_ready: Told the URL.
+        reload: Applies changes of the document, or None.
+        on_ready: Called with the URL.
 
     Raises:
-        OSError: The address cannot be bound; says which.
+        OSError: The address cannot be bound; the message names it.
     """
     from ...web.listening import Listener, serve
     from ...web.whole_requests import WholeRequests

@@ -58,15 +58,15 @@ class GraphServer:
             on_subscriptions_listen=self._listeners,
         )
         if not service.is_observed:
-            self.server.middleware.clear()  # all that it does is a span per message
+            self.server.middleware.clear()  # it only makes a span per message
         service.on_change = self._tell_of_change
 
     async def run(self, reader: Any, writer: Any) -> None:
-        """Serves one client over a pair of the SDK's streams, in the era that it opens with."""
+        """Serves one client over a pair of the SDK's streams, in the protocol era of its first message."""
         await self.server.run(reader, writer, self.server.create_initialization_options())
 
     def end_streams(self) -> None:
-        """Tells subscribed clients that the subscription has ended."""
+        """Ends the subscriptions of all clients."""
         self._listeners.close()
 
     async def _tell_of_change(self) -> None:
@@ -104,7 +104,7 @@ class GraphServer:
 
     def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            # A session is made for each request; what lives as long as the client is its connection.
+            # The SDK makes a session per request; the connection lives as long as the client.
             self._connections.add(cast("Any", ctx.session)._connection)
 
 

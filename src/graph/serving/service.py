@@ -1,6 +1,6 @@
-"""The tools of a document as clients see them: listed and run, for any number of clients at once.
+"""Lists and runs the tools of a document, for any number of clients at once.
 
-Which protocol carries them makes no difference here: what is listed and what comes back is JSON.
+Independent of the transport: lists and results are JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 HISTORY_KEY: Final = "knime-mcp/history"
-"""In a call's ``_meta``: true asks for the history, which comes in the result's ``_meta`` under this name."""
+"""Key in ``_meta``: true in a call requests the history, which is the value of this key in the result."""
 
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
@@ -41,14 +41,14 @@ _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).en
 
 
 class GraphService:
-    """Lists and runs the tools of a document, which may be replaced meanwhile.
+    """Lists and runs the tools of a document, which may be replaced while it is served.
 
     Args:
-        api: The document and what runs it; closed when it is replaced, or with the service.
-        output_schemas: Whether the list of tools has the output schemas.
+        api: The document's API; closed when the document is replaced, or with the service.
+        output_schemas: Whether the list of tools contains output schemas.
 
     Attributes:
-        on_change: Called when another document is served; None: nobody has to be told.
+        on_change: Called when the document was replaced, or None.
     """
 
     def __init__(self, api: McpGraphApi, *, output_schemas: bool = True) -> None:
@@ -67,35 +67,37 @@ class GraphService:
     @property
     def info(self) -> Info:
         """The description of the document's server."""
-        told = self._api.server_info
-        return Info(name=told.name, title=told.title, version=told.version, instructions=told.instructions)
+        server = self._api.server_info
+        return Info(
+            name=server.name, title=server.title, version=server.version, instructions=server.instructions
+        )
 
     @property
     def is_observed(self) -> bool:
-        """Whether spans are wanted."""
+        """True if the service makes spans."""
         return self._api.executor.spans is not None or is_traced()
 
     def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """The tools, as MCP lists them.
 
         Args:
-            any_json: Whether the client takes results that are no objects, too.
+            any_json: Whether the client accepts structured results that are not objects.
         """
-        found: list[dict[str, Any]] = []
+        listed: list[dict[str, Any]] = []
         for tool in self._api.list_tools():
             described: dict[str, Any] = {"name": tool.name, "description": tool.description}
             described |= {"title": tool.title} if tool.title is not None else {}
             described["inputSchema"] = tool.input_schema
-            # Clients compile these, and refuse the whole list over one that they cannot.
+            # Clients compile output schemas, and refuse the whole list if one cannot be compiled.
             fits = any_json or tool.output_schema["type"] == "object"
             if self._output_schemas and fits and compiled(tool.output_schema).fault is None:
                 described["outputSchema"] = tool.output_schema
             described |= {"annotations": tool.annotations} if tool.annotations is not None else {}
-            found.append(described)
-        return found
+            listed.append(described)
+        return listed
 
     async def replace(self, api: McpGraphApi) -> None:
-        """Serves another document from now on. Runs that go on end with the old one.
+        """Serves another document from now on. Current runs finish with the old document.
 
         Args:
             api: The other document.
@@ -110,32 +112,32 @@ class GraphService:
             await self.on_change()
 
     def end_runs(self) -> None:
-        """Ends all runs; their clients are told."""
+        """Ends all runs; their clients receive errors."""
         self._closing.set()
 
     def close(self) -> None:
-        """Ends all runs and closes all connections, also those of documents that were replaced."""
+        """Ends all runs and closes all connections, including those of replaced documents."""
         self.end_runs()
         with self._used_changed:
             apis = {self._api, *self._used_by}
         for api in apis:
             api.close()
-        with self._used_changed:  # the last calls are on record then
+        with self._used_changed:  # until the last calls are recorded
             self._used_changed.wait_for(lambda: not self._used_by, _END_SECONDS)
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
-        """Runs a tool; who cancels this ends the run.
+        """Runs a tool; canceling the coroutine ends the run.
 
         Args:
-            asked: What is called.
-            report: Told how far it is; None: nobody wants to know.
+            asked: The call.
+            report: Receives progress; None if the client did not ask for it.
 
         Returns:
-            What MCP has as the result of a call, also where it says why the run failed.
+            MCP's result of a call, also for a run that failed.
         """
         if report is None:
-            found = self._quick_runs.run(asked.tool, asked.arguments)
-            return await self._run(asked, None) if found is None else _answer(asked, found)
+            run_result = self._quick_runs.run(asked.tool, asked.arguments)
+            return await self._run(asked, None) if run_result is None else _answer(asked, run_result)
         async with anyio.create_task_group() as group:
             reporter = _Reporter()
             group.start_soon(reporter.send, report)
@@ -156,14 +158,14 @@ class GraphService:
                 hooks = Hooks(on_progress=reporter.tool, on_node_start=reporter.node)
             with self._used() as api:
                 try:
-                    found = api.executor.run(
+                    result = api.executor.run(
                         asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
                     )
-                    return _answer(asked, found)
+                    return _answer(asked, result)
                 except RunError as error:
                     return _failure(asked, error)
                 except Exception as error:
-                    # Its text could hold anything; what went wrong is in the log, without values.
+                    # The error's text may contain values, so the client gets only its type.
                     _log.exception("the tool %s failed unexpectedly", asked.tool)
                     what = f"Unexpected {type(error).__name__}; the server's log says more"
                     return _failure(asked, RunError(what, tool=asked.tool, kind="graph"))
@@ -176,7 +178,7 @@ class GraphService:
 
     @contextmanager
     def _used(self) -> Generator[McpGraphApi]:
-        """The document that is served now, which stays open while inside."""
+        """The current document, which stays open for the duration of the block."""
         with self._used_changed:
             api = self._api
             self._used_by[api] += 1
@@ -202,19 +204,19 @@ class _Reporter:
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
 
     def node(self, _index: int, node: Node, _context: Any) -> None:
-        """A node begins."""
+        """Reports the beginning of a node."""
         self._put(node.id)
 
     def tool(self, node: Node, text: str) -> None:
-        """A tool says how far it is."""
+        """Reports the progress of a tool."""
         self._put(f"{node.id}: {text}")
 
     def close(self) -> None:
-        """The run is over; for the loop's own thread."""
+        """Ends the reports; call it in the loop's thread."""
         self._queue.put_nowait(None)
 
     async def send(self, report: Report) -> None:
-        """Sends what was reported until the run is over."""
+        """Sends the reports until `close`."""
         count = 0
         while (text := await self._queue.get()) is not None:
             count += 1
@@ -224,8 +226,8 @@ class _Reporter:
         self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
 
 
-def _answer(asked: Asked, found: RunResult) -> dict[str, Any]:
-    value: Any = found.result
+def _answer(asked: Asked, run: RunResult) -> dict[str, Any]:
+    value: Any = run.result
     if not asked.any_json and type(value) is not dict:
         error = RunError(
             "The result is no object, and MCP before 2026-07-28 has no other results",
@@ -233,14 +235,14 @@ def _answer(asked: Asked, found: RunResult) -> dict[str, Any]:
             kind="result",
             fix='Give the exit an object: a transform before it with { "result": ... }',
         )
-        error.history = found.history
+        error.history = run.history
         return _failure(asked, error)
-    said = _to_json(value)
-    text = without_surrogates(said)
-    if text is not said:  # half a character, as a broken escape gives it, cannot be sent
+    json_text = _to_json(value)
+    text = without_surrogates(json_text)
+    if text is not json_text:  # a lone surrogate, as from a broken escape, cannot be sent
         value = json.loads(text)
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "structuredContent": value}
-    return _with_history(asked, result, found.history)
+    return _with_history(asked, result, run.history)
 
 
 def _failure(asked: Asked, error: RunError) -> dict[str, Any]:
