@@ -6,7 +6,7 @@ import csv
 import re
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,23 +80,22 @@ def read_csv(file: Path) -> pa.Table:
         header = _read_header(file)
         if header.is_all:  # Arrow refuses a table without rows
             return pa.table({name: pa.array([], pa.string()) for name in header.names})
-        with file.open("rb") as stream:  # Arrow cannot open files whose names are not UTF-8
-            table = arrow_csv.read_csv(
-                stream,
-                # A row has to fit into a block, and a cell may be of any length.
-                read_options=arrow_csv.ReadOptions(
-                    block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
-                    column_names=header.names,
-                    skip_rows=header.lines,
-                ),
-                parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
-                convert_options=arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(header.names, pa.string()),
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            )
+        table = arrow_csv.read_csv(
+            _arrow_input(file),
+            # A row has to fit into a block, and a cell may be of any length.
+            read_options=arrow_csv.ReadOptions(
+                block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
+                column_names=header.names,
+                skip_rows=header.lines,
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(header.names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
     except UnicodeDecodeError:
         raise _not_utf8(file) from None
     except (csv.Error, pa.ArrowInvalid) as error:
@@ -106,6 +105,20 @@ def read_csv(file: Path) -> pa.Table:
     if _is_open_at_its_end(table, file):
         raise TableError(f"{file} has a quotation mark that is not closed: its last cell is in several lines")
     return table
+
+
+def _arrow_input(file: Path) -> Any:
+    """The file in a form that Arrow can open: it refuses names that are not UTF-8.
+
+    Not a Python stream: Arrow's threads read ahead, and reading from Python while it ends aborts the process.
+    """
+    import pyarrow as pa
+
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        return pa.BufferReader(file.read_bytes())
+    return file
 
 
 def _not_utf8(file: Path) -> TableError:
