@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
-from ..tools import audit_workflow, connection, connection_settings, tool_settings
+from ..tools.audit_workflow.saving import save_after_run, save_to
+from ..tools.node_settings import connection, connection_settings, tool_settings
 from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import Canceled, MCPError
 from .model.chat_model_port import chat_model_port_type
@@ -150,7 +151,7 @@ class MCPAgentPrompter:
     conversation_form = settings.conversation_form
     conversation_column_name = settings.conversation_column_name
     errors = settings.ErrorSettings()
-    save_audit_workflow_to = audit_workflow.save_to()
+    save_audit_workflow_to = save_to()
     connect_timeout = connection_settings.connect_timeout()
     idle_timeout = connection_settings.idle_timeout()
     total_timeout = connection_settings.total_timeout()
@@ -231,7 +232,7 @@ class MCPAgentPrompter:
                 sessions.stop.set()
                 ctx.flow_variables["mcp_audit_head"] = journal.head
                 question, answer = runs.question_and_answer()
-                saved = audit_workflow.save_after_run(
+                saved = save_after_run(
                     prompter.records,
                     self.save_audit_workflow_to,
                     folder,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import knime.extension as knext
 
-from ..tools import connection_settings
-from ..tools.connection import as_setting_error, header_lines
-from ..tools.credentials import chosen, find_credential, sent_in_clear
-from ..tools.tool_settings import labelled
+from ..tools.node_settings import connection_settings
+from ..tools.node_settings.connection import as_setting_error, header_lines
+from ..tools.node_settings.credentials import chosen, find_credential, sent_in_clear
+from ..tools.node_settings.tool_settings import labelled
 from ..types.errors import MCPError
 from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
 from .model.chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type

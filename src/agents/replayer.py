@@ -10,7 +10,8 @@ from typing import Any
 
 import knime.extension as knext
 
-from ..tools import audit_workflow, connection, connection_settings, tool_settings
+from ..tools.audit_workflow.saving import save_after_run, save_to
+from ..tools.node_settings import connection, connection_settings, tool_settings
 from ..types.errors import MCPError
 from .replay import settings
 
@@ -100,7 +101,7 @@ class ToolCallReplayer:
         " files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
     )
     concurrency = settings.concurrency
-    save_audit_workflow_to = audit_workflow.save_to()
+    save_audit_workflow_to = save_to()
     connect_timeout = connection_settings.connect_timeout()
     idle_timeout = connection_settings.idle_timeout()
     total_timeout = connection_settings.total_timeout()
@@ -135,7 +136,7 @@ class ToolCallReplayer:
             )
         ctx.flow_variables["mcp_audit_head"] = run.head
         records = [call.record for call in recording.calls]
-        unsaved = audit_workflow.save_after_run(records, self.save_audit_workflow_to, run.folder, run.run_id)
+        unsaved = save_after_run(records, self.save_audit_workflow_to, run.folder, run.run_id)
         warnings = [settings.nothing_to_compare(calls.schema), run.summary.warning(), unsaved]
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))

@@ -11,7 +11,7 @@ from getpass import GetPassWarning
 
 import typer
 
-from ..tools.credentials import Credential
+from ..tools.node_settings.credentials import Credential
 from ..types.errors import SettingInvalid
 from .exits import UsageError
 from .options import ConnectionOptions

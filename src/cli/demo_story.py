@@ -200,7 +200,7 @@ def _typed(parameters: pa.Table) -> pa.Table:
 
 
 def _parameters(schema: str) -> str:
-    from ..tools.flow_choices import signature
+    from ..tools.node_settings.flow_choices import signature
 
     return signature(json.loads(schema))
 

@@ -110,7 +110,7 @@ def _title(outcome: ServerOutcome) -> str:
 
 
 def _row(tool: ProvidedTool) -> tuple[str, str, str, str]:
-    from ..tools.flow_choices import signature
+    from ..tools.node_settings.flow_choices import signature
 
     definition = tool.definition
     marks = [

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from ..tools.credentials import fill
 from ..tools.mcp_client import MCPClient
+from ..tools.node_settings.credentials import fill
 from ..tools.session_pool import SessionPool
 from ..types.errors import Canceled, ToolNotFound
 from .credentials import Credentials

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import knime.extension as knext
 
 from ..types.errors import Canceled, MCPError, SettingInvalid
-from . import audit_workflow, connection, connection_settings, tool_settings
+from .audit_workflow.saving import save_journal, save_to
 from .caller import settings
+from .node_settings import connection, connection_settings, tool_settings
 
 if TYPE_CHECKING:
     from ..audit.call import Dispatcher
@@ -113,7 +114,7 @@ class MCPToolCaller:
     expand_structured = settings.expand_structured
     pinning = tool_settings.pinning()
     pinned_digest = settings.pinned_digest
-    save_audit_workflow_to = audit_workflow.save_to()
+    save_audit_workflow_to = save_to()
     send_credentials_as = connection_settings.send_credentials_as()
     header_name = connection_settings.header_name()
     issuer = connection_settings.issuer()
@@ -201,7 +202,7 @@ class MCPToolCaller:
         writer.close()
         ctx.flow_variables["mcp_audit_head"] = run.head
         summary.unmatched, summary.unfit = plan.unmatched, writer.unfit
-        saved = audit_workflow.save_journal(self.save_audit_workflow_to, folder, run_id)
+        saved = save_journal(self.save_audit_workflow_to, folder, run_id)
         warnings = [text for text in (summary.warning(), saved) if text]
         if warnings:
             ctx.set_warning(" ".join(warnings))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import knime.extension as knext
 
 from ..types.errors import MCPError, SettingInvalid
-from . import connection, connection_settings
-from .credentials import check_one_origin, credential_from_port, find_credential
-from .tool_settings import NO_COLUMN, chosen_column
+from .node_settings import connection, connection_settings
+from .node_settings.credentials import check_one_origin, credential_from_port, find_credential
+from .node_settings.tool_settings import NO_COLUMN, chosen_column
 from .words import counted
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ class MCPToolProvider:
         ]
 
     def _announce(self, ctx: Any, provision: Provision) -> None:
-        from .flow_choices import ToolChoice, encode_choices, signature, variable_name
+        from .node_settings.flow_choices import ToolChoice, encode_choices, signature, variable_name
         from .provider.report import warnings
 
         choices = [

@@ -14,11 +14,11 @@ from typing import Any
 
 import httpx
 
-from knime_mcp.tools.guard import Guard
 from knime_mcp.tools.mcp_client import MCPClient
 from knime_mcp.tools.oauth.authorization import OAuth
 from knime_mcp.tools.oauth.discovery import discover
 from knime_mcp.tools.oauth.grants import AuthorizationCode, ClientCredentials
+from knime_mcp.tools.oauth.guard import Guard
 from knime_mcp.tools.oauth.tokens import Client
 from knime_mcp.types.errors import MCPError
 

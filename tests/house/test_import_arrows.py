@@ -28,20 +28,13 @@ MAY_IMPORT = {
     "cli": {"types", "client", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {
-    "audit_canvas.py",
-    "audit_segment.py",
-    "audit_step.py",
-    "audit_workflow.py",
+    "audit_workflow",
     "caller",
-    "connection.py",
-    "connection_settings.py",
-    "credentials.py",
-    "flow_choices.py",
     "hidden_text.py",
     "mcp_caller.py",
     "mcp_provider.py",
+    "node_settings",
     "provider",
-    "tool_settings.py",
     "views",
 }
 EVERYBODY = {"version"}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
-from ...tools.credentials import find_credential
+from ...tools.node_settings.credentials import find_credential
 from .chat_model import ChatModelSettings, create_model
 
 if TYPE_CHECKING:
     from ...tools.auth import Authorization
-    from ...tools.credentials import Credential
+    from ...tools.node_settings.credentials import Credential
     from .openai_model import EndpointModel
 
 PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"

@@ -16,15 +16,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from ...tools.credentials import fill
 from ...tools.network import NetworkSettings
+from ...tools.node_settings.credentials import fill
 from ...types.routing import looks_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...tools.auth import Authorization
-    from ...tools.credentials import Credential
+    from ...tools.node_settings.credentials import Credential
     from ...types.routing import ServerRoute
 
 CONNECT_SECONDS: Final = 10.0

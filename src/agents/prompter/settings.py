@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import knime.extension as knext
 
-from ...tools import connection_settings
-from ...tools.tool_settings import NO_COLUMN, column_choices
+from ...tools.node_settings import connection_settings
+from ...tools.node_settings.tool_settings import NO_COLUMN, column_choices
 from ...types.columns import AUTO
 from ..run.outcome import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
 

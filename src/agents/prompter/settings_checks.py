@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...tools.tool_settings import chosen_column
+from ...tools.node_settings.tool_settings import chosen_column
 from ...types.columns import AUTO
 from ...types.errors import SettingInvalid
 from .settings import ErrorHandling, text_columns

@@ -12,7 +12,7 @@ from ...audit.replay.replayer import Replayer
 from ...audit.replay.table import ReplaySummary, recording_of, replay_table
 from ...audit.table import TableError
 from ...tools.caller.run import JOURNALS
-from ...tools.credentials import find_credential
+from ...tools.node_settings.credentials import find_credential
 from ...tools.views.replay import ShownCalls
 from ...types.column_kinds import ROW_ID
 from ...types.errors import Canceled, MCPError

@@ -16,9 +16,9 @@ from ...audit.secrets import SecretMarker
 from ...types.columns import knime_value
 from ...types.errors import MCPError
 from ...types.tool import MCPTool, WorkflowTool
-from ..audit_segment import segment_digest
-from ..connection import client_for, refuse_commands
-from ..credentials import check_one_origin, credential_from_port, find_credential
+from ..audit_workflow.segment import segment_digest
+from ..node_settings.connection import client_for, refuse_commands
+from ..node_settings.credentials import check_one_origin, credential_from_port, find_credential
 from ..session_pool import SessionPool
 from .run import JOURNALS
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ...audit.call import Call, WorkflowRunner
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
-    from ..credentials import Credential
     from ..limits import Timeouts
     from ..mcp_client import MCPClient
+    from ..node_settings.credentials import Credential
 
 
 class Sessions:

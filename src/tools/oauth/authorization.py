@@ -17,13 +17,13 @@ from typing import Final
 
 from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut, origin_and_path
 from ..clock import IsCanceled, Wait
-from ..guard import GUARD_TIMEOUTS, Guard
 from ..limits import Timeouts
 from ..network import NetworkSettings
 from ..server_url import checked_url
 from .challenge import BearerChallenge
 from .discovery import Discovered, discover
 from .grants import Grant, Situation, client_key
+from .guard import GUARD_TIMEOUTS, Guard
 from .metadata import canonical_resource
 from .scopes import choose_scope, covers, union, with_offline
 from .store import MemoryStore, TokenStore

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...types.errors import AuthError, ProtocolError, origin_and_path
-from ..guard import Guard
 from ..protocol.json_text import decode
 from ..protocol.jsonrpc import as_object
 from ..protocol.versions import ALL_VERSIONS
+from .guard import Guard
 from .metadata import (
     ResourceMetadata,
     ServerMetadata,

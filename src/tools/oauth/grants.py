@@ -5,8 +5,8 @@ from typing import ClassVar, Protocol
 
 from ...types.errors import AuthError, origin_and_path
 from ..clock import IsCanceled
-from ..guard import Guard
 from .discovery import Discovered
+from .guard import Guard
 from .redirect import new_request, read_redirect
 from .store import TokenStore
 from .token_endpoint import GrantRefused, register, request_tokens

@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 
 from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and_path
 from ..auth import BearerAuth
-from ..guard import Fetched, Guard
 from ..protocol.json_text import decode
 from ..words import in_one_line
+from .guard import Fetched, Guard
 from .metadata import ServerMetadata
 from .tokens import AuthMethod, Client, Tokens, lifetime
 

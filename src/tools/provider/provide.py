@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from ...types.routing import ServerRoute
     from ...types.tool import MCPTool
-    from ..credentials import Credential
     from ..mcp_client import MCPClient, ServerInfo, Step
+    from ..node_settings.credentials import Credential
     from ..protocol.tools import ToolDefinition
 
     OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...types.errors import MCPError
-from ..credentials import sent_in_clear
 from ..hidden_text import visible
+from ..node_settings.credentials import sent_in_clear
 from ..words import counted
 
 if TYPE_CHECKING:

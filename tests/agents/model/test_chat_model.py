@@ -15,7 +15,7 @@ from knime_mcp.agents.model.endpoint import Endpoint
 from knime_mcp.agents.model.model_list import list_models
 from knime_mcp.agents.run.loop import run_agent
 from knime_mcp.agents.run.messages import settle
-from knime_mcp.tools.credentials import Credential
+from knime_mcp.tools.node_settings.credentials import Credential
 from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import Functions, model_at
 from tests.support.chat_server import ChatServer, call, calls, refuses, says

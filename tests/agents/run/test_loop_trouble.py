@@ -24,7 +24,7 @@ from knime_mcp.agents.model.raised_errors import retry_after
 from knime_mcp.agents.run.events import Ending, ModelRetried, ToolFinished, ToolStarted
 from knime_mcp.agents.run.loop import run_agent
 from knime_mcp.audit.journal import JournalWriteError
-from knime_mcp.tools.credentials import Credential
+from knime_mcp.tools.node_settings.credentials import Credential
 from knime_mcp.types.errors import Canceled, TimedOut
 from tests.agents.playing import DEADLINE, QUESTION, Functions, model_at, patient, play
 from tests.support.chat_server import (

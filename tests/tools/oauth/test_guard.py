@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from knime_mcp.tools.guard import Guard, Zone, zone_of
 from knime_mcp.tools.network import NetworkSettings
+from knime_mcp.tools.oauth.guard import Guard, Zone, zone_of
 from knime_mcp.types.errors import ConnectError
 from tests.tools.oauth.world import Canned, Origin
 

@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from knime_mcp.tools.guard import Guard
 from knime_mcp.tools.limits import Timeouts
 from knime_mcp.tools.mcp_client import MCPClient
 from knime_mcp.tools.oauth.authorization import OAuth
 from knime_mcp.tools.oauth.discovery import discover
 from knime_mcp.tools.oauth.grants import AuthorizationCode
+from knime_mcp.tools.oauth.guard import Guard
 from knime_mcp.tools.oauth.tokens import Client
 from knime_mcp.types.errors import AuthError, ConnectError, SettingInvalid
 from tests.tools.oauth.world import ASM, OIDC, PRM, Canned

@@ -1,4 +1,4 @@
-from knime_mcp.tools.connection import client_for
+from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.tools.provider.provide import ServerRequest, provide
 from knime_mcp.tools.views import catalogue as view
 from knime_mcp.tools.views.catalogue import catalogue

@@ -3,14 +3,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from knime_mcp.tools.connection import (
+from knime_mcp.tools.node_settings.connection import (
     client_for,
     header_lines,
     refuse_commands,
     route_from_settings,
 )
-from knime_mcp.tools.connection_settings import credential_choices
-from knime_mcp.tools.credentials import (
+from knime_mcp.tools.node_settings.connection_settings import credential_choices
+from knime_mcp.tools.node_settings.credentials import (
     Credential,
     check_one_origin,
     chosen,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.tools.connection import client_for
-from knime_mcp.tools.credentials import Credential
+from knime_mcp.tools.node_settings.connection import client_for
+from knime_mcp.tools.node_settings.credentials import Credential
 from knime_mcp.tools.provider.provide import ServerRequest, provide
 from knime_mcp.tools.provider.report import failure, warnings
 from knime_mcp.tools.provider.tool_names import NameFilter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
-from ..types.column_kinds import AUTO
+from ...types.column_kinds import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,7 +86,7 @@ def chosen_column(name: str | None) -> str | None:
 
 def _tool_columns(schema: Any) -> list[str]:
     """The tool columns; without any, every column that could hold tools as JSON."""
-    from ..types.columns import may_hold_tools, tool_column_names
+    from ...types.columns import may_hold_tools, tool_column_names
 
     if schema is None:
         return []

@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .audit_step import MARK
+from .step import MARK
 
 if TYPE_CHECKING:
-    from ..knwf import OtherNode, Position, Workflow
-    from ..types.tool import WorkflowTool
+    from ...knwf import OtherNode, Position, Workflow
+    from ...types.tool import WorkflowTool
 
 _NOT_IN_FOLDER: Final = re.compile("[^a-zA-Z0-9 ]")
 _LONGEST_FOLDER: Final = 60
@@ -23,7 +23,7 @@ _LONGEST_FOLDER: Final = 60
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:
     """Reads the workflow of a tool, see `segment_file`; None where it cannot be resolved."""
-    from ..knwf import read_workflow
+    from ...knwf import read_workflow
 
     path = segment_file(tool)
     try:
@@ -90,7 +90,7 @@ def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
 
     Parameters without a recorded value, such as secrets, or with an unfit one keep their defaults.
     """
-    from ..knwf import CONFIGURATION_FACTORIES, KnwfError, NativeNode, read_configuration, with_value
+    from ...knwf import CONFIGURATION_FACTORIES, KnwfError, NativeNode, read_configuration, with_value
 
     given = _arguments(arguments)
     nodes = list(segment.nodes)
@@ -132,8 +132,8 @@ def metanode(
     Raises:
         KnwfError: The workflow cannot be written.
     """
-    from ..knwf import OtherNode
-    from ..knwf.writer import workflow_files
+    from ...knwf import OtherNode
+    from ...knwf.writer import workflow_files
 
     name = _NOT_IN_FOLDER.sub("_", tool.name)[:_LONGEST_FOLDER].strip() or "Workflow"
     folder = f"{name} (#{node_id})"

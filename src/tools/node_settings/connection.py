@@ -6,17 +6,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ..types.errors import MCPError, SettingInvalid
-from ..types.routing import ServerRoute
+from ...types.errors import MCPError, SettingInvalid
+from ...types.routing import ServerRoute
+from ..limits import Timeouts
 from .credentials import chosen, fill
-from .limits import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..types.routing import SendCredentialsAs, TransportName
+    from ...types.routing import SendCredentialsAs, TransportName
+    from ..mcp_client import MCPClient, Step
     from .credentials import Credential
-    from .mcp_client import MCPClient, Step
 
 
 def header_lines(text: str) -> tuple[tuple[str, str], ...]:
@@ -104,7 +104,7 @@ def client_for(
     Raises:
         SettingInvalid: The credential cannot be sent that way.
     """
-    from .mcp_client import MCPClient
+    from ..mcp_client import MCPClient
 
     filled = fill(route, credential)
     return MCPClient(

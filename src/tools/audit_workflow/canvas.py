@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from ..types.tool import MCPTool, WorkflowTool
-from .audit_segment import metanode, segment_of, with_arguments
-from .audit_step import caller_node, is_command, step_of
-from .words import shortened
+from ...types.tool import MCPTool, WorkflowTool
+from ..words import shortened
+from .segment import metanode, segment_of, with_arguments
+from .step import caller_node, is_command, step_of
 
 if TYPE_CHECKING:
-    from ..audit.record import CallRecord
-    from ..knwf import Node, Position
+    from ...audit.record import CallRecord
+    from ...knwf import Node, Position
 
 YELLOW, GREEN, RED, GRAY = 0xFFD800, 0x3CB371, 0xD9534F, 0xB0B0B0
 """Colours of the notes' borders."""
@@ -45,7 +45,7 @@ class Canvas:
 
     def note(self, text: str, *, color: int) -> None:
         """Adds a note over the whole width."""
-        from ..knwf import Annotation
+        from ...knwf import Annotation
 
         shown = shortened(text, _LONGEST_NOTE)
         lines = sum(1 + len(line) // _CHARACTERS_PER_LINE for line in shown.split("\n"))
@@ -55,7 +55,7 @@ class Canvas:
 
     def heading(self, text: str) -> None:
         """Adds a line of text above the calls of a turn."""
-        from ..knwf import Annotation
+        from ...knwf import Annotation
 
         if text:
             label = text[0].upper() + text[1:]
@@ -72,7 +72,7 @@ class Canvas:
 
     def add(self, record: CallRecord, place: int) -> None:
         """Adds the node or the note of a call at the next free position."""
-        from ..knwf import Position
+        from ...knwf import Position
 
         if self._column == _COLUMNS:
             self.new_row()
@@ -101,7 +101,7 @@ class Canvas:
         self.placeholders += [f"node {node.id}: {pointer}" for pointer in secrets]
 
     def _workflow(self, record: CallRecord, place: int, tool: WorkflowTool, position: Position) -> None:
-        from ..knwf import KnwfError
+        from ...knwf import KnwfError
 
         text = f"KNIME workflow, {record.status.value}\nParameters: {record.arguments or '{}'}"
         segment = segment_of(tool)
@@ -124,7 +124,7 @@ class Canvas:
         self, record: CallRecord, place: int, text: str, position: Position, *, height: int = _BOX
     ) -> None:
         """Adds a note where the node of a call would stand."""
-        from ..knwf import Annotation
+        from ...knwf import Annotation
 
         label = shortened(f"{record.call or place} · {record.tool_name or 'no tool'}\n{text}", _LONGEST_BOX)
         x, y = position.x - 20, position.y - 10

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from ..types.canonical import canonical_json
-from .provider.example_arguments import listed_parameters, resolve
-from .words import shortened
+from ...types.canonical import canonical_json
+from ..provider.example_arguments import listed_parameters, resolve
+from ..words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

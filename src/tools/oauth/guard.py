@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ..types.errors import ConnectError, ResultTooLarge, origin_and_path
-from .clock import IsCanceled, Wait
-from .limits import Limits, Timeouts
-from .network import NetworkSettings
-from .server_url import is_loopback_host, origin_of
-from .transports.http_channel import HttpChannel, is_usable
-from .transports.sockets import Backend
+from ...types.errors import ConnectError, ResultTooLarge, origin_and_path
+from ..clock import IsCanceled, Wait
+from ..limits import Limits, Timeouts
+from ..network import NetworkSettings
+from ..server_url import is_loopback_host, origin_of
+from ..transports.http_channel import HttpChannel, is_usable
+from ..transports.sockets import Backend
 
 BODY_BYTES: Final = 64 * 1024
 GUARD_TIMEOUTS: Final = Timeouts(connect=10, idle=15, total=30)

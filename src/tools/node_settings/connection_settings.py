@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import knime.extension as knext
 
+from ..limits import Timeouts
 from .credentials import NO_CREDENTIAL
-from .limits import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,22 +9,22 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..audit.record import CallStatus
-from ..types.canonical import compact_json
-from ..types.errors import MCPError, ToolFormatError
-from ..types.portable import from_json_text
-from ..types.routing import ServerRoute
-from ..types.tool import MCPTool
-from ..version import VERSION
-from .protocol.json_text import decode
+from ...audit.record import CallStatus
+from ...types.canonical import compact_json
+from ...types.errors import MCPError, ToolFormatError
+from ...types.portable import from_json_text
+from ...types.routing import ServerRoute
+from ...types.tool import MCPTool
+from ...version import VERSION
+from ..protocol.json_text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..audit.record import CallRecord
-    from ..knwf import NativeNode, Position
-    from ..types.tool import Tool
-    from .caller.mapping import Parameter
+    from ...audit.record import CallRecord
+    from ...knwf import NativeNode, Position
+    from ...types.tool import Tool
+    from ..caller.mapping import Parameter
 
 EXTENSION_ID: Final = "org.knime_mcp.mcp"
 CALLER_ID: Final = "mcp_tool_caller"
@@ -66,7 +66,7 @@ def caller_node(
     Returns:
         The node, and JSON pointers to the secret arguments that a person has to fill in.
     """
-    from ..knwf import Port, extension_node
+    from ...knwf import Port, extension_node
 
     arguments, secrets = _without_secrets(record.arguments)
     pairs, rest = _split(arguments, tool)
@@ -107,7 +107,7 @@ def caller_node(
 
 def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Splits arguments into those that can be written as names and values, and the rest, written as JSON."""
-    from .caller.mapping import arguments_from_pairs, parameters_of
+    from ..caller.mapping import arguments_from_pairs, parameters_of
 
     pairs: list[tuple[str, str]] = []
     rest: dict[str, Any] = {}
@@ -191,7 +191,7 @@ def _defaults() -> dict[str, Any]:
     """The Caller's parameters as a fresh node has them: a workflow has to hold all of them."""
     from knime.extension import parameter
 
-    from .mcp_caller import MCPToolCaller
+    from ..mcp_caller import MCPToolCaller
 
     extract = cast("Any", parameter).extract_parameters
     return cast("dict[str, Any]", extract(MCPToolCaller())["model"])

@@ -1,0 +1,1 @@
+"""Settings that several nodes share: the connection, the credentials, and which tools a dialog offers."""
