@@ -248,18 +248,19 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
             continue
         try:
             entry = line.entry()
-            match entry["kind"]:
+            match entry.get("kind"):
                 case "start":
                     run, about, outcome = entry["run"], entry["about"], None
                 case "call":
                     take(line, CallRecord.from_json(entry))
                 case "end":
                     outcome = entry["outcome"]
-                case other:
-                    raise JournalError(f"unknown kind of line {other!r}")
+                case kind:
+                    raise JournalError(f"its kind is {kind!r}")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise JournalError(
-                f"{path.name}, line {line.number} is not a line of a journal: {error}"
+                f"{path.name}, line {line.number} is not a line of a journal: {why}"
             ) from error
     return JournalContent(run, about, (), outcome, torn)
 
@@ -287,9 +288,12 @@ class JournalLine:
             The JSON object.
 
         Raises:
-            ValueError: The line is not a JSON object.
+            ValueError: The line is not a JSON object in UTF-8.
         """
-        value = json.loads(self.data)
+        try:
+            value = json.loads(self.data.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise ValueError("not UTF-8") from None
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
         return cast("dict[str, Any]", value)
@@ -309,7 +313,7 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
         OSError: The file cannot be read.
     """
     if is_device(path):
-        raise JournalError(f"{path.name} is a device or a pipe, and no file")
+        raise JournalError(f"{path.name} is a device or a pipe, not a file")
     with path.open("rb") as file:
         for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
             torn = not data.endswith(b"\n") or (after.startswith(_START) and not _is_json(data))

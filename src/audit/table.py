@@ -108,7 +108,7 @@ def write_calls(records: Iterable[CallRecord], file: Path) -> None:
     """
     ending = file.suffix.lower()
     if ending not in {".parquet", ".csv"}:
-        raise TableError(f"{file} has no ending that says what to write. Use .csv or .parquet")
+        raise TableError(f"{file} cannot be written: the ending of its name has to be .csv or .parquet")
     table = calls_table(records)
     from pyarrow import csv, parquet
 
@@ -217,7 +217,9 @@ def read_table(file: Path) -> pa.Table:
     """
     ending = file.suffix.lower()
     if ending not in ENDINGS or ending == SUFFIX:
-        raise TableError(f"{file} has no ending that says what it is. Use one of {', '.join(ENDINGS)}")
+        raise TableError(
+            f"{file} cannot be read: the ending of its name has to be one of {', '.join(ENDINGS)}"
+        )
     return read_parquet(file) if ending == ".parquet" else read_csv(file)
 
 

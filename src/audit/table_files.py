@@ -165,7 +165,7 @@ def _read_header(file: Path) -> _Header:
 
 def _check_file(file: Path) -> None:
     if is_device(file):
-        raise TableError(f"{file} is a device or a pipe, and no file")
+        raise TableError(f"{file} is a device or a pipe, not a file")
 
 
 def _check_names(names: list[str], file: Path) -> None:

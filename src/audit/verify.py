@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ..tools.words import counted
 from .chain import Link, chain_hash, link_of, same_hash
 from .journal import SUFFIX, journal_lines
-from .table import laid_out_anew, links_of, lost_columns, read_table
+from .table import COLUMNS, laid_out_anew, links_of, lost_columns, read_table
+from .table_files import TableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -158,8 +159,10 @@ def verify_table(
         The result.
 
     Raises:
-        TableError: The tool column cannot be read.
+        TableError: The table has no column of calls, or the tool column cannot be read.
     """
+    if len(lost_columns(table)) == len(COLUMNS) + 1:
+        raise TableError("The table has none of the columns of Tool calls: it holds no calls")
     lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
     links = list(map(_read_record, links_of(table, tools)))
     return _verified(links, closings={}, findings=[], lost=lost, head=head)
@@ -188,8 +191,10 @@ def _verify_journal(file: Path, head: str | None) -> Verification:
                 links.append(_read_record(link_of(entry, place)))
             case "end" if run and closings.get(run, _Closing()).count is None:
                 closings[run] = _closing(entry)
-            case _:
-                text = f"{place.capitalize()} is not a line of a journal."
+            case kind:
+                is_second_end = kind == "end" and run in closings
+                what = f"closes {_run_text(run)} again" if is_second_end else "is not a line of a journal"
+                text = f"{place.capitalize()} {what}."
                 findings.append(Finding(Verdict.ALTERED, text))
     if not closings and not findings:
         findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))

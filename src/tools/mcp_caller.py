@@ -202,6 +202,7 @@ class MCPToolCaller:
         writer.close()
         ctx.flow_variables["mcp_audit_head"] = run.head
         summary.unmatched, summary.unfit = plan.unmatched, writer.unfit
+        summary.absent, summary.properties = writer.absent, writer.properties
         saved = save_journal(self.save_audit_workflow_to, folder, run_id)
         warnings = [text for text in (summary.warning(), saved) if text]
         if warnings:
@@ -226,6 +227,7 @@ class MCPToolCaller:
         from ..audit.definitions import pinned_tool
         from .caller.calls import CallPlan
         from .caller.mapping import parse_arguments_setting
+        from .caller.results_layout import outcome_columns
         from .caller.sessions import named_tool, pinned, routes_of
         from .caller.tool_lookup import ToolLookup
 
@@ -260,6 +262,7 @@ class MCPToolCaller:
             tool_column=per_row,
             json_column=tool_settings.chosen_column(self.arguments_column) if is_json else None,
             argument_columns=[name for name in names if name != per_row],
+            outcome_columns=outcome_columns(names),
         )
 
     def _about(self, tools: Any) -> str:

@@ -17,7 +17,7 @@ from .auth import Authorization
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
 from .client.conversation import Conversation, OnProgress, Progress, request_ids
-from .client.echoes import (
+from .client.redaction import (
     error_without,
     secrets_in,
     server_without,

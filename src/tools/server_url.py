@@ -23,7 +23,9 @@ def checked_url(server_uri: str) -> str:
         raise SettingInvalid("The server URL is empty", setting="server_url", fix=fix)
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host = parts.hostname
+        if parts.port == 0:  # other code would take the default port
+            raise ValueError
     except ValueError:
         raise SettingInvalid(
             "The server URL has a malformed host or port", setting="server_url", fix=fix
@@ -49,7 +51,7 @@ def checked_url(server_uri: str) -> str:
             raise SettingInvalid(
                 "The server URL names a host that cannot exist", setting="server_url", fix=fix
             )
-    return url
+    return parts.scheme + url[len(parts.scheme) :]  # in lower case, as other code compares it
 
 
 def origin_of(url: str) -> str:

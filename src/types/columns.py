@@ -260,7 +260,8 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
     if factory in {None, _JSON_FACTORY}:
         reader = from_json_text if factory is None else from_json_value
         values = zip(chunk.to_pylist(), rows, strict=True)
-        return [None if value is None else reader(value, row=row) for value, row in values]
+        # A missing cell becomes an empty text in a CSV file.
+        return [None if value in (None, "") else reader(value, row=row) for value, row in values]
     cells = chunk.storage
     first = rows[0] if rows else None
     if factory == carrier.JAVA_FACTORY:

@@ -217,6 +217,11 @@ def _check_url(url: str) -> None:
             setting="server_url",
             fix="Enter the server's URL, such as https://host/mcp",
         )
+    if " " in url and "://" not in url and not url.startswith("stdio:"):
+        raise _malformed(
+            "is a command or another text",
+            fix="Run the server over HTTP and enter its full URL, such as https://host/mcp",
+        )
     if _UNUSABLE_IN_URL.search(url) or "#" in url:
         raise _malformed("holds a space or another character that no URL can hold")
     if url.startswith("stdio:"):

@@ -81,6 +81,29 @@ def test_a_broken_line_in_the_middle_is_an_error_that_names_it(tmp_path):
         read_journal(path)
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"run":"r"}'.encode("utf-16"), "not UTF-8"),
+        (b'{"run":"r"}', "its kind is None"),
+        (b'{"kind":"start","about":""}', "it has no 'run'"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said(tmp_path, line, why):
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(line + b"\n")
+    with pytest.raises(JournalError, match=f"line 1 is not a line of a journal: {why}"):
+        read_journal(path)
+
+
+def test_a_journal_that_an_editor_gave_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="r") as journal:
+        journal.append(record())
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(read_journal(path).records) == 1
+
+
 @pytest.mark.parametrize("torn", [b'{"kind":"call","ru', b'{"kind":"call","tool":"{\\"a\\":{}'])
 def test_a_run_after_a_torn_line_begins_a_line_of_its_own(tmp_path, torn):
     path = tmp_path / "r.jsonl"

@@ -174,7 +174,7 @@ def test_results_of_any_length(written, tmp_path):
         ("t.csv", b"Tool name,Arguments,Started at\na,{},soon\n", "Started at cannot be read in row 1"),
         ("t.csv", b"\xff\xfe\n", "UTF-8"),
         ("t.parquet", b"PAR1", "cannot be read as Parquet"),
-        ("t.xlsx", b"", "no ending"),
+        ("t.xlsx", b"", "the ending of its name has to be"),
     ],
 )
 def test_what_is_no_table_of_calls(tmp_path, name, content, words):
@@ -201,7 +201,7 @@ def test_parquet_is_plain_parquet(written, tmp_path):
 
 
 def test_only_endings_that_say_what_to_write(written, tmp_path):
-    with pytest.raises(TableError, match="no ending"):
+    with pytest.raises(TableError, match="the ending of its name has to be"):
         write_calls(written, tmp_path / "t.json")
 
 

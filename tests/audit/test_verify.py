@@ -289,6 +289,15 @@ def test_two_processes_write_into_one_file_at_once(tmp_path):
     assert [(run.count, run.outcome) for run in found.runs] == [(300, "complete")] * 2
 
 
+def test_a_journal_that_was_appended_to_itself(tmp_path):
+    path = tmp_path / "r.jsonl"
+    write_run(path, 2)
+    path.write_bytes(2 * path.read_bytes())
+    texts = [finding.text for finding in verify_file(path).findings]
+    assert texts[0] == "Line 8 closes run r1 again."
+    assert "more than once" in texts[1]
+
+
 def test_two_runs_in_one_file(tmp_path):
     path = tmp_path / "both.jsonl"
     first, _ = write_run(path, 3, run="r1", outcome="canceled")

@@ -103,6 +103,16 @@ def test_a_session_that_is_lost_again_and_again_says_so():
     assert server.methods.count("initialize") == 3
 
 
+def test_a_refusal_that_only_looks_like_a_lost_session_is_shown():
+    refusal = http(400, "Missing field session_name", content_type="text/plain")
+    with (
+        ScriptedServer(legacy(session="s", tools__call=refusal)) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(SessionLost, match="400 text/plain 'Missing field session_name'"),
+    ):
+        client.call_tool("echo")
+
+
 def test_sessions_that_others_have_lost_cost_a_row_none_of_its_attempts():
     """Each session ends with a bad row; the good one waits in it until there is a new one."""
     sessions = [f"s{number}" for number in range(6)]

@@ -70,7 +70,6 @@ def test_every_node_is_tried_here(host):
         assert tuple(kinds_of_ports(entry)) == NODES[node]
 
 
-@pytest.mark.requirement("T29")
 @pytest.mark.parametrize("node", ["mcp_tool_provider", "mcp_tool_caller"])
 def test_every_setting_has_a_label_and_says_what_to_do(host, node):
     for key, setting in host.dialog(node)["schema"]["properties"]["model"]["properties"].items():

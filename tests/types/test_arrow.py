@@ -211,6 +211,7 @@ def test_a_malformed_route_names_the_row():
     assert "S3CRET" not in str(caught.value) + repr(bad)
 
 
+@pytest.mark.requirement("T42")
 @pytest.mark.parametrize(
     ("kind", "field", "why"),
     [

@@ -128,6 +128,13 @@ def test_any_text_column_may_be_named_but_only_the_usual_names_are_found():
     assert read_tools(given, "my tools") == [MCP]
 
 
+def test_an_empty_text_is_a_missing_tool_as_in_files_of_others():
+    texts = pa.array(["", *write_tools([MCP, None], ColumnForm.PORTABLE).to_pylist()])
+    with executing():
+        given = as_input({"Tool (JSON)": texts})
+    assert read_tools(given) == [None, MCP, None]
+
+
 def test_columns_without_tools_are_refused_with_what_to_choose():
     with executing():
         given = as_input({"n": pa.array([1]), "Tool (JSON)": write_tools([MCP], ColumnForm.PORTABLE)})
@@ -196,6 +203,7 @@ def test_a_carrier_cell_without_name_names_its_row():
 
 @pytest.mark.requirement("T43")
 @pytest.mark.requirement("T44")
+@pytest.mark.requirement("T42")
 def test_mcp_tools_in_a_carrier_column_share_one_real_file_store():
     with executing() as stores:
         keys = [

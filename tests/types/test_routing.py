@@ -87,6 +87,7 @@ def test_what_people_paste_is_understood():
         ("https://host:port/", "malformed host or port"),
         ("https://[::1/mcp", "malformed host or port"),
         ("https://host/a b", "no URL can hold"),
+        ("npx -y @modelcontextprotocol/server-everything", "is a command or another text"),
         ("https://host/\\x", "no URL can hold"),
         ("https://host/\ud800", "no URL can hold"),
         ("stdio:", "names no command"),

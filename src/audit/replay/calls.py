@@ -23,7 +23,7 @@ class ReplayVerdict(StrEnum):
     """The tool's definition differs from the recorded one; the call was not made."""
     TOOL_MISSING = "tool missing"
     SKIPPED = "skipped"
-    """Not made; as far as a dry run can tell, nothing is wrong with it."""
+    """Not made, and nothing is wrong as far as a dry run can tell; or made, and no result is on record."""
     FAILED = "failed"
     """The call could not be made, so that there is nothing to compare."""
 
@@ -42,15 +42,17 @@ class RecordedCall:
         tool: The tool, None if its cell is lost.
         place: The record's place in the table or file, from 1.
         row_id: RowID of the record's row, None outside KNIME.
+        has_result: False if the record comes from a table that has lost the columns of results.
     """
 
     record: CallRecord
     tool: Tool | None
     place: int
     row_id: str | None = None
+    has_result: bool = True
 
     @classmethod
-    def of(cls, record: CallRecord, place: int) -> Self:
+    def of(cls, record: CallRecord, place: int, *, has_result: bool = True) -> Self:
         """The call of a record with its tool; the tool is None if it cannot be read.
 
         Spreadsheets cut off long cells.
@@ -59,7 +61,7 @@ class RecordedCall:
             tool = tool_of(record.tool) if record.tool else None
         except ToolFormatError:
             tool = None
-        return cls(record=record, tool=tool, place=place)
+        return cls(record=record, tool=tool, place=place, has_result=has_result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,7 @@ class Replayer:
 
     def _finished(self, ready: Ready, new: CallRecord) -> ReplayedCall:
         recorded = ready.recorded.record
+        has_answer = ready.recorded.has_result or recorded.error is not None
         verdict, reason, patch = ReplayVerdict.SAME, None, None
         match new.status:
             case CallStatus.CANCELED:
@@ -140,6 +141,9 @@ class Replayer:
                 verdict, reason = ReplayVerdict.TOOL_MISSING, new.error
             case CallStatus.FAILED if new.result is None and new.structured_result is None:
                 verdict, reason = ReplayVerdict.FAILED, new.error
+            case _ if not has_answer:
+                verdict = ReplayVerdict.SKIPPED
+                reason = f"It is '{new.status.value}' now, but the table has no column Result to compare with"
             case _:
                 patch = compare(recorded, new, self.options.ignore)
                 if patch is not None:

@@ -116,7 +116,11 @@ def recording_of(
     Raises:
         TableError: A column that is needed is missing, or a cell cannot be read.
     """
-    calls = [RecordedCall.of(record, place) for place, record in enumerate(records_of(table, tools), start=1)]
+    has_result = not {"Result", "Structured result"}.isdisjoint(table.column_names)
+    calls = [
+        RecordedCall.of(record, place, has_result=has_result)
+        for place, record in enumerate(records_of(table, tools), start=1)
+    ]
     if tools is not None:
         calls = [replace(call, tool=tool) for call, tool in zip(calls, tools, strict=True)]
     if row_ids is not None:

@@ -22,7 +22,7 @@ from .mapping import (
 from .pieces import rows_per_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -44,6 +44,8 @@ class CallPlan:
         tool_column: The column that names each row's tool.
         json_column: The column that holds all arguments of a row as JSON; None for one column per argument.
         argument_columns: Columns that may be arguments.
+        outcome_columns: Those of them that an earlier Caller wrote about its calls; they are arguments only
+            of parameters with exactly the same name: a *Status* is no ``status``.
     """
 
     find_tool: Callable[[str], Tool]
@@ -55,6 +57,7 @@ class CallPlan:
     tool_column: str | None = None
     json_column: str | None = None
     argument_columns: Sequence[str] = ()
+    outcome_columns: Collection[str] = ()
     _matched: set[str] = field(default_factory=set[str])
     _known: dict[int, _KnownTool] = field(default_factory=dict[int, "_KnownTool"])
     _found: dict[str, Tool | ToolNotFound] = field(default_factory=dict[str, "Tool | ToolNotFound"])
@@ -69,7 +72,8 @@ class CallPlan:
         """Columns that no tool so far has a parameter for."""
         if self.parameters is None or self.json_column is not None or not self._known:
             return ()
-        return tuple(name for name in self.argument_columns if name not in self._matched)
+        expected = {*self._matched, *self.outcome_columns}
+        return tuple(name for name in self.argument_columns if name not in expected)
 
     def calls(self) -> Iterator[Call]:
         """Yields the calls, in the order of the rows."""
@@ -126,7 +130,8 @@ class CallPlan:
 
     def _learn(self, tool: Tool) -> _KnownTool:
         parameters = parameters_of(tool, self.argument_columns)
-        plan = plan_columns(parameters, self.argument_columns)
+        columns = [c for c in self.argument_columns if c in parameters or c not in self.outcome_columns]
+        plan = plan_columns(parameters, columns)
         self._matched.update(plan.arguments.values())
         fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters)}
         return _KnownTool(tool, parameters, plan, fixed)

@@ -18,14 +18,21 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never, cast
 from unicodedata import normalize
 
-from ...audit.schemas import items, kinds, member, parts_of, properties_in
 from ...types.errors import ArgumentsInvalid, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
 from ..json_pointer import pointer_step
 from ..protocol.json_text import DEEPEST, is_deeper
 from ..protocol.jsonrpc import as_object
-from ..provider.example_arguments import required_names, type_of
-from ..provider.pattern_text import matcher
+from ..validation.schema_parts import (
+    items,
+    kinds,
+    matches,
+    member,
+    parts_of,
+    properties_in,
+    required_names,
+    type_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,7 +106,7 @@ def _undeclared(root: Mapping[str, Any], columns: Sequence[str]) -> Iterator[str
     for part in parts_of(root, root):
         yield from sorted(required_names(part))
         for pattern in as_object(part.get("patternProperties")):
-            yield from filter(matcher(pattern), columns)
+            yield from (column for column in columns if matches(pattern, column, unknown=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,8 @@ class ColumnPlan:
 def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPlan:
     """Finds the column for each argument: the one with the same name, else the only one that looks alike.
 
-    Names look alike if they differ only in case or in Unicode normalization, which differs between systems.
+    Names look alike if they differ only in case, in space around them, or in Unicode normalization, which
+    differs between systems.
     """
     names, known = list(parameters), set(columns)
     column_of = {name: name for name in names if name in known}
@@ -138,7 +146,7 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPla
 
 
 def _normalized(name: str) -> str:
-    return normalize("NFC", name.casefold())
+    return normalize("NFC", name.strip().casefold())
 
 
 def arguments_from_row(

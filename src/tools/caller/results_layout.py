@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...types.column_kinds import ROW_ID, ColumnKind, knime_columns
-from ...types.columns import column_name, knime_type
+from ...types.columns import ColumnForm, column_name, knime_type
 from ...types.errors import SettingInvalid
 from .pictures import image_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...types.columns import ColumnForm
+    from collections.abc import Collection, Iterable
 
 Kind = ColumnKind | Literal["image"]
 JsonKind = Literal["string", "number", "integer", "boolean", "json"]
@@ -49,6 +47,8 @@ _JSON_KINDS: Final[dict[str, JsonKind]] = {
     "boolean": "boolean",
     "json": "json",
 }
+_SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
+_RENAMED: Final = re.compile(r" \(input\)(?: #\d+)?$")
 _ENTRY: Final = re.compile(r"[,;\n]")
 
 
@@ -146,6 +146,14 @@ def plan_results(
         taken.add(shown)
         structured.append(StructuredColumn(key, kind, shown))
     return ResultsLayout(tuple(inputs), form, images, tuple(structured))
+
+
+def outcome_columns(columns: Collection[str]) -> frozenset[str]:
+    """Finds the columns that an earlier *Results* table has about its calls; none in other tables."""
+    if _SIGNS_OF_RESULTS.isdisjoint(columns):
+        return frozenset()
+    own = {*(name for name, *_ in _OWN), *map(column_name, ColumnForm)}
+    return frozenset(name for name in columns if _RENAMED.sub("", name) in own)
 
 
 def _kinds_by_property(expand: str) -> dict[str, JsonKind]:

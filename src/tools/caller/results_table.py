@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .results_layout import Kind, ResultsLayout, StructuredColumn
 
 _LARGEST_DOUBLE: Final = sys.float_info.max
+_SHOWN: Final = 20
 _LARGEST: Final = 1 << 31
 """Bytes that a text column of a piece can hold at most."""
 
@@ -41,6 +42,8 @@ class ResultsWriter:
         sink: Called with each piece.
         equal: True if the pieces must have the same number of rows.
         unfit: Structured values that did not fit their column's type.
+        absent: Properties with a structured column that no structured result had so far.
+        properties: Some names of properties that structured results had; empty without structured columns.
     """
 
     layout: ResultsLayout
@@ -48,6 +51,8 @@ class ResultsWriter:
     sink: Callable[[pa.Table], None]
     equal: bool = True
     unfit: int = 0
+    absent: dict[str, None] = field(init=False)
+    properties: set[str] = field(default_factory=set[str])
     _rows_per_piece: int = field(init=False)
     _is_fixed: bool = field(init=False)
     _waiting: list[CallOutcome] = field(default_factory=list["CallOutcome"])
@@ -55,6 +60,7 @@ class ResultsWriter:
     _written: int = 0
 
     def __post_init__(self) -> None:
+        self.absent = dict.fromkeys(entry.key for entry in self.layout.structured)
         self._rows_per_piece = rows_per_piece(self.parameters)
         self._is_fixed = self.parameters is not None and cells_are_shared(self.parameters)
 
@@ -92,6 +98,11 @@ class ResultsWriter:
         for name, attribute, kind in self.layout.own:
             columns[name] = _array([_value(record, attribute) for record in records], kind)
         objects = [_object(record.structured_result) for record in records] if self.layout.structured else []
+        for properties in objects:
+            for key in properties.keys() & self.absent:
+                del self.absent[key]
+            if len(self.properties) < _SHOWN:  # keys may be data, and differ from row to row
+                self.properties.update(properties)
         for entry in self.layout.structured:
             fitted = [self._fit(properties.get(entry.key), entry) for properties in objects]
             columns[entry.column] = _array(fitted, entry.type)

@@ -43,6 +43,8 @@ class RunSummary:
         notes: Further warnings, each once.
         resumed: Calls that were taken over from an earlier run.
         unfit: Structured values that did not fit their column.
+        absent: Properties with a structured column that no structured result had.
+        properties: Some properties that structured results had.
     """
 
     total: int
@@ -56,6 +58,8 @@ class RunSummary:
     notes: dict[str, None] = field(default_factory=dict[str, None])
     resumed: int = 0
     unfit: int = 0
+    absent: Iterable[str] = ()
+    properties: Iterable[str] = ()
 
     @property
     def failed(self) -> int:
@@ -100,6 +104,10 @@ class RunSummary:
         if self.unfit:
             values = counted(self.unfit, "structured value")
             sentences.append(f"Missing, because they did not fit the type of their column: {values}.")
+        if self.absent and self.statuses[CallStatus.OK]:
+            there = f"there are {_listed(sorted(self.properties))}"
+            there = there if self.properties else "all there is stands in 'Result'"
+            sentences.append(f"No structured result has {_listed(self.absent)}; {there}.")
         return visible(" ".join(sentences)) or None
 
     def _failures(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
 from ...types.errors import ToolNotFound
@@ -83,16 +84,19 @@ class ToolLookup:
                 f"There is no tool {wanted!r}: the Tools input has no tools",
                 fix="Look at the table of the node before this one",
             )
-        names = list(self._by_name)
-        folded = {name.casefold(): name for name in names}
-        similar = difflib.get_close_matches(wanted.casefold(), folded, n=_SUGGESTIONS, cutoff=0.5)
-        suggestions = tuple(folded[name] for name in similar)
+        spellings: dict[str, list[str]] = {}
+        for index in (self._by_name, self._by_remote):
+            for name, tools in index.items():
+                spellings.setdefault(name.casefold(), []).extend(map(self._spelling, tools))
+        similar = difflib.get_close_matches(wanted.casefold(), spellings, n=_SUGGESTIONS, cutoff=0.5)
+        close = dict.fromkeys(spelling for name in similar for spelling in spellings[name])
+        suggestions = tuple(islice(close, _SUGGESTIONS))
         return ToolNotFound(
             f"There is no tool {wanted!r} in the Tools input, which has {counted(len(self.tools), 'tool')}",
             suggestions=suggestions,
             fix=f"Did you mean {_listed(suggestions)}?"
             if suggestions
-            else f"Choose {_listed(names[:_SHOWN])}",
+            else f"Choose {_listed(islice(self._by_name, _SHOWN))}",
         )
 
 

@@ -18,7 +18,7 @@ from ..protocol.versions import Era, era_of
 from .connecting import ConnectSettings
 from .conversation import Conversation, OnProgress
 from .listing import Listings
-from .sending import Conversations, Requests
+from .retrying import Conversations, Requests
 from .task_calls import Send, call_as_task, must_run_as_task, offers_tasks
 from .task_extension import finish_task
 from .watching import ToolsWatch

@@ -27,7 +27,8 @@ _HOST: Final = re.compile(r"\bhost\b|localhost", re.IGNORECASE)
 _PATH: Final = "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse"
 _TRANSPORT: Final = "The server does not follow the MCP transport; ask whoever runs it"
 _FIXES: Final[dict[int, str]] = {
-    400: "Check the URL: it must be the server's MCP endpoint",
+    400: "Check that the URL is the server's MCP endpoint; if it is, look into the server's log",
+    402: "Ask whoever runs the server: it wants to be paid first",
     404: _PATH,
     405: _PATH,
     406: _TRANSPORT,
@@ -36,6 +37,7 @@ _FIXES: Final[dict[int, str]] = {
     413: "The arguments are too large for the server; send less at once",
     415: _TRANSPORT,
     421: "Use the host name that the server is configured for",
+    422: "Compare the arguments with what the tool wants, or look into the server's log",
     429: "Try again later, or make fewer calls at once",
 }
 

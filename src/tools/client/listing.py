@@ -18,7 +18,7 @@ from ..protocol.versions import Era, era_of
 from ..transports.base import Step
 from ..words import counted
 from .connecting import ConnectSettings
-from .sending import Conversations, Requests
+from .retrying import Conversations, Requests
 
 _logger = logging.getLogger(__name__)
 _LONGEST_TTL: Final = 24 * 3600.0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ...types.canonical import canonical_json
-from ..provider.example_arguments import listed_parameters, resolve
+from ..validation.schema_parts import listed_parameters, resolve
 from ..words import shortened
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut, or
 from ..clock import IsCanceled, Wait
 from ..limits import Timeouts
 from ..network import NetworkSettings
+from ..protocol.challenges import BearerChallenge
 from ..server_url import checked_url
-from .challenge import BearerChallenge
 from .discovery import Discovered, discover
 from .grants import Grant, Situation, client_key
 from .guard import GUARD_TIMEOUTS, Guard

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ...types.errors import AuthError, ProtocolError, origin_and_path
 from ..protocol.json_text import decode
-from ..protocol.jsonrpc import as_object
 from ..protocol.versions import ALL_VERSIONS
 from .guard import Guard
 from .metadata import (
@@ -18,6 +17,7 @@ from .metadata import (
     assumed_metadata,
     canonical_resource,
     check_resource,
+    is_same_issuer,
     read_resource_metadata,
     read_server_metadata,
     resource_metadata_urls,
@@ -81,8 +81,10 @@ def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
     Credentials belong to one issuer, and an MCP server must not be able to redirect them to another.
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
     """
-    if wanted is None or wanted in named:
-        return wanted or first
+    if wanted is None:
+        return first
+    if any(is_same_issuer(issuer, wanted) for issuer in named):
+        return wanted
     raise AuthError(
         f"The server names {origin_and_path(first)[:200]} as its authorization server, the credentials "
         f"belong to {origin_and_path(wanted)}",
@@ -135,11 +137,8 @@ def _legacy_server(server_url: str, guard: Guard) -> ServerMetadata:
             "The server's authorization server metadata", f"{origin_and_path(url)} answers {status}"
         )
     if status == 200:
-        issuer = as_object(document).get("issuer")
-        # RFC 8414 §3.3. The issuer may differ from the requested origin by a trailing slash only.
-        expected = assumed.issuer + "/" if issuer == assumed.issuer + "/" else assumed.issuer
         try:
-            return _checked(read_server_metadata(document, issuer=expected), guard)
+            return _checked(read_server_metadata(document, issuer=assumed.issuer), guard)
         except ValueError as error:
             raise _unavailable("The server's authorization server metadata", str(error)) from None
     return _checked(assumed, guard)

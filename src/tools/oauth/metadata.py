@@ -106,6 +106,15 @@ def server_metadata_urls(issuer: str) -> list[str]:
     return [_beside(issuer, each) for each in paths]
 
 
+def is_same_issuer(first: str, second: str) -> bool:
+    """Returns whether two identifiers name the same issuer: equal, except for one slash at the end.
+
+    Many MCP servers add the slash (pydantic does) or leave it out. Both identifiers lead to the same
+    metadata, whose URL is made without the slash (RFC 8414 §3.1).
+    """
+    return first.removesuffix("/") == second.removesuffix("/")
+
+
 def assumed_metadata(server_url: str) -> ServerMetadata:
     """The endpoints of a server of revision 2025-03-26 that has no metadata at all.
 
@@ -167,13 +176,13 @@ def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
 
     Raises:
         ValueError: The document is not an object, or lacks ``issuer`` or ``token_endpoint``.
-        AuthError: ``issuer`` differs, compared as strings (RFC 8414 §3.3).
+        AuthError: ``issuer`` differs (RFC 8414 §3.3) by more than a slash at the end.
     """
     fields = _object(document)
     stated = _text(fields, "issuer")
     if stated is None or _text(fields, "token_endpoint") is None:
         raise ValueError("issuer or token_endpoint is missing")
-    if stated != issuer:
+    if not is_same_issuer(stated, issuer):
         raise AuthError(
             f"The metadata of authorization server {origin_and_path(issuer)} names another issuer "
             f"({origin_and_path(stated)[:200]})",

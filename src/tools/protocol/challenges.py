@@ -48,12 +48,48 @@ def parse_challenges(header: str | None) -> list[Challenge]:
     return challenges
 
 
+@dataclass(frozen=True, slots=True)
+class BearerChallenge:
+    """The parameters of a Bearer challenge that a client uses.
+
+    Attributes:
+        wants_bearer: False if the server names other schemes only. A refusal without a challenge is legal
+            since 2025-11-25 and means Bearer.
+        resource_metadata: URL of the protected resource metadata (RFC 9728 §5.1).
+        scope: Scopes that the request needs, separated by spaces.
+        error: ``invalid_token``, ``insufficient_scope`` or another code.
+    """
+
+    wants_bearer: bool = True
+    resource_metadata: str | None = None
+    scope: str | None = None
+    error: str | None = None
+
+    @classmethod
+    def read(cls, header: str | None) -> "BearerChallenge":
+        """Reads a ``WWW-Authenticate`` value, which may hold several challenges and header lines."""
+        challenges = parse_challenges(header)
+        if not challenges:
+            return cls()
+        bearers = [challenge for challenge in challenges if challenge.scheme.lower() == "bearer"]
+        if not bearers:
+            return cls(wants_bearer=False)
+        merged: dict[str, str] = {}
+        for challenge in reversed(bearers):  # the first one wins
+            merged |= challenge.parameters
+        return cls(
+            resource_metadata=merged.get("resource_metadata") or None,
+            scope=" ".join(merged.get("scope", "").split()) or None,
+            error=merged.get("error") or None,
+        )
+
+
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
     """Seconds to wait, from a number of seconds or a date; None if the value is neither."""
     if value is None:
         return None
     text = value.strip()
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.replace(".", "", 1).isdigit():  # against the standard, some send "0.5"
         return float(text[:9])
     try:
         at = parsedate_to_datetime(text)

@@ -1,4 +1,4 @@
-"""Reads JSON text, including common errors of servers: ``NaN``, lone surrogates, byte order marks.
+"""Reads JSON text, including common errors of servers: ``NaN``, lone surrogates, line breaks in texts.
 
 The values have no lone surrogates, as a single one would make a whole table unreadable.
 """
@@ -53,8 +53,11 @@ def _integer(text: str) -> int | None:
         return None
 
 
-_decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
-_slow_decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, parse_int=_integer)
+# Not strict: servers that write JSON by hand, such as shell scripts, do not escape tabs and line breaks.
+_decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, strict=False)
+_slow_decoder: Final = json.JSONDecoder(
+    parse_constant=_no_constant, parse_float=_finite, parse_int=_integer, strict=False
+)
 
 
 def decode(data: bytes | str) -> Any:

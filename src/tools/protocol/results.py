@@ -162,6 +162,9 @@ def parse_block(raw: Any) -> ContentBlock:
     match block:
         case {"type": "text", "text": str(text)}:
             return TextContent(text, block)
+        case {"type": "text", "text": bool() | int() | float() | list() | dict()}:
+            # Some servers forget to turn a value into text.
+            return TextContent(json.dumps(block["text"], ensure_ascii=False), block)
         case {"type": "image" | "audio", "data": str(encoded)}:
             data = _base64(encoded)
             if data is None:

@@ -8,17 +8,12 @@ followed, and recursion ends where no property is required.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote
+from typing import Any, Final, cast
 
-from ...audit.schemas import member, properties_in
 from ...types.canonical import compact_json
-from ..json_pointer import at_pointer
 from ..protocol.jsonrpc import as_object
-from .pattern_text import matcher, text_for_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from ..validation.schema_parts import as_list, matches, member, required_names, resolve, type_of
+from .pattern_text import text_for_pattern
 
 _MAX_DEPTH: Final = 12
 _MAX_NODES: Final = 2000
@@ -48,59 +43,6 @@ def example_arguments(schema: dict[str, Any]) -> str:
     """Makes example arguments for a schema: JSON text of an object, properties in the schema's order."""
     value = _Example(schema).of(schema, 0)
     return compact_json(value if isinstance(value, dict) else {})
-
-
-def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
-    """Follows a reference within a schema.
-
-    Args:
-        root: The whole schema.
-        schema: A part of it.
-
-    Returns:
-        The referenced part, with the keywords beside ``$ref``; an empty schema if the reference leads
-        nowhere, out of the schema, or in a cycle.
-    """
-    seen: set[str] = set()
-    beside: dict[str, Any] = {}
-    while isinstance(schema, dict):
-        current = cast("dict[str, Any]", schema)
-        reference = current.get("$ref")
-        if not isinstance(reference, str):
-            return {**current, **beside}
-        if reference in seen or (reference != "#" and not reference.startswith("#/")):
-            break
-        seen.add(reference)
-        beside = {**{key: value for key, value in current.items() if key != "$ref"}, **beside}
-        schema = at_pointer(root, unquote(reference[1:]))
-    return beside
-
-
-def required_names(schema: Mapping[str, Any]) -> set[str]:
-    """The names of the properties that a schema requires; entries that are not texts are skipped."""
-    return {name for name in _list(schema.get("required")) if isinstance(name, str)}
-
-
-def listed_parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """Lists parameters by name, also behind references and in alternatives, and the required names."""
-    whole = resolve(schema, schema)
-    parts = [whole, *(resolve(schema, part) for part in _list(whole.get("allOf")))]
-    return properties_in(schema, schema), {name for part in parts for name in required_names(part)}
-
-
-def type_of(value: Any) -> str:
-    """The name of a value's JSON type; a number without a fraction is an ``integer``, too."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "integer" if value == value // 1 else "number"
-        case str():
-            return "string"
-        case _:
-            return "array" if isinstance(value, list) else "object"
 
 
 class _Example:
@@ -138,12 +80,12 @@ class _Example:
         self._examined += 1
         if depth >= _MAX_DEPTH or self._examined > _MAX_LOOKS:
             return schema
-        parts = [self._merged(each, depth + 1) for each in _list(schema.get("allOf"))[:50]]
+        parts = [self._merged(each, depth + 1) for each in as_list(schema.get("allOf"))[:50]]
         branch = self._branch(schema)
         if branch is not None:
             parts.append(self._merged(branch, depth + 1))
         for each in parts:
-            self._examined += len(as_object(schema.get("properties"))) + len(_list(schema.get("required")))
+            self._examined += len(as_object(schema.get("properties"))) + len(as_list(schema.get("required")))
             if self._examined > _MAX_LOOKS:
                 break
             both = {
@@ -151,12 +93,12 @@ class _Example:
                 **{key: value for key, value in schema.items() if key not in {"allOf", "anyOf", "oneOf"}},
             }
             both["properties"] = {**as_object(each.get("properties")), **as_object(schema.get("properties"))}
-            both["required"] = [*_list(each.get("required")), *_list(schema.get("required"))]
+            both["required"] = [*as_list(each.get("required")), *as_list(schema.get("required"))]
             schema = both
         return schema
 
     def _branch(self, schema: dict[str, Any]) -> Any:
-        branches = _list(schema.get("anyOf")) or _list(schema.get("oneOf"))
+        branches = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
         for branch in branches:
             if _kind(resolve(self._root, branch)) != "null":
                 return branch
@@ -184,7 +126,7 @@ class _Example:
 
     def _array(self, schema: dict[str, Any], depth: int) -> list[Any]:
         declared = schema.get("items", schema.get("contains"))
-        prefix = _list(schema.get("prefixItems")) or _list(declared)  # `items` in drafts before 2020-12
+        prefix = as_list(schema.get("prefixItems")) or as_list(declared)  # `items` in drafts before 2020-12
         rest = schema.get("additionalItems") if isinstance(declared, list) else declared
         items = [self.of(part, depth + 1) for part in prefix[:_MAX_ITEMS]]
         least = min(_length(schema.get("minItems"), 0), _MAX_ITEMS)
@@ -199,14 +141,14 @@ class _Example:
 
 def _proposed_values(schema: dict[str, Any], *, only_informative: bool = False) -> list[Any]:
     """The value that the schema proposes, if any; `only_informative` skips null defaults and enumerations."""
-    allowed = [*(schema[key] for key in ("const",) if key in schema), *_list(schema.get("enum"))]
+    allowed = [*(schema[key] for key in ("const",) if key in schema), *as_list(schema.get("enum"))]
     proposed = [
         *(
             schema[key]
             for key in ("default",)
             if key in schema and not (only_informative and schema[key] is None)
         ),
-        *_list(schema.get("examples")),
+        *as_list(schema.get("examples")),
         *(schema[key] for key in ("example",) if key in schema),
     ]
     fitting = [value for value in proposed if (not allowed or value in allowed) and _is_of(value, schema)]
@@ -238,7 +180,7 @@ def _string(schema: dict[str, Any]) -> str:
     text = _BY_FORMAT.get(str(schema.get("format")))
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
-        if text and shortest <= len(text) <= longest and matcher(pattern)(text):
+        if text and shortest <= len(text) <= longest and matches(pattern, text, unknown=False):
             return text
         fitting = text_for_pattern(pattern, shortest=shortest, longest=longest)
         if fitting is not None:
@@ -284,7 +226,3 @@ def _number(schema: dict[str, Any], *, integer: bool) -> int | float:
 def _numeric(value: Any) -> int | float | None:
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
     return value if usable else None
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -7,11 +7,7 @@ once, from left to right, and the first alternative of every choice is taken.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final
 
 _LONGEST_PATTERN: Final = 1000
 _LONGEST_TEXT: Final = 200
@@ -46,26 +42,6 @@ def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST
         if shortest <= len(text) <= longest:
             return text
     return None
-
-
-@lru_cache(maxsize=256)
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """Makes a function that searches a text for a server's pattern in linear time; `re` may take forever.
-
-    Args:
-        pattern: A regular expression.
-
-    Returns:
-        A function that returns whether a text contains the pattern; always False for invalid patterns and for
-        look-around and back-references.
-    """
-    import jsonschema_rs
-
-    options = jsonschema_rs.RegexOptions()
-    try:
-        return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options).is_valid
-    except ValueError:
-        return lambda _: False
 
 
 class _Reader:

@@ -234,8 +234,9 @@ class HttpChannel:
                 fix="Check the proxy's login and whether it may reach this server",
             )
         if isinstance(error, httpcore.RemoteProtocolError) and "disconnected" not in str(error):
+            reason = str(error).partition(":")[0]  # not the server's text after the colon
             return ConnectError(
-                "The server does not speak HTTP here, or its reply is malformed",
+                f"The server does not speak HTTP here, or its reply is malformed ({reason})",
                 phase="http",
                 fix="Check the port in the URL, and whether it is https:// instead of http://",
             )
@@ -331,6 +332,8 @@ def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
 def resolved(url: str, reference: str) -> str | None:
     """Resolves a URL that a server names.
 
+    A server behind a proxy that adds TLS often names its own https URLs with http: these stay https.
+
     Args:
         url: The URL of the request.
         reference: The URL in the server's reply, absolute or relative.
@@ -343,7 +346,11 @@ def resolved(url: str, reference: str) -> str | None:
     except ValueError:
         return None
     target = without_surrogates(target).partition("#")[0]
-    return str(httpx.URL(target)) if is_usable(target) else None
+    if not is_usable(target):
+        return None
+    target = str(httpx.URL(target))
+    with_tls = f"https{target.removeprefix('http')}"
+    return with_tls if target.startswith("http:") and origin_of(with_tls) == origin_of(url) else target
 
 
 def is_usable(url: str) -> bool:

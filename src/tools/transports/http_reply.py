@@ -32,6 +32,10 @@ _EXCERPT: Final = 120
 _DRAINED_CHUNKS: Final = 16
 _SETTLE_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 0.5
+# RFC 8259 wants UTF-8, but old Java servers encode JSON like web pages.
+_OLD_ENCODING: Final = re.compile(
+    r"charset\s*=\s*\"?(iso-8859-\d{1,2}|windows-125\d)", re.ASCII | re.IGNORECASE
+)
 _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
 
@@ -183,6 +187,19 @@ class Reply:
             parts.append(chunk)
             self._wait.reset_idle()
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_json(self) -> bytes | str:
+        """The whole body; as text if it is not UTF-8 but in the encoding that its media type names."""
+        body = self.read()
+        named = _OLD_ENCODING.search(self.headers.get("content-type", ""))
+        if named is None:
+            return body
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            with contextlib.suppress(LookupError, UnicodeDecodeError):
+                return body.decode(named[1])
+            return body
 
     def buffer_refusal(self) -> None:
         """Reads the beginning of a refusal's body, for `read` and `refusal` later, and closes the reply."""

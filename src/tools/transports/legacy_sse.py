@@ -19,11 +19,11 @@ from ..protocol.answers import Answer, Refusal, Response
 from ..protocol.server_info import TransportKind
 from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
 from ..server_url import origin_of
-from .answering import AnswerQueue
+from .answer_queue import AnswerQueue
 from .base import Call, Inbox, client_closed
 from .http_channel import HttpChannel, resolved
 from .http_reply import EVENTS, Reply
-from .pending import Pending, PendingCalls, id_of
+from .pending_calls import Pending, PendingCalls, id_of
 from .server_stream import GET_STREAM
 
 _logger = logging.getLogger(__name__)

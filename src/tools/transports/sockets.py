@@ -27,6 +27,7 @@ from .dialing import Address, dial, is_ip
 
 _HELD_BYTES: Final = 65_536
 _LONGEST_HANDSHAKE_SECONDS: Final = 3600.0
+_LOOK_UP_PAUSE_SECONDS: Final = 0.5
 
 
 class _Current(threading.local):
@@ -212,8 +213,7 @@ class Backend(httpcore.NetworkBackend):
 
         def look_up() -> None:
             try:
-                entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                outcome.append(cast("list[Address]", entries))
+                outcome.append(_addresses(host, port))
             except (OSError, UnicodeError) as error:
                 outcome.append(error if isinstance(error, OSError) else OSError(str(error)))
 
@@ -307,6 +307,18 @@ class Backend(httpcore.NetworkBackend):
             f"{trust} If your company or a test server uses its own certificate authority, give its PEM file "
             "as CA file, or set SSL_CERT_FILE to it."
         )
+
+
+def _addresses(host: str, port: int) -> list[Address]:
+    """Looks a host up; a second time after a temporary failure, such as a name server that was busy."""
+    try:
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno != socket.EAI_AGAIN:
+            raise
+        time.sleep(_LOOK_UP_PAUSE_SECONDS)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return cast("list[Address]", entries)
 
 
 def shut_down(sock: socket.socket) -> None:

@@ -21,7 +21,7 @@ from ..protocol.jsonrpc import Message, encode
 from ..protocol.server_info import TransportKind
 from ..words import counted
 from .base import Call, Inbox, Step, Trace
-from .pending import Pending, PendingCalls, id_of
+from .pending_calls import Pending, PendingCalls, id_of
 from .stdio_process import StdioProcess
 from .stdio_server import StdioServer
 

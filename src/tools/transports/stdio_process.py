@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Final, Protocol
 
-from .last_words import last_words
+from .stdio_last_words import last_words
 from .stdio_server import StdioServer
 from .stdio_start import IS_WINDOWS, start, watch
 

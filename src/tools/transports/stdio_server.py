@@ -53,7 +53,14 @@ class StdioServer:
     cwd: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "command", tuple(self.command))
+        if isinstance(self.command, str):
+            raise SettingInvalid(
+                "The command that starts the server is one text",
+                setting="stdio",
+                server=self.url,
+                fix="Give a list: the program and each of its arguments",
+            )
+        object.__setattr__(self, "command", tuple(map(os.fspath, self.command)))
         object.__setattr__(self, "env", dict(self.env))
         if not _NAME.fullmatch(self.name):
             raise SettingInvalid(
@@ -65,6 +72,13 @@ class StdioServer:
             raise SettingInvalid(
                 "The command that starts the server is empty", setting="stdio", server=self.url
             )
+        for name, value in self.env.items():
+            if not isinstance(value, str) or not name or "=" in name:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise SettingInvalid(
+                    f"The environment variable '{name}' needs a name without '=', and text as value",
+                    setting="stdio",
+                    server=self.url,
+                )
         if any("\0" in part for part in (*self.command, *self.env, *self.env.values())):
             raise SettingInvalid(
                 "The command or its environment holds a null character", setting="stdio", server=self.url

@@ -1,5 +1,6 @@
 """Starts a server's process, and a watchdog process that ends it if the client is killed."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -45,8 +46,11 @@ def _not_started(server: StdioServer, error: OSError) -> ConnectError:
     elif isinstance(error, FileNotFoundError):
         what = f"There is no program '{server.program}'"
         fix = "Install it, or write its full path; it is looked for in the folders of PATH"
-    elif isinstance(error, PermissionError):
-        what = f"The program '{server.program}' may not be executed"
+        if shutil.which(server.program, path=server.environment().get("PATH")):
+            what = f"The first line of the script '{server.program}' names a program that does not exist"
+            fix = "Install the script again, or start it with its interpreter; it may have Windows line ends"
+    elif isinstance(error, PermissionError) or error.errno == errno.ENOEXEC:
+        what = f"The program '{server.program}' may not be executed, or is a script without its interpreter"
         fix = "Make the file executable, or start it with its interpreter, such as python server.py"
     else:
         what = f"The program '{server.program}' cannot be started: {error.strerror or type(error).__name__}"

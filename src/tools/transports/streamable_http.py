@@ -26,7 +26,7 @@ from ..protocol.jsonrpc import (
 from ..protocol.server_info import TransportKind
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
-from .answering import AnswerQueue
+from .answer_queue import AnswerQueue
 from .base import Call, Inbox
 from .http_channel import HttpChannel
 from .http_reply import EVENTS, Reply
@@ -116,7 +116,7 @@ class StreamableHttp:
                     return Response(message, reply.headers)  # the tool has run, despite the status
                 return refusal
             if reply.holds_json():
-                body = reply.read()
+                body = reply.read_json()
                 message = self._only_message(decode(body), call, inbox)
                 if answers_another(message, call.id):
                     wait.crossed = True  # the reply was sent before this request arrived

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ..node_settings.flow_choices import signature, type_in_words
-from ..provider.example_arguments import example_arguments, listed_parameters, resolve
+from ..provider.example_arguments import example_arguments
+from ..validation.schema_parts import listed_parameters, resolve
 from ..words import counted, shortened
 from .html import (
     Html,

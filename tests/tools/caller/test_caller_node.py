@@ -173,6 +173,28 @@ def test_structured_values_become_columns(server, tools_of, call, rows_of):
     assert "did not fit" in wrong.warnings[-1]
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expand", "warned"),
+    [
+        (
+            "weather",
+            {"city": "x"},
+            "city, weather.city, Tags: json",
+            "No structured result has 'weather.city', 'Tags'; there are 'city', 'days', 'sunny', 'tags',"
+            " 'temperature'.",
+        ),
+        ("called", {}, "city", "No structured result has 'city'; all there is stands in 'Result'."),
+    ],
+)
+def test_structured_values_that_no_result_has_are_warned_of(
+    server, tools_of, call, rows_of, tool, arguments, expand, warned
+):
+    tools = tools_of(server.url("/one"))
+    result = call(tools, tool_name=tool, arguments=arguments, expand_structured=expand)
+    assert rows_of(result)[0]["Status"] == "ok"
+    assert result.warnings == [warned]
+
+
 def test_a_tool_that_fails_and_one_that_is_gone(server, host, tools_of, call, rows_of):
     tools = tools_of(server.url("/one"))
     result = call(tools, tool_name="fail", arguments={"why": "tired"})
@@ -243,12 +265,15 @@ def test_a_file_that_cannot_be_saved_is_the_error_of_its_row(server, tools_of, c
     assert "save the workflow elsewhere" in pixel["Error"]
 
 
+@pytest.mark.requirement("T60")
 def test_a_dead_server_gives_error_rows_or_fails(call, rows_of, host):
     tool = MCPTool("add", "", {"type": "object"}, "http://127.0.0.1:9/mcp", "add")
     result = call(portable(host, tool), {"x": [1, 2, 3]}, tool_name="add", connect_timeout=2.0)
     rows = rows_of(result)
     assert [row["Status"] for row in rows] == ["failed"] * 3
     assert "127.0.0.1:9" in rows[0]["Error"]
+    assert len(result.warnings) == 1
+    assert result.warnings[0].startswith(f"3 of 3 calls failed; first: row Row0, {rows[0]['Error']}")
     own = call(server_url="http://127.0.0.1:9/mcp", tool_name="add", connect_timeout=2.0)
     (row,) = rows_of(own)
     assert (row["Status"], row["Tool name"], row["Server"]) == ("failed", "add", "http://127.0.0.1:9/mcp")
@@ -262,6 +287,22 @@ def test_results_have_tools_that_can_be_called_again(server, tools_of, call, row
     again = call(first.outputs[0].as_input(), tool_name="add", arguments={"a": "5"})
     assert rows_of(again)[0]["Result"] == "6"
     assert rows_of(again)[0]["Digest"] == rows_of(first)[0]["Digest"]
+
+
+def test_the_outcomes_of_one_caller_are_no_arguments_of_the_next(server, host, tools_of, call, rows_of):
+    first = call(tools_of(server.url("/one")), {"a": [1, 2], "note": ["x", "y"]}, tool_name="add")
+    schema = {"properties": {"a": {}, "status": {}, "files": {}, "Result": {}, "digest": {}}}
+    tool = MCPTool("echo", "", schema, server.url("/one"), "echo")
+    results = first.outputs[0].as_input()
+    second = call(portable(host, tool), results, tool_name="echo", pinning="ignore")
+    assert json.loads(rows_of(second)[0]["Arguments"]) == {"a": 1, "Result": "2"}
+    unmatched = "No tool has a parameter for the column 'note': not sent."
+    assert unmatched in second.warnings[-1]
+    third = call(portable(host, tool), second.outputs[0].as_input(), tool_name="echo", pinning="ignore")
+    assert unmatched in third.warnings[-1]
+    table = {"a": [1], "Status": ["open"]}
+    (row,) = rows_of(call(portable(host, tool), table, tool_name="echo", pinning="ignore"))
+    assert json.loads(row["Arguments"]) == {"a": 1, "status": "open"}
 
 
 def test_an_empty_parameter_table_gives_an_empty_table(server, tools_of, call, rows_of):

@@ -123,6 +123,12 @@ def test_columns_match_by_name_then_by_case_and_the_rest_is_reported():
     assert plan.unmatched == ("days", "DAYS", "Status")
 
 
+def test_columns_match_with_space_around_their_names():
+    plan = plan_columns(["city", "days"], [" city ", "days", " days"])
+    assert plan.arguments == {"city": " city ", "days": "days"}
+    assert plan.unmatched == (" days",)
+
+
 def test_columns_match_however_their_letters_are_composed():
     plan = plan_columns(["gr\u00f6\u00dfe", "\u00e4"], ["Gro\u0308SSE", "a\u0308", "A\u0308"])
     assert plan.arguments == {"gr\u00f6\u00dfe": "Gro\u0308SSE"}

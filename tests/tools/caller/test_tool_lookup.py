@@ -49,6 +49,8 @@ def test_a_tool_is_found_by_every_name_it_has(tools, name, found):
         ([tool("a", remote="x"), tool("b", remote="x")], "x", ("a", "b")),
         ([ONE, tool("sort")], "serach", ("search",)),
         ([ONE], "SEARCH", ("search",)),
+        ([tool("find_all @ one.test", remote="find_all")], "Find all", ("find_all @ one.test",)),
+        ([ONE, TWO], "serach", ("search @ one.test", "search @ two.test")),
         ([], "search", ()),
         ([ONE], "", ()),
         ([None], "Row0", ()),

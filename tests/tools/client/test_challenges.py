@@ -40,6 +40,7 @@ def test_each_challenge_of_a_header_is_read_with_its_parameters(header, challeng
         (None, None),
         ("3", 3.0),
         (" 120 ", 120.0),
+        ("0.5", 0.5),
         ("Sat, 21 Nov 2026 08:00:10 GMT", 10.0),
         ("Sat, 21 Nov 2026 07:00:00 GMT", 0.0),
         ("soon", None),

@@ -58,6 +58,7 @@ def test_the_depth_is_bounded_beside_many_values(width, levels, fine):
         ("[NaN, -Infinity]", [None, None]),
         (f"[{'1' * 5000}, 2, {'1' * 25}]", [None, 2, int("1" * 25)]),
         (b'{"a": "\xff"}', {"a": "\ufffd"}),
+        ('{"a": "1\t2\n3"}', {"a": "1\t2\n3"}),
     ],
 )
 def test_text_that_would_break_a_table_is_repaired(text, value):

@@ -84,6 +84,12 @@ def test_checking_can_be_turned_off_for_a_test_server(tls_server):
         assert client.call_tool("echo").text == "hi"
 
 
+def test_the_settings_hold_for_a_url_in_capitals(tls_server, ca_file):
+    url = tls_server.url.replace("https:", "HTTPS:")
+    with MCPClient(url, network=NetworkSettings(ca_file=ca_file)) as client:
+        assert client.call_tool("echo").text == "hi"
+
+
 def test_a_certificate_for_another_host(authority, ca_file):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("other.example").configure_cert(context)
@@ -156,6 +162,23 @@ def test_a_name_that_nobody_knows():
     assert "no-such-host.invalid" in str(caught.value)
     assert steps[0].phase == "dns"
     assert not steps[0].ok
+
+
+def test_a_name_server_that_fails_once_is_asked_again(monkeypatch):
+    look_up, failures = socket.getaddrinfo, [socket.gaierror(socket.EAI_AGAIN, "try again")]
+
+    def flaky(host, *args, **options):
+        if host == "localhost" and failures:
+            raise failures.pop()
+        return look_up(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", flaky)
+    with (
+        ScriptedServer(modern()) as server,
+        MCPClient(server.url.replace("127.0.0.1", "localhost")) as client,
+    ):
+        assert client.call_tool("echo").text == "hi"
+    assert not failures
 
 
 def test_localhost_is_looked_up_and_reached():

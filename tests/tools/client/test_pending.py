@@ -6,7 +6,7 @@ from knime_mcp.tools.client.conversation import CallInbox
 from knime_mcp.tools.clock import Wait
 from knime_mcp.tools.limits import Timeouts
 from knime_mcp.tools.protocol.server_requests import ServerRequests
-from knime_mcp.tools.transports.pending import Pending, PendingCalls
+from knime_mcp.tools.transports.pending_calls import Pending, PendingCalls
 from knime_mcp.types.errors import SessionLost
 
 PING = {"jsonrpc": "2.0", "id": "p", "method": "ping"}

@@ -1,6 +1,9 @@
-import pytest
+import ssl
 
-from knime_mcp.tools import BearerAuth, MCPClient
+import pytest
+import trustme
+
+from knime_mcp.tools import BearerAuth, MCPClient, NetworkSettings
 from knime_mcp.types.errors import ConnectError
 from tests.support.scripted_server import ScriptedServer, http, modern, rpc, text
 
@@ -56,6 +59,36 @@ def test_targets_that_are_refused(location):
             MCPClient(server.url, transport="http").connect()
     assert "s3cret" not in str(caught.value)
     assert {request.target for request in server.requests} == {"/mcp"}
+
+
+def https_server(script):
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    return ScriptedServer(script, tls=context)
+
+
+def test_a_redirect_of_a_server_that_does_not_know_of_its_tls_stays_on_https():
+    with https_server({}) as server:
+        location = server.url.replace("https:", "http:") + "/"
+        server.script = {
+            key: lambda r, key=key: (
+                moved(location)
+                if r.target == "/mcp"
+                else modern()[key](r)  # as Starlette behind a proxy does
+            )
+            for key in ("server/discover", "tools/call")
+        }
+        with MCPClient(server.url, auth=BearerAuth("t"), network=NetworkSettings(verify=False)) as client:
+            assert client.call_tool("echo").text == "hi"
+
+
+def test_an_https_server_does_not_lead_to_an_http_server():
+    with ScriptedServer(modern()) as plain, https_server({"*": moved(plain.url)}) as server:
+        client = MCPClient(server.url, transport="http", network=NetworkSettings(verify=False))
+        with pytest.raises(ConnectError, match="leads to another server"):
+            client.connect()
+    assert plain.connections == 0
 
 
 def test_redirects_in_circles_end():

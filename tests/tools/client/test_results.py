@@ -21,6 +21,9 @@ PIXEL = base64.b64encode(b"\x89PNG" * 3080).decode()
     ("raw", "block"),
     [
         ({"type": "text", "text": "hi"}, TextContent("hi")),
+        ({"type": "text", "text": 5.5}, TextContent("5.5")),
+        ({"type": "text", "text": {"ä": [True]}}, TextContent('{"ä": [true]}')),
+        ({"type": "text", "text": None}, UnknownContent("text", {"type": "text", "text": None})),
         ({"type": "image", "data": "AAEC", "mimeType": "image/png"}, ImageContent(b"\0\1\2", "image/png")),
         ({"type": "audio", "data": "AAEC", "mimeType": "audio/wav"}, AudioContent(b"\0\1\2", "audio/wav")),
         ({"type": "image", "data": "AA\nEC"}, ImageContent(b"\0\1\2", "application/octet-stream")),

@@ -58,6 +58,29 @@ def test_a_call_that_was_turned_away_is_repeated_when_the_server_says(era):
     assert second.at - first.at >= 1.0
 
 
+@pytest.mark.parametrize(("other_tool", "attempts"), [("echo", 7), ("another", 3)])
+def test_a_call_waits_for_its_turn_while_its_tool_answers_others(era, other_tool, attempts):
+    def reply(request):
+        if request.params["arguments"] or asked == 6:
+            return rpc(text("done"))(request)
+        return http(429, headers={"Retry-After": "0"})
+
+    asked = 0
+
+    def another_call():
+        nonlocal asked
+        asked += 1
+        client.call_tool(other_tool, {"quick": True})
+
+    with ScriptedServer(era(tools__call=reply)) as server, MCPClient(server.url) as client:
+        if attempts == 7:
+            assert client.call_tool("echo", on_attempt=another_call).text == "done"
+        else:
+            with pytest.raises(ConnectError, match="429"):
+                client.call_tool("echo", on_attempt=another_call)
+    assert asked == attempts
+
+
 def test_a_pause_that_does_not_fit_is_not_made():
     script = modern(tools__call=http(429, headers={"Retry-After": "70"}))
     with ScriptedServer(script) as server, MCPClient(server.url, timeouts=Timeouts(total=60)) as client:

@@ -87,6 +87,7 @@ def test_logs_of_a_good_call_hold_no_payload(caplog):
         f"http://user:{CANARY}@host/mcp",
         f"http://host:{CANARY}/mcp",
         f"http:///{CANARY}",
+        f"http://host:0/{CANARY}",
         f"http://ho st/{CANARY}",
         f"http://[{CANARY}/mcp",
         f"http://0177.0.0.1/{CANARY}",

@@ -142,6 +142,18 @@ def test_a_content_type_that_says_too_much_or_nothing(era, content_type):
     assert call(era(tools__call=reply)).text == "grüß"
 
 
+@pytest.mark.parametrize(("charset", "value"), [('"ISO-8859-1"', "grüß"), ("windows-1252", "5 €")])
+def test_json_in_an_old_encoding_is_read_where_it_is_named(era, charset, value):
+    def reply(request):
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": request.json["id"], "result": text(value)}, ensure_ascii=False
+        )
+        encoded = body.encode(charset.strip('"'))
+        return http(200, encoded, content_type=f"application/json; Charset={charset}")
+
+    assert call(era(tools__call=reply)).text == value
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "none", "identity"])
 def test_a_content_encoding_that_is_none(era, encoding):
     def reply(request):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +122,22 @@ def test_a_file_that_is_not_executable(tmp_path):
         MCPClient(stdio=StdioServer("file", [str(script)])).connect()
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("#!/nowhere/bin/python\n", "first line of the script .*program that does not exist"),
+        ("#!/bin/sh\r\nexit 1\r\n", "Windows line ends"),
+        ("print()\n", "script without its interpreter"),
+    ],
+)
+def test_a_script_whose_interpreter_cannot_be_found(tmp_path, content, words):
+    script = tmp_path / "server"
+    script.write_text(content, newline="")
+    script.chmod(0o755)
+    with pytest.raises(ConnectError, match=words):
+        MCPClient(stdio=StdioServer("script", [str(script)])).connect()
+
+
 def test_a_folder_that_does_not_exist(tmp_path):
     with pytest.raises(ConnectError, match=r"no folder .*nowhere"):
         connected(cwd=str(tmp_path / "nowhere")).connect()
@@ -157,6 +174,18 @@ def test_it_starts_with_few_variables_and_those_that_it_is_given(monkeypatch, tm
 def test_settings_that_cannot_work(name, command):
     with pytest.raises(SettingInvalid):
         StdioServer(name, command)
+
+
+@pytest.mark.parametrize("env", [{"A": 1}, {"A": None}, {"A=B": "1"}, {"": "1"}, {"A": "\0"}])
+def test_variables_that_no_process_can_have(env):
+    with pytest.raises(SettingInvalid):
+        StdioServer("ok", ["x"], env=env)
+
+
+def test_a_command_in_one_text_is_refused_and_paths_are_taken():
+    with pytest.raises(SettingInvalid, match="Give a list"):
+        StdioServer("ok", "npx -y server")
+    assert StdioServer("ok", [Path("/bin/cat"), "-u"]).command == ("/bin/cat", "-u")
 
 
 def test_a_url_or_a_command_not_both():

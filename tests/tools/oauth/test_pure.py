@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.tools.oauth import metadata, scopes
-from knime_mcp.tools.oauth.challenge import BearerChallenge
 from knime_mcp.tools.oauth.redirect import new_request, read_redirect, s256
+from knime_mcp.tools.protocol.challenges import BearerChallenge
 from knime_mcp.types.errors import AuthError
 
 TOKEN = string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~"

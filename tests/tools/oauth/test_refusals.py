@@ -34,8 +34,8 @@ def test_metadata_of_another_issuer(world, person):
     nothing_was_sent(world)
 
 
-def test_an_issuer_with_a_slash_more_is_another_one(world, person):
-    world.auth.metadata["issuer"] += "/"
+def test_an_issuer_with_two_slashes_more_is_another_one(world, person):
+    world.auth.metadata["issuer"] += "//"
     refused(world, person, "names another issuer")
     nothing_was_sent(world)
 

@@ -304,6 +304,22 @@ def test_a_named_issuer_does_not_move(world, person):
     assert second.http.seen == []
 
 
+@pytest.mark.parametrize("listed", ["", "/"])
+@pytest.mark.parametrize("stated", ["", "/"])
+@pytest.mark.parametrize("named", [None, "", "/"])
+def test_a_slash_at_the_end_makes_no_other_issuer(world, person, listed, stated, named):
+    issuer = world.auth.issuer
+    world.resource_metadata["authorization_servers"] = [issuer + listed]
+    world.auth.metadata["issuer"] = issuer + stated
+    options = {} if named is None else {"issuer": issuer + named}
+    authorization = logged_in(world, person, **options)
+    assert authorization.login.issuer == issuer + stated
+    world.expire_all()
+    with MCPClient(world.url, auth=authorization) as client:
+        client.list_tools()
+    assert world.auth.grants == ["authorization_code", "refresh_token"]
+
+
 def test_of_several_issuers_the_named_one_is_used(world, person):
     second = world.another()
     world.resource_metadata["authorization_servers"] = [world.auth.issuer, second.issuer]

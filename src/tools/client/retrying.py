@@ -4,12 +4,14 @@ This module decides which requests are sent again. A listing changes nothing, so
 outage. A call is repeated only if it surely did not run: its bytes were not sent, or the server refused it
 unread (lost session, wrong headers, 429). A call that the server declares idempotent is repeated also if it
 probably did not run. While a server restarts, its port refuses connections and nothing is sent, so the client
-waits.
+waits. A server that limits its rate (429) is asked again as long as it answers other calls of the same tool.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ...types.errors import ConnectError, MCPError, SessionLost
@@ -20,7 +22,7 @@ from ..protocol.server_info import ServerInfo
 from ..protocol.versions import Era
 from .connecting import ConnectSettings
 from .conversation import CallInbox, Conversation, OnProgress
-from .failures import error_from
+from .failures import describe_answer, error_from
 
 _logger = logging.getLogger(__name__)
 # Texts of refusals because of a lost session, by HTTP status; those with 401 are the Rust SDK's.
@@ -50,6 +52,27 @@ class Conversations(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Tally:
+    """The failed attempts of one request.
+
+    Attributes:
+        what: The tool or method.
+        failures: Attempts that brought nothing. Since the last 429, if the server answers others meanwhile.
+        losses: Sessions that were lost.
+        refusals: Answers after which the request is sent again.
+        refused_at: The time of the last refusal.
+        lost: The last lost conversation.
+    """
+
+    what: str
+    failures: int = 0
+    losses: int = 0
+    refusals: int = 0
+    refused_at: float = math.inf
+    lost: Conversation | None = None
+
+
 class Requests:
     """Sends requests to one server.
 
@@ -66,6 +89,7 @@ class Requests:
         self._reopen_sessions = reopen_sessions
         self._was_reached = False
         self._away_since: float | None = None
+        self._results_at: dict[str, float] = {}  # the time of the last result, by tool or method
 
     def send(
         self,
@@ -100,52 +124,40 @@ class Requests:
         Raises:
             MCPError: There is no result; the error says why.
         """
-        failures = losses = 0
-        lost: Conversation | None = None
+        tally = _Tally(str(params.get("name", method)))
         while True:
             conversation: Conversation | None = None
             try:
-                conversation = self._conversation(wait, lost)
+                conversation = self._conversation(wait, tally.lost)
                 headers = None if headers_for is None else headers_for(conversation)
                 answer = self._attempt(conversation, method, params, wait, on_progress, on_attempt, headers)
             except SessionLost:
-                losses += conversation is None or conversation.mark_lost()
-                if losses >= self._attempts:
+                if not self._may_reopen(tally, conversation, wait, method):
                     raise
-                lost = conversation or lost
-                self._may_reopen(lost, wait, method)
                 continue
             except ConnectError as error:
-                failures += not self._may_be_restarting(error, wait)
-                if conversation is None:
-                    may_repeat = error.phase == "tcp"
-                else:
-                    may_repeat = repeatable or wait.unsent or (wait.crossed and idempotent)
-                if not may_repeat or failures >= self._attempts:
-                    raise
-                pause = backoff(failures or 2)
-                if not wait.allows(pause):
+                pause = self._pause_after_failure(
+                    error, tally, conversation, wait, repeatable=repeatable, idempotent=idempotent
+                )
+                if pause is None or not wait.allows(pause):
                     raise
                 _logger.debug("%s is repeated: %s", method, error.what)
                 wait.sleep(pause)
                 if conversation is not None and conversation.transport.is_broken:
-                    lost = conversation
+                    tally.lost = conversation
                 continue
             if isinstance(answer, Response) and jsonrpc.has_result(answer.message):
+                self._results_at[tally.what] = time.monotonic()
                 return answer
             if self._is_stale(answer, conversation):
-                losses += conversation.mark_lost()
-                if losses >= self._attempts:
-                    raise self._still_stale(answer, losses)
-                lost = conversation
-                self._may_reopen(lost, wait, method)
+                if not self._may_reopen(tally, conversation, wait, method):
+                    raise self._still_stale(answer, tally.losses)
                 continue
             if relist is not None and _is_header_mismatch(answer):
                 relist(wait)
                 relist = None
                 continue
-            failures += 1
-            pause = _pause(answer, repeatable, failures, self._attempts)
+            pause = self._pause_after_refusal(answer, tally, repeatable=repeatable)
             if pause is None or not wait.allows(pause):
                 raise error_from(answer, self._settings.authorization)
             wait.sleep(pause)
@@ -205,19 +217,58 @@ class Requests:
         self._away_since = self._away_since or now
         return now - self._away_since < min(_RESTART_SECONDS, wait.timeouts.connect)
 
-    def _may_reopen(self, lost: Conversation | None, wait: Wait, method: str) -> None:
+    def _pause_after_failure(
+        self,
+        error: ConnectError,
+        tally: _Tally,
+        conversation: Conversation | None,
+        wait: Wait,
+        *,
+        repeatable: bool,
+        idempotent: bool,
+    ) -> float | None:
+        """Seconds before a request without an answer may be sent again, None if it must not."""
+        tally.failures += not self._may_be_restarting(error, wait)
+        if conversation is None:
+            may_repeat = error.phase == "tcp"
+        else:
+            may_repeat = repeatable or wait.unsent or (wait.crossed and idempotent)
+        return backoff(tally.failures or 2) if may_repeat and tally.failures < self._attempts else None
+
+    def _pause_after_refusal(self, answer: Answer, tally: _Tally, *, repeatable: bool) -> float | None:
+        """Seconds before a refused request may be sent again, None if it must not."""
+        takes_turns = _is_rate_limit(answer) and self._results_at.get(tally.what, 0.0) > tally.refused_at
+        tally.failures = 1 if takes_turns else tally.failures + 1
+        tally.refusals += 1
+        tally.refused_at = time.monotonic()
+        if tally.failures >= self._attempts or not isinstance(answer, Refusal) or not answer.is_transient:
+            return None
+        # A gateway's 5xx may come after the request ran.
+        return backoff(tally.refusals, answer.retry_after) if repeatable or _is_rate_limit(answer) else None
+
+    def _may_reopen(self, tally: _Tally, conversation: Conversation | None, wait: Wait, method: str) -> bool:
+        """Counts a lost session. Returns False if too many were lost.
+
+        Raises:
+            SessionLost: The caller does not want calls to be sent in a new session, which is open now.
+        """
+        tally.losses += conversation is None or conversation.mark_lost()
+        tally.lost = conversation or tally.lost
+        if tally.losses >= self._attempts:
+            return False
         if method == "tools/call" and not self._reopen_sessions:
-            self._client.conversation(wait, instead_of=lost)
+            self._client.conversation(wait, instead_of=tally.lost)
             raise SessionLost(
                 "The server no longer knows the session", fix="Call again: a new one is open now"
             )
         _logger.debug("the session was lost; a new one is opened")
+        return True
 
     def _still_stale(self, answer: Answer, losses: int) -> MCPError:
         if not isinstance(answer, Refusal) or not answer.sent_session:
             return error_from(answer, self._settings.authorization)
         return SessionLost(
-            f"The server lost the session {losses} times during one call",
+            f"The server lost the session {losses} times during one call; it says: {describe_answer(answer)}",
             fix="Try again later: it may be restarting. If several servers share the address, each session "
             "has to stay with the one that opened it",
         )
@@ -244,12 +295,9 @@ def _tells_of_loss(error: jsonrpc.RpcError) -> bool:
     return text in _LOST_MESSAGES or (error.code in _SESSION_NOT_FOUND and "session" in text)
 
 
-def _pause(answer: Answer, repeatable: bool, attempt: int, attempts: int) -> float | None:
-    """Seconds before the same request may be sent again, None if it must not."""
-    if not isinstance(answer, Refusal) or attempt >= attempts or not answer.is_transient:
-        return None
-    # 429 means that the request was not handled (RFC 6585 §4); a gateway's 5xx may come after it ran.
-    return backoff(attempt, answer.retry_after) if repeatable or answer.status == 429 else None
+def _is_rate_limit(answer: Answer) -> bool:
+    """Returns whether the server had too many requests, and did not handle this one (RFC 6585 §4)."""
+    return isinstance(answer, Refusal) and answer.status == 429
 
 
 def _is_header_mismatch(answer: Answer) -> bool:
