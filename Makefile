@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test coverage browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime knime-sources clean
+.PHONY: demo test coverage browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -68,7 +68,10 @@ knime-sources:
 	    printenv $$name >/dev/null || { echo "$$name is not set; CONTRIBUTING.md says what it names"; exit 2; }; \
 	done
 
-clean:
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+clean:  ## removes all environments, and what checks and builds leave
 	rm -rf $(VENV) .venv-knime .peers .pytest_cache .ruff_cache dist build
 
 # One stamp per set of packages, so that the demo does not wait for the test tools. The dev group has all of the
@@ -76,17 +79,22 @@ clean:
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade "pip>=25.1"
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+# Also in a .venv that was made by hand or by uv, where pip may be missing, or too old for --group.
+$(VENV)/.pip: | $(VENV)/bin/python
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
+	$(PIP) install --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/.pip
 	$(PIP) install -e ".[cli,server,graph]"
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.test: pyproject.toml | $(VENV)/.pip
 	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch,dask]" --group test
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml | $(VENV)/.pip
 	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch,dask]" --group dev
 	@touch $(VENV)/.test $@
 

@@ -137,23 +137,12 @@ def ours():
 
 
 def _structured(use):
-    from knime_mcp.agents.toolbox.executor import ToolExecutor
-    from knime_mcp.agents.toolbox.toolset import Toolset
-    from knime_mcp.audit.call import Dispatcher
-    from knime_mcp.audit.definitions import Definitions, pinned_tool
-    from knime_mcp.audit.secrets import SecretMarker
-    from knime_mcp.tools import MCPClient
-    from knime_mcp.tools.session_pool import SessionPool
-    from knime_mcp.types.routing import ServerRoute
+    from knime_mcp.agents import langchain_tools
+    from knime_mcp.tools import BearerAuth, MCPClient
 
-    route = ServerRoute.parse(URL)
-    with SessionPool(lambda _: MCPClient(URL)) as pool:
-        client = pool.client(route)
-        tools = [pinned_tool(found, route, shown_name=found.name) for found in client.list_tools()]
-        dispatcher = Dispatcher(
-            run="run", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(["token-in-use"])
-        )
-        use(ToolExecutor(Toolset(tools), dispatcher).langchain_tool(TOOL), client)
+    client = MCPClient(URL, auth=BearerAuth("token-in-use"))  # each result is searched for the secret
+    with langchain_tools(client) as tools:
+        use(next(tool for tool in tools if tool.name == TOOL), client)
 
 
 def ours_invoke():

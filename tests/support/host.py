@@ -27,7 +27,7 @@ def get_host() -> "Host":
 
 
 def described(host: "Host") -> SimpleNamespace:
-    """What `knime_mcp.headless.workflows.making.new_node` has to know of this project's extension."""
+    """What `knime_mcp.headless.workflows.new_node.new_node` has to know of this project's extension."""
     return SimpleNamespace(
         id="org.knime_mcp.mcp",
         version=VERSION,
