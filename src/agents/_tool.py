@@ -10,6 +10,7 @@ missing on purpose: LangChain reads annotations in every call, and would compile
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from functools import cached_property
 from typing import Any, Final, Protocol, assert_never, cast
 
@@ -57,8 +58,17 @@ class MCPStructuredTool(StructuredTool):
 
     @property
     def args(self) -> dict[str, Any]:
-        """The arguments by name, as far as the schema names them."""
-        return declared_properties(cast("dict[str, Any]", self.args_schema))
+        """The arguments by name, as far as the schema names them; a copy."""
+        declared = deepcopy(declared_properties(cast("dict[str, Any]", self.args_schema)))
+        return {name: part if isinstance(part, dict) else {} for name, part in declared.items()}
+
+    def get_input_jsonschema(
+        self,
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,
+    ) -> dict[str, Any]:
+        """The schema of the arguments; a copy, into which adapters of other agents write."""
+        return deepcopy(self._bindable_schema)
 
     @cached_property
     def _bindable_schema(self) -> dict[str, Any]:
@@ -192,10 +202,22 @@ def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply |
         name=name or bound_names([tool])[0],
         description=description_for_model(tool),
         args_schema=arguments_schema(tool),
+        metadata=_hints(tool),
         func=function,
         coroutine=coroutine,
         response_format="content_and_artifact",
     )
+
+
+def _hints(tool: Tool) -> dict[str, Any] | None:  # @ToolTypeDispatch
+    """The hints that a server gives about its tool; callers decide whether they trust the server."""
+    match tool:
+        case MCPTool():
+            return dict(tool.annotations) if tool.annotations else None
+        case WorkflowTool():
+            return None
+        case _:
+            assert_never(tool)
 
 
 def _with_status(result: Any) -> Any:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from ..tools.caller.sessions import Sessions
     from .prompter.conversation import ConversationLayout, Entry
+    from .prompter.prompt_runs import PromptRuns
     from .prompter.prompter import Prompt, Prompter
-    from .prompter.run_rows import PromptRuns
-    from .run.loop import AgentOptions
+    from .run.outcome import AgentOptions
     from .toolbox.executor import ToolOptions
 
 
@@ -198,15 +198,15 @@ class MCPAgentPrompter:
         from ..audit.table import calls_table
         from ..tools.caller.run import JOURNALS
         from ..tools.caller.sessions import Sessions, data_area
-        from .prompter.finished import Finished
-        from .prompter.run_rows import PromptRuns
+        from .prompter.finished_prompts import FinishedPrompts
+        from .prompter.prompt_runs import PromptRuns
 
         layout = settings_checks.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
         folder, run_id = data_area(ctx), new_run_id()
         path, about = folder / JOURNALS / f"{run_id}{SUFFIX}", self._about()
         interrupted = latest_to_resume(path.parent, about) if self.resume else None
-        finished = Finished(path.parent, run_id, interrupted, outputs=_data_outputs(ctx))
+        finished = FinishedPrompts(path.parent, run_id, interrupted, outputs=_data_outputs(ctx))
         follows = interrupted.head if interrupted else ""
         ctx.set_progress(0.0, "starting")
         with (
@@ -324,7 +324,7 @@ class MCPAgentPrompter:
         )
 
     def _options(self) -> AgentOptions:
-        from .run.loop import AgentOptions
+        from .run.outcome import AgentOptions
 
         return AgentOptions(
             iteration_limit=self.recursion_limit,

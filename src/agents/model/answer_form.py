@@ -71,17 +71,18 @@ class AnswerForm:
                 self._head.setdefault(name, piece[name])
         # If several pieces have a usage, each usage includes the pieces before.
         self._usage = _usage(piece.get("usage")) or self._usage
+        whole_is_new = not self._has_message  # some repeat the whole message at the end of a stream
         for choice in mappings(piece.get("choices")):
-            if choice.get("index") in {None, 0}:  # only one choice was requested
-                self._take_choice(choice)
-                return
+            # Only one choice was requested; some give text and calls as two without an index.
+            if choice.get("index") in {None, 0}:
+                self._take_choice(choice, whole_is_new=whole_is_new)
 
-    def _take_choice(self, choice: dict[str, Any]) -> None:
+    def _take_choice(self, choice: dict[str, Any], *, whole_is_new: bool) -> None:
         if choice.get("error"):
             raise AnsweredError(choice)
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"] or None
-        whole = None if self._has_message else choice.get("message")  # some repeat it at the end of a stream
+        whole = choice.get("message") if whole_is_new else None
         raw_message = choice.get("delta") or whole
         if not isinstance(raw_message, dict):
             return
@@ -222,11 +223,11 @@ def _read(text: str) -> object:
 
 
 def _broken_off() -> ModelAnswerInvalid:
-    error = ModelAnswerInvalid(
-        "The model's answer broke off in the middle", fix="Try again, or choose another model"
+    return ModelAnswerInvalid(
+        "The model's answer broke off in the middle",
+        fix="Try again, or choose another model",
+        tries=ModelUnreachable.tries,  # retried like a broken connection
     )
-    error.tries = ModelUnreachable.tries  # retried like a broken connection
-    return error
 
 
 def _usage(usage: object) -> dict[str, int] | None:

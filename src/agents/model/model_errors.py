@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
 _REASONING: Final = re.compile(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.]reasoning['\"`]")
+_ROLES: Final = re.compile(r"roles? must alternate|should alternate|unexpected role", re.IGNORECASE)
+_NO_SYSTEM: Final = re.compile(
+    r"(?:system|developer) (?:role|instruction|message)s? (?:is |are )?not "
+    r"|not support '(?:system|developer)'",
+    re.IGNORECASE,
+)
 _CALL_IDS: Final = re.compile(r"tool[ _]call[ _]id|tool_calls\[\d+\]\.id|tool_use\.id", re.IGNORECASE)
 
 
@@ -38,6 +44,7 @@ class ModelError(MCPError):
         what: The error, as a sentence.
         status: The HTTP status.
         retry_after: Seconds that the endpoint asks to wait.
+        tries: The largest number of attempts, if it differs from that of the type.
         **place: The place and the next step, see `Place`.
 
     Attributes:
@@ -54,11 +61,13 @@ class ModelError(MCPError):
         *,
         status: int | None = None,
         retry_after: float | None = None,
+        tries: int | None = None,
         **place: Unpack[Place],
     ) -> None:
         super().__init__(what, **place)
         self.status = status
         self.retry_after = retry_after
+        self.tries = tries or self.tries
 
     @property
     def about_call_ids(self) -> bool:
@@ -104,6 +113,16 @@ class ModelRequestRefused(ModelError):  # noqa: N818
         return _REASONING.search(self.what) is not None
 
     @property
+    def about_roles(self) -> bool:
+        """True if the error is about the order of messages: some models' templates want the roles in turn."""
+        return _ROLES.search(self.what) is not None
+
+    @property
+    def about_system_message(self) -> bool:
+        """True if the model knows no system message."""
+        return _NO_SYSTEM.search(self.what) is not None
+
+    @property
     def about_images(self) -> bool:
         """True if the error is about images."""
         return _NO_IMAGES.search(self.what) is not None
@@ -124,7 +143,7 @@ class ModelAnswerInvalid(ModelError):  # noqa: N818
 
 
 class AnsweredError(Exception):
-    """An error document in place of a message, with an HTTP status of success; see `raised_errors`.
+    """An error document in place of a message, with an HTTP status of success; see `endpoint_errors`.
 
     Args:
         body: The document with the error.

@@ -12,8 +12,8 @@ import httpx
 
 from ...tools.clock import POLL_SECONDS
 from ...types.errors import Canceled
+from .endpoint_errors import login_failed, moved, no_connection
 from .model_errors import ModelUnreachable
-from .raised_errors import login_failed, moved, no_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

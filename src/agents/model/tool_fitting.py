@@ -13,8 +13,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...audit.schemas import properties_in
-from ...tools.provider.example_arguments import resolve
+from ...tools.validation.schema_parts import properties_in, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

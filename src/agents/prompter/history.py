@@ -6,11 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import MCPError
+from ..model.call_pieces import mappings, read_arguments
 from .conversation import BLOCKS, CALL_ID, CALLS, INPUT_ROW, NAME, OUTCOME, ROLE, Entry
 from .message_cells import ai_message, content_of, from_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
 
@@ -108,7 +109,7 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
         if isinstance(cell, dict):
             return from_cell(cell)  # pyright: ignore[reportUnknownArgumentType]
         return message_of(row, cell)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MCPError(
             f"The message cannot be read: {error}",
             row=row_id,
@@ -120,9 +121,7 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
     """Reads a message from a row with a column for each part; None for a row without a role.
 
     Raises:
-        ValueError: The role is unknown, or a cell holds invalid JSON.
-        TypeError, AttributeError: A cell holds JSON of another form.
-        KeyError: A call has no name.
+        ValueError: The role is unknown, or a cell holds no list of JSON objects, or a call has no name.
     """
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
@@ -132,9 +131,8 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
     known = _ROLES.get(str(role).strip().lower())
     if known is None:
         raise ValueError(f"its role is '{role}', and not user, ai or tool")
-    blocks = row.get(BLOCKS)
-    content = content_of(json.loads(blocks)) if blocks else str(text or "")
-    calls = json.loads(row.get(CALLS) or "[]")
+    blocks = _objects(row, BLOCKS)
+    content = content_of(blocks) if blocks else str(text or "")
     name = row.get(NAME)
     match known:
         case "user":
@@ -142,14 +140,31 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
         case "system":
             return SystemMessage(content=content)
         case "ai":
-            return ai_message(content, list(_calls(calls)), name=name)
+            return ai_message(content, list(map(_call, _objects(row, CALLS))), name=name)
         case _:
             return ToolMessage(content=content, tool_call_id=str(row.get(CALL_ID) or ""), name=name)
 
 
-def _calls(calls: Any) -> Iterator[dict[str, Any]]:
-    for call in calls:
-        yield {"id": call.get("id") or "", "name": call["name"], "arguments": call.get("arguments", {})}
+def _objects(row: Mapping[str, Any], column: str) -> list[dict[str, Any]]:
+    entries: Any = json.loads(row.get(column) or "[]") or []
+    objects = mappings(entries)
+    if objects != entries:
+        raise ValueError(f"the cell '{column}' holds no list of JSON objects")
+    return objects
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    """Reads a call as this table has it, or as OpenAI (``function``) or LangChain (``args``) write it."""
+    function: dict[str, Any] = call["function"] if isinstance(call.get("function"), dict) else call
+    if not function.get("name"):
+        raise ValueError("a tool call has no name")
+    arguments = function.get("arguments", function.get("args"))
+    parsed, error = read_arguments(arguments)
+    return {
+        "id": str(call.get("id") or ""),
+        "name": str(function["name"]),
+        "arguments": parsed if error is None else arguments,
+    }
 
 
 def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:

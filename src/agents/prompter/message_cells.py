@@ -132,7 +132,7 @@ def json_text(value: object) -> str:
 def content_of(blocks: Sequence[dict[str, Any]]) -> Any:
     """Makes the content of a message: plain text if all blocks are text, as all chat models accept that."""
     if all(block.get("type") == "text" for block in blocks):
-        return "".join(str(block["text"]) for block in blocks)
+        return "".join(str(block.get("text", "")) for block in blocks)
     return list(blocks)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.1
 
 
-def answers(
+def answer_prompts(
     prompts: Sequence[Prompt],
     ask: Callable[..., Answered],
     *,

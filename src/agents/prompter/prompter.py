@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ...types.tool import WorkflowTool
     from ..model.openai_model import EndpointModel
     from ..run.events import AgentEvent
-    from ..run.loop import AgentOptions, AgentOutcome
+    from ..run.outcome import AgentOptions, AgentOutcome
     from ..toolbox.toolset import Toolset
     from .host_thread import HostThread
 

@@ -1,22 +1,31 @@
-"""Reads a model's answer: finish reason, token usage, refusal, and whether it has content."""
+"""Reads a model's answer: its text, finish reason, token usage, refusal, and whether it has content."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
+from ..model.endpoint_errors import too_long
 from ..model.model_errors import ModelAnswerInvalid, ModelBusy
-from ..model.raised_errors import too_long
 from .content import text_of
 from .events import TokenUsage
 
 if TYPE_CHECKING:
-    from langchain_core.messages import AIMessage
+    from langchain_core.messages import AIMessage, BaseMessage
 
 
 _CONTEXT_FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})  # Mistral's, Z.ai's
 _CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens"}) | _CONTEXT_FULL
 _GIVEN_UP: Final = frozenset({"error", "insufficient_system_resource"})  # Mistral's, DeepSeek's
 _FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_content", "spii"})  # Google's
+_THOUGHT_TEXT: Final = re.compile(
+    r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
+)
+_CALL_IN_TEXT: Final = re.compile(
+    r"<(?:minimax:)?tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
+    r"|<\|channel\|>commentary"
+    r'|(?:```(?:json)?\s*)?\{\s*"name":\s*"[\w.-]+",\s*"(?:parameters|arguments)":\s*\{'
+)
 
 
 def usage_of(message: AIMessage) -> TokenUsage:
@@ -68,14 +77,28 @@ def require_content(message: AIMessage) -> None:
     if _reported_reason(message) in _CONTEXT_FULL:
         raise too_long("nothing is left for an answer")
     if finish_reason(message) == "length":
-        error = ModelAnswerInvalid(
+        raise ModelAnswerInvalid(
             "The model used up its token limit before it said anything",
             fix="Raise the token limit in the node that connects the model; models that reason need much"
             " more",
+            tries=1,  # the same would happen again
         )
-        error.tries = 1  # the same would happen again
-        raise error
     raise ModelAnswerInvalid(
         "The model's answer is empty",
         fix="Try again, rephrase the prompt, or choose another model",
     )
+
+
+def answer_of(message: BaseMessage) -> str:
+    """The text of a model's answer without the thoughts before it; the whole text if it is all thoughts.
+
+    Servers that do not know a model leave its thoughts in the text, as ``<think>…</think>``, sometimes
+    without the opening tag, which then belongs to the model's prompt.
+    """
+    text = text_of(message)
+    return _THOUGHT_TEXT.sub("", text).strip() or text
+
+
+def called_in_text(message: BaseMessage) -> bool:
+    """Returns whether a model's answer begins with a tool call that its server should have parsed."""
+    return _CALL_IN_TEXT.match(answer_of(message)) is not None

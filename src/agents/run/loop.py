@@ -23,10 +23,10 @@ from ...types.errors import Canceled, MCPError, TimedOut
 from ..model.model_errors import IterationLimit, PromptFiltered
 from ..toolbox.tool_threads import in_thread
 from ..toolbox.toolbox import ToolReply, ToolRequest
-from .answers import finish_reason, refusal_of
+from .answers import answer_of, called_in_text, finish_reason, refusal_of
 from .content import text_of
 from .events import Ending, ModelAnswered, PromptGiven, RunEnded, TokenUsage, ToolFinished, ToolStarted
-from .messages import answer, answer_of, called_in_text, repair, settle
+from .messages import answer, repair, settle
 from .model_calls import ModelCalls, Turn
 from .outcome import AgentOptions, AgentOutcome
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ..model.openai_model import EndpointModel
     from ..toolbox.toolbox import Toolbox
     from .events import AgentEvent
-
-__all__ = ["AgentOptions", "AgentOutcome", "run_agent"]
 
 POLL_SECONDS: Final = 0.1
 """Seconds between two checks of the cancel button."""

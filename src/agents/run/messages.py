@@ -2,8 +2,8 @@
 
 Endpoints refuse a whole conversation for one call without an answer, an id that is used twice, a name with
 a space or arguments that are no JSON object. Models produce all of these. So a model's message is corrected
-before it enters the history (`settle`), another history is corrected before it is used (`repair`), and
-images of tools, which endpoints accept from users only, are moved before sending (`sendable`).
+before it enters the history (`settle`), and another history is corrected before it is used (`repair`). The
+changes that only some endpoints need are made when a history is sent, see `message_fitting`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ..model.call_pieces import GIVEN_BACK, read_arguments
 from ..toolbox.toolbox import ToolReply, ToolRequest
@@ -24,15 +24,6 @@ _BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
 _LONGEST_QUOTE: Final = 300
 _NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
-_IMAGES: Final = frozenset({"image", "image_url"})
-_THOUGHT_TEXT: Final = re.compile(
-    r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
-)
-_CALL_IN_TEXT: Final = re.compile(
-    r"<(?:minimax:)?tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
-    r"|<\|channel\|>commentary"
-    r'|(?:```(?:json)?\s*)?\{\s*"name":\s*"[\w.-]+",\s*"(?:parameters|arguments)":\s*\{'
-)
 _ORIGIN: Final = re.compile(r"\[from (\S+)\]")
 
 
@@ -130,7 +121,8 @@ def answer(reply: ToolReply) -> ToolMessage:
     content = reply.content
     if reply.origin:
         line = f"[from {reply.origin}]"
-        content = f"{line}\n{content}" if isinstance(content, str) else [_text_block(line), *content]
+        line_block = {"type": "text", "text": line}
+        content = f"{line}\n{content}" if isinstance(content, str) else [line_block, *content]
     return ToolMessage(
         content=cast("Any", content),
         tool_call_id=reply.request.id,
@@ -144,76 +136,6 @@ def origin_of(message: ToolMessage) -> str:
     text = next((str(block.get("text", "")) for block in blocks_of(message)), "")
     match = _ORIGIN.fullmatch(text.partition("\n")[0])
     return match[1] if match else ""
-
-
-def _text_block(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[BaseMessage]:
-    """Moves the images in tool results to a message of the user after them.
-
-    OpenAI's chat completions accept images in messages of the user only.
-
-    Args:
-        messages: A corrected history.
-        images: False for a model that accepts no images: the text says that they were left out.
-
-    Returns:
-        The messages to send.
-    """
-    sent: list[BaseMessage] = []
-    image_content: list[Any] = []
-    for message in messages:
-        if not isinstance(message, ToolMessage):
-            if image_content:
-                sent.append(HumanMessage(content=image_content))
-                image_content = []
-            sent.append(message)
-            continue
-        if isinstance(message.content, str):
-            sent.append(message)
-            continue
-        texts: list[str] = []
-        for block in blocks_of(message):
-            if block.get("type") not in _IMAGES:
-                texts.append(str(block.get("text", "")))
-            elif images:
-                if not image_content:
-                    image_content.append(_text_block("Images that the tools returned, in order:"))
-                image_content.append(block)
-                texts.append("[an image, shown in the next message]")
-            else:
-                texts.append("[an image, left out because the model does not take images]")
-        sent.append(message.model_copy(update={"content": "\n".join(texts)}))
-    if image_content:
-        sent.append(HumanMessage(content=image_content))
-    return sent
-
-
-def has_images(messages: Sequence[BaseMessage]) -> bool:
-    """Returns whether a history holds images of tools."""
-    return any(
-        block.get("type") in _IMAGES
-        for message in messages
-        if isinstance(message, ToolMessage)
-        for block in blocks_of(message)
-    )
-
-
-def answer_of(message: BaseMessage) -> str:
-    """The text of a model's answer without the thoughts before it; the whole text if it is all thoughts.
-
-    Servers that do not know a model leave its thoughts in the text, as ``<think>…</think>``, sometimes
-    without the opening tag, which then belongs to the model's prompt.
-    """
-    text = text_of(message)
-    return _THOUGHT_TEXT.sub("", text).strip() or text
-
-
-def called_in_text(message: BaseMessage) -> bool:
-    """Returns whether a model's answer begins with a tool call that its server should have parsed."""
-    return _CALL_IN_TEXT.match(answer_of(message)) is not None
 
 
 def _request(call: Mapping[str, Any], *, number: int, taken: set[str], iteration: int) -> ToolRequest:

@@ -1,41 +1,37 @@
 """Requests one turn from a model, and adapts and retries requests that fail.
 
 Requests have no side effects, so they are sent again as often as the kind of failure allows. If an endpoint
-objects to a part of a request, that part is changed for the next attempt: the oldest tool results or the
-model's thoughts are left out, images become a note, ids of calls are replaced, tool definitions are
-simplified (see `model.tool_fitting`). The history itself stays unchanged.
+objects to a part of a request, that part is changed for the next attempt: the messages (see
+`message_fitting`), the definitions of the tools (see `model.tool_fitting`), or whether it streams.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage
 
-from ..model.call_pieces import GIVEN_BACK
-from ..model.model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused
-from ..model.raised_errors import model_error
+from ..model.endpoint_errors import model_error
+from ..model.model_errors import ModelAnswerInvalid, ModelError, ModelRequestRefused
 from .answers import require_content, usage_of
 from .content import text_of
 from .events import ModelRetried, TextDelta, TokenUsage
-from .messages import has_images, sendable
+from .message_fitting import MessageFitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from langchain_core.messages import BaseMessage
 
     from ..model.openai_model import EndpointModel
     from .events import AgentEvent
 
 _LONGEST_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
-_LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
-_WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
-_TRIMS: Final = 4
 _MOST_CHANGES: Final = 40  # of tool definitions, in one turn
 
 
@@ -97,13 +93,15 @@ class ModelCalls:
         self._listener_failed: Exception | None = None
         self._stream = stream
         self._stream_changed = False  # True once `_stream` was changed after an error
-        self._images = images
         self._seconds_left = seconds_left
-        self._left_out: set[str] = set()  # ids of calls whose results are no longer sent
-        self._plain_ids = False
-        self._thoughts = True  # False once the model's thoughts are no longer sent back
-        self._fitting = model.fitting
-        self.notes: list[str] = []
+        self._messages = MessageFitting(images=images)
+        self._tools = model.fitting
+        self._tool_notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the user: what the model was not told."""
+        return (*self._tool_notes, *self._messages.notes)
 
     async def ask(
         self,
@@ -128,14 +126,14 @@ class ModelCalls:
             ModelError: All attempts failed.
         """
         usage = TokenUsage()
-        attempt = trims = changes = 0
+        attempt = tool_changes = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
         offer, *others = _tool_offers(tools, messages, final=final)
         while True:
             attempt += 1
-            offered = replace(offer, tools=self._fitting.fit(offer.tools))
+            offered = replace(offer, tools=self._tools.fit(offer.tools))
             try:
-                message = await self._once(self._sent(messages), offered, iteration)
+                message = await self._once(self._messages.fit(messages), offered, iteration)
                 usage += usage_of(message)
                 require_content(message)
                 if not others or not _ignores_choice(message, offer):
@@ -145,14 +143,15 @@ class ModelCalls:
                 if error is self._listener_failed:
                     raise
                 problem = self._problem(error)
-            changed = self._fit(problem, offer.tools, offered.tools) if changes < _MOST_CHANGES else None
-            adapted = changed or self._adapt(problem, messages, trims)
+            adapted = None
+            if tool_changes < _MOST_CHANGES:
+                adapted = self._fit_tools(problem, offer.tools, offered.tools)
+                tool_changes += adapted is not None
+            adapted = adapted or self._messages.learn(problem, messages) or self._change_streaming(problem)
             if adapted is None and others and isinstance(problem, ModelRequestRefused):
                 offer = others.pop(0)
                 adapted = offer.change
             if adapted is not None:
-                changes += changed is not None
-                trims += changed is None
                 self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {adapted}", wait=0.0))
                 continue
             failures[type(problem)] += 1
@@ -186,49 +185,15 @@ class ModelCalls:
         )
         return problem.with_traceback(None)
 
-    def _sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        if self._left_out:
-            messages = [
-                message.model_copy(update={"content": _LEFT_OUT})
-                if isinstance(message, ToolMessage) and message.tool_call_id in self._left_out
-                else message
-                for message in messages
-            ]
-        sent = sendable(messages, images=self._images)
-        if not self._thoughts:
-            sent = [_without_thoughts(message) for message in sent]
-        return [_with_plain_ids(message) for message in sent] if self._plain_ids else sent
-
-    def _adapt(self, problem: ModelError, messages: Sequence[BaseMessage], trims: int) -> str | None:
-        """Changes the next request if that may help; returns the change in words, else None."""
-        if isinstance(problem, ContextTooLong) and trims < _TRIMS:
-            left_out = self._leave_out_oldest(messages)
-            if left_out:
-                self._note(
-                    "The conversation did not fit into the model's context, so its oldest tool results were"
-                    " left out of what was sent"
-                )
-                return f"sent again without {left_out} tool results"
-        if problem.about_call_ids and not self._plain_ids:
-            self._plain_ids = True
-            return "sent again with other ids of the tool calls"
-        if not isinstance(problem, ModelRequestRefused):
+    def _change_streaming(self, problem: ModelError) -> str | None:
+        """Changes whether the answer is streamed if the endpoint objects to it; returns the change."""
+        is_about = isinstance(problem, ModelRequestRefused) and problem.about_streaming
+        if self._stream_changed or not is_about:
             return None
-        if problem.about_images and self._images and has_images(messages):
-            self._images = False
-            self._note(
-                "The model takes no images, so those that tools returned were left out of what was sent"
-            )
-            return "sent again without images"
-        if problem.about_thoughts and self._thoughts and any(map(_has_thoughts, messages)):
-            self._thoughts = False
-            return "sent again without the model's thoughts"
-        if problem.about_streaming and not self._stream_changed:
-            self._stream, self._stream_changed = not self._stream, True
-            return "sent again as a stream" if self._stream else "sent again without streaming"
-        return None
+        self._stream, self._stream_changed = not self._stream, True
+        return "sent again as a stream" if self._stream else "sent again without streaming"
 
-    def _fit(
+    def _fit_tools(
         self,
         problem: ModelError,
         tools: Sequence[Mapping[str, Any]],
@@ -237,24 +202,11 @@ class ModelCalls:
         """Changes the tool definitions if the endpoint objects to them; returns the change, else None."""
         if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
             return None
-        changed = self._fitting.learn(problem.what, tools, offered)
+        changed = self._tools.learn(problem.what, tools, offered)
         if changed is None:
             return None
-        self._note(changed)
+        self._tool_notes[changed] = None
         return "sent again with less about tools"
-
-    def _leave_out_oldest(self, messages: Sequence[BaseMessage]) -> int:
-        """Leaves out the older half of the long tool results; the newest stays, as the model needs it."""
-        results = [
-            message.tool_call_id
-            for message in messages
-            if isinstance(message, ToolMessage)
-            and message.tool_call_id not in self._left_out
-            and len(str(message.content)) > _WORTH_LEAVING_OUT
-        ]
-        chosen = results[:-1][: (len(results) + 1) // 2]
-        self._left_out.update(chosen)
-        return len(chosen)
 
     async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
         """Waits before the next attempt; raises the problem if no attempt is left."""
@@ -269,10 +221,6 @@ class ModelCalls:
             raise problem
         self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
         await asyncio.sleep(wait)
-
-    def _note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
 
 
 def _tool_offers(
@@ -308,32 +256,3 @@ def _minimal_definition(name: str) -> dict[str, Any]:
 
 def _ignores_choice(message: AIMessage, offer: _ToolOffer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
-
-
-def _has_thoughts(message: BaseMessage) -> bool:
-    return "message" in message.additional_kwargs.get(GIVEN_BACK, {})
-
-
-def _without_thoughts(message: BaseMessage) -> BaseMessage:
-    """A message without the reasoning that goes back to the endpoint; fields of its calls stay."""
-    if not _has_thoughts(message):
-        return message
-    kwargs = message.additional_kwargs
-    call_fields = {name: value for name, value in kwargs[GIVEN_BACK].items() if name != "message"}
-    return message.model_copy(update={"additional_kwargs": {**kwargs, GIVEN_BACK: call_fields}})
-
-
-def _with_plain_ids(message: BaseMessage) -> BaseMessage:
-    """Replaces ids of calls: Mistral's endpoint accepts nine letters and digits only, others no long ids."""
-
-    def plain(id_: str | None) -> str:
-        return hashlib.sha256(str(id_).encode(errors="replace")).hexdigest()[:9]
-
-    match message:
-        case AIMessage():
-            calls = [{**call, "id": plain(call["id"])} for call in message.tool_calls]
-            return message.model_copy(update={"tool_calls": calls})
-        case ToolMessage():
-            return message.model_copy(update={"tool_call_id": plain(message.tool_call_id)})
-        case _:
-            return message

@@ -14,7 +14,6 @@ from ..run.events import (
     TextDelta,
     TokenUsage,
     ToolFinished,
-    ToolStarted,
 )
 
 if TYPE_CHECKING:
@@ -107,11 +106,11 @@ def one_line(text: str, limit: int = _LONGEST_PREVIEW) -> str:
     return line if len(line) <= limit and len(text) <= 8 * limit else f"{line[: limit - 1].rstrip()}…"
 
 
-def arguments_line(call: ToolFinished | ToolStarted) -> str:
+def arguments_line(call: ToolFinished) -> str:
     """The arguments of a call on one line; with secrets marked if the call has a record."""
-    if isinstance(call, ToolFinished) and call.reply.record is not None:
+    if call.reply.record is not None:
         return one_line(call.reply.record.arguments or "")
-    if isinstance(call, ToolStarted) or call.reply.unfinished:
+    if call.reply.unfinished:
         return ""  # its secrets are not marked
     request = call.reply.request
     if request.arguments is None:

@@ -11,7 +11,7 @@ import jsonpatch
 import pyarrow as pa
 import pytest
 
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     Column,
     Concatenation,

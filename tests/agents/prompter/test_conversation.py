@@ -240,6 +240,22 @@ def test_a_table_that_somebody_typed(host):
     assert default_column(table.schema) == "Said"
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '{"id": "a", "name": "add", "arguments": {"n": 1}}',
+        '{"id": "a", "name": "add", "args": {"n": 1}, "type": "tool_call"}',
+        '{"id": "a", "type": "function", "function": {"name": "add", "arguments": "{\\"n\\": 1}"}}',
+    ],
+    ids=["ours", "langchain", "openai"],
+)
+def test_calls_as_others_write_them(host, cell):
+    rows = {"Role": ["ai", "ai"], "Said": ["", "no calls"], "Tool calls": [f"[{cell}]", "null"]}
+    asks, last = [entry.message for entry in read_conversation(host.table(pa.table(rows)), "Said")]
+    assert asks.tool_calls == [{"type": "tool_call", "id": "a", "name": "add", "args": {"n": 1}}]
+    assert last.tool_calls == last.invalid_tool_calls == []
+
+
 def test_which_column_holds_the_conversation(host):
     from knime.types.message import MessageValue
 
@@ -258,10 +274,13 @@ def test_which_column_holds_the_conversation(host):
     [
         ("Role", "robot", "role is 'robot'"),
         ("Tool calls", "[1", "cannot be read"),
-        ("Tool calls", '[{"id": "x"}]', "cannot be read"),
-        ("Tool calls", '["x"]', "cannot be read"),
+        ("Tool calls", '[{"id": "x"}]', "a tool call has no name"),
+        ("Tool calls", '[{"function": "x"}]', "a tool call has no name"),
+        ("Tool calls", '["x"]', "'Tool calls' holds no list of JSON objects"),
+        ("Tool calls", '{"name": "x"}', "'Tool calls' holds no list of JSON objects"),
         ("Tool calls", "[" * 100_000, "cannot be read"),
-        ("Content (JSON)", '["x"]', "cannot be read"),
+        ("Content (JSON)", '["x"]', "holds no list of JSON objects"),
+        ("Content (JSON)", "7", "holds no list of JSON objects"),
         ("Content (JSON)", "{", "cannot be read"),
     ],
 )

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from knime_mcp.audit.journal import read_journal
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from tests.cli.conftest import CommandLine
 from tests.support.chat_server import ChatServer, call, calls, says

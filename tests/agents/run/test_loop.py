@@ -17,7 +17,8 @@ from knime_mcp.agents.run.events import (
     ToolFinished,
     ToolStarted,
 )
-from knime_mcp.agents.run.loop import AgentOptions, run_agent
+from knime_mcp.agents.run.loop import run_agent
+from knime_mcp.agents.run.outcome import AgentOptions
 from knime_mcp.agents.toolbox.toolbox import ToolReply
 from tests.agents.playing import DEADLINE, QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, cut_off, filtered, refuses, says

@@ -10,6 +10,7 @@ import time
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 
+from knime_mcp.agents.model.endpoint_errors import retry_after
 from knime_mcp.agents.model.model_errors import (
     ContextTooLong,
     ModelAnswerInvalid,
@@ -20,7 +21,6 @@ from knime_mcp.agents.model.model_errors import (
     ModelUnreachable,
     QuotaExceeded,
 )
-from knime_mcp.agents.model.raised_errors import retry_after
 from knime_mcp.agents.run.events import Ending, ModelRetried, ToolFinished, ToolStarted
 from knime_mcp.agents.run.loop import run_agent
 from knime_mcp.audit.journal import JournalWriteError
@@ -163,9 +163,9 @@ TOO_LONG = [
         *((fails(400, words), ContextTooLong, "fewer tools") for words in TOO_LONG),
         (fails(400, "max_tokens 9000 exceeds the limit of 4096"), ModelRequestRefused, "max_tokens"),
         (
-            says_status(400, b'[{"error": {"code": 400, "message": "API key expired"}}]'),
+            says_status(400, b'[{"error": {"code": 400, "message": "no such tool"}}]'),
             ModelRequestRefused,
-            ": API key",
+            ": no such tool",
         ),
         (says_status(400, b'{"error": "no such tool"}'), ModelRequestRefused, "(400): no such tool"),
         (says_status(400, b'{"detail": "no such tool"}'), ModelRequestRefused, "(400): no such tool"),

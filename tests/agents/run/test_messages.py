@@ -13,9 +13,7 @@ from knime_mcp.agents.run.content import text_of
 from knime_mcp.agents.run.messages import (
     answer,
     call_name,
-    has_images,
     repair,
-    sendable,
     settle,
 )
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
@@ -112,25 +110,6 @@ def test_arguments_that_are_an_object_stay_as_they_are(arguments):
 @pytest.mark.parametrize("arguments", [None, "", " \n", "null", "{}", '\ufeff{"a": 1}\n', '"{\\"a\\": 1}"'])
 def test_arguments_that_stand_for_an_object(arguments):
     assert read_arguments(arguments) in (({}, None), ({"a": 1}, None))
-
-
-def test_what_is_sent_of_results():
-    history = [
-        AIMessage("", tool_calls=[{"id": i, "name": "t", "args": {}} for i in "abc"]),
-        ToolMessage([{"type": "text", "text": "one"}, IMAGE], tool_call_id="a"),
-        ToolMessage(["two", {"type": "text", "text": "three"}], tool_call_id="b"),
-        ToolMessage("four", tool_call_id="c"),
-        HumanMessage("next"),
-    ]
-    assert has_images(history)
-    shown = sendable(history)
-    assert [message.type for message in shown] == ["ai", "tool", "tool", "tool", "human", "human"]
-    assert shown[2].content == "two\nthree"
-    assert shown[4].content[1:] == [IMAGE]
-    hidden = sendable(history, images=False)
-    assert [message.type for message in hidden] == ["ai", "tool", "tool", "tool", "human"]
-    assert "left out" in hidden[1].content
-    assert not has_images(hidden)
 
 
 @pytest.mark.parametrize(

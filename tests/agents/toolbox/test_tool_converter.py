@@ -234,6 +234,28 @@ def test_no_vendor_refuses_the_tools_for_the_schema_of_one(shape):
     assert [arguments for _, _, arguments in recorder.calls] == [{"z": 1}]
 
 
+def test_adapters_of_other_agents_find_the_arguments():
+    """As pydantic-ai does: it looks for defaults, and writes into the schema."""
+    schema = {"type": "object", "properties": {"a": True, "b": {"type": "integer", "default": 5}}}
+    tool = LangchainToolConverter(Recorder()).to_langchain_tool(
+        MCPTool("t", "", schema, "https://host.example/mcp", "t")
+    )
+    assert {name: "default" in part for name, part in tool.args.items()} == {"a": False, "b": True}
+    written = tool.get_input_jsonschema()
+    assert written == {"type": "object", "properties": {"a": {}, "b": {"type": "integer", "default": 5}}}
+    written["properties"]["c"] = tool.args["c"] = {}
+    assert list(tool.args) == list(tool.get_input_jsonschema()["properties"]) == ["a", "b"]
+    assert list(tool.args_schema["properties"]) == ["a", "b"]
+
+
+def test_what_a_server_says_of_its_tool_is_metadata():
+    hints = {"readOnlyHint": True, "title": "Search"}
+    tool = MCPTool("t", "", {"type": "object"}, "https://host.example/mcp", "t", annotations=hints)
+    convert = LangchainToolConverter(Recorder()).to_langchain_tool
+    assert convert(tool).metadata == hints
+    assert convert(MCP).metadata is convert(WORKFLOW).metadata is None
+
+
 def test_a_call_without_arguments():
     recorder = Recorder()
     call = {"name": "search", "args": None, "id": "c", "type": "tool_call"}

@@ -14,7 +14,7 @@ from ...types.errors import Canceled, MCPError, kind_and_place
 from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline.timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import DataRegistry
-from .prompt_threads import answers
+from .prompt_threads import answer_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ..run.events import AgentEvent
     from .conversation import Entry
-    from .finished import Finished
+    from .finished_prompts import FinishedPrompts
     from .host_thread import HostThread
     from .prompter import Answered, Prompt, Prompter
 
@@ -57,7 +57,7 @@ class PromptRuns:
     keep_errors: bool = False
     outputs: int = 0
     concurrency: int = 1
-    finished: Finished | None = None
+    finished: FinishedPrompts | None = None
     first: Answered | None = None
     entries: list[Entry] = field(default_factory=list["Entry"])
     timelines: list[PromptTimeline] = field(default_factory=list["PromptTimeline"])
@@ -101,7 +101,7 @@ class PromptRuns:
                 ] = None
         # Even a single prompt gets its own thread: its other calls and its clocks go on while a workflow runs
         # in this thread.
-        all_answered = answers(
+        all_answered = answer_prompts(
             prompts, self._ask, concurrency=self.concurrency, is_canceled=is_canceled, on_event=progress
         )
         try:
@@ -193,7 +193,7 @@ class PromptRuns:
         try:
             self.finished.keep(answered)
         except OSError as error:
-            self.notes[f"Finished conversations cannot be kept: {error.strerror or error}"] = None
+            self.notes[f"FinishedPrompts conversations cannot be kept: {error.strerror or error}"] = None
 
     def _take_all(self, all_answered: Generator[Answered]) -> None:
         try:

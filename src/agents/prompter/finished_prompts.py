@@ -51,7 +51,7 @@ _TABLES_LOST: Final = (
 )
 
 
-class Finished:
+class FinishedPrompts:
     """The finished conversations of a run, and those of the interrupted runs before it.
 
     Safe to use from several threads. Create it before the run's journal: it writes the id of the run before,

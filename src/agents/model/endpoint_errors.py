@@ -7,6 +7,7 @@ import json
 import math
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from ...types.errors import MCPError
@@ -39,7 +40,7 @@ _TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_TOOLS: Final = re.compile(
-    r"not support (?:tools|tool|function)|tool[ _]choice requires"
+    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
     r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
     re.IGNORECASE,
 )
@@ -54,6 +55,10 @@ _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRY_LATER: Final = "Try again later, or choose another model"
 _QUOTA_CODES: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
+_WRONG_KEY: Final = re.compile(
+    r"(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", re.IGNORECASE
+)
+_FILTERED: Final = re.compile(r"content management policy|input was flagged")  # Azure's, OpenRouter's
 _NO_CREDIT: Final = re.compile(r"credit balance|insufficient (?:balance|credits?|funds)", re.IGNORECASE)
 
 
@@ -126,7 +131,7 @@ def _status_error(
     # Some services answer a request with too many tokens with 429, where waiting does not help.
     if status == 413 or (status in {None, 400, 422, 429, 500} and _TOO_LONG.search(f"{code} {message}")):
         return too_long(message, status=status, server=server)
-    if code in {"content_filter", "content_policy_violation"} or "content management policy" in message:
+    if code in {"content_filter", "content_policy_violation"} or _FILTERED.search(message):
         return PromptFiltered(
             f"A filter at the endpoint refused the prompt: {message}",
             status=status,
@@ -136,6 +141,26 @@ def _status_error(
     is_used_up = code in _QUOTA_CODES or _NO_CREDIT.search(message)
     if status == 402 or (is_used_up and status in {None, 400, 403, 429}):
         return _quota(message, status, server)
+    if code == "tool_use_failed":  # Groq's, for a call that the model wrote badly
+        return ModelAnswerInvalid(
+            f"The endpoint cannot read the model's call: {message}",
+            status=status,
+            server=server,
+            fix=_TRY_LATER,
+            tries=3,
+        )
+    if status == 400 and _WRONG_KEY.search(message):  # Google's and xAI's
+        return login_failed(status, message, server)
+    refused = ModelRequestRefused(
+        f"The endpoint does not take the request ({status}): {message}",
+        status=status,
+        server=server,
+        fix=_fix_for_refusal(message),
+    )
+    # OpenRouter says 404 and llama.cpp 500 for requests that cannot succeed.
+    cannot_succeed = _NO_TOOLS.search(message) or refused.about_roles or refused.about_system_message
+    if status in {404, 500} and cannot_succeed:
+        return refused
     match status:
         case None:
             return ModelBusy(f"The endpoint answered with an error: {message}", server=server, fix=_TRY_LATER)
@@ -168,12 +193,7 @@ def _status_error(
         case _ if 300 <= status < 400:
             return moved(status, server)
         case _:
-            return ModelRequestRefused(
-                f"The endpoint does not take the request ({status}): {message}",
-                status=status,
-                server=server,
-                fix=_fix_for_refusal(message),
-            )
+            return refused
 
 
 def _fix_for_refusal(message: str) -> str:
@@ -214,11 +234,11 @@ def _quota(message: str, status: int | None, server: str | None) -> QuotaExceede
 
 
 def login_failed(status: int, message: str, server: str | None) -> ModelLoginFailed:
-    """The error for a refused login: 401, or 403 with the endpoint's message."""
-    if status == 401:
+    """The error for a refused login, with the endpoint's message for 403."""
+    if status != 403:
         # Without the endpoint's message, in which services repeat parts of the key.
         return ModelLoginFailed(
-            "The endpoint does not accept the credential (401)",
+            f"The endpoint does not accept the credential ({status})",
             status=status,
             server=server,
             fix="Choose a credential whose password is the API key in the node that connects the model; on"
@@ -298,9 +318,21 @@ def _field(body: object, name: str) -> object:
 
 
 def _message_of(body: object, default: str, secrets: Iterable[str]) -> str:
+    message = _written_message(body)
+    return _quote(message or (json.dumps(body, ensure_ascii=False) if body else default), secrets)
+
+
+def _written_message(body: object) -> str | None:
+    """The message in an error document; with that of the service behind a router, such as OpenRouter."""
     texts = (body, *(_field(body, name) for name in ("message", "error", "detail")))
     message = next((text for text in texts if isinstance(text, str) and text.strip()), None)
-    return _quote(message or (json.dumps(body, ensure_ascii=False) if body else default), secrets)
+    metadata = _field(body, "metadata")
+    raw = cast("dict[str, object]", metadata).get("raw") if isinstance(metadata, dict) else None
+    if isinstance(raw, str):
+        with suppress(ValueError, RecursionError):
+            raw = json.loads(raw)
+    passed_on = _written_message(raw) if raw else None
+    return message if passed_on is None else f"{message}: {passed_on}"
 
 
 def _quote(text: str, secrets: Iterable[str]) -> str:
