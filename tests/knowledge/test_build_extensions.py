@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from knime_mcp.cli.exits import CommandError
+from knime_mcp.cli.errors import CommandError
 from knime_mcp.cli.nodes.extension import extension_nodes, nodes_of, own_files, own_nodes
-from knime_mcp.knowledge import places
 from knime_mcp.knowledge.building import build, plugins
 from knime_mcp.knowledge.building.introspection import plain_text, read_extension
-from knime_mcp.knowledge.catalogue import Catalogue, fingerprint
+from knime_mcp.knowledge.catalogue import paths
+from knime_mcp.knowledge.catalogue.reading import Catalogue, fingerprint
 from knime_mcp.version import VERSION
 
 
@@ -265,9 +265,9 @@ def test_the_default_catalogue_needs_no_build_and_is_built_once(cache, nodes):
         asked.append(1)
         return list(nodes.values())
 
-    path = places.default_catalogue(extension, made_of=own_files())
+    path = paths.default_catalogue(extension, made_of=own_files())
     assert path.parent == cache
-    assert places.default_catalogue(extension, made_of=own_files()) == path
+    assert paths.default_catalogue(extension, made_of=own_files()) == path
     assert len(asked) == 1
     with Catalogue(path) as catalogue:
         assert len(catalogue.nodes()) == 39 + len(nodes)
@@ -277,9 +277,9 @@ def test_the_default_catalogue_needs_no_build_and_is_built_once(cache, nodes):
 def test_the_default_catalogue_is_built_anew_when_what_it_is_made_of_changes(cache, tmp_path):
     source = tmp_path / "node.py"
     source.write_text("one")
-    first = places.default_catalogue(list, made_of=[source])
+    first = paths.default_catalogue(list, made_of=[source])
     source.write_text("other")
-    second = places.default_catalogue(list, made_of=[source, tmp_path / "gone.py"])
+    second = paths.default_catalogue(list, made_of=[source, tmp_path / "gone.py"])
     assert first != second
     assert first.is_file()
 
@@ -287,7 +287,7 @@ def test_the_default_catalogue_is_built_anew_when_what_it_is_made_of_changes(cac
 def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
-    path = places.default_catalogue(list)
+    path = paths.default_catalogue(list)
     with Catalogue(path) as catalogue:
         assert len(catalogue.nodes()) == 39
 
@@ -295,8 +295,8 @@ def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_pa
 DEFAULT = """
 import sys
 from pathlib import Path
-from knime_mcp.knowledge import places
-print(places.default_catalogue(list, made_of=[Path(sys.argv[1])]), flush=True)
+from knime_mcp.knowledge.catalogue import paths
+print(paths.default_catalogue(list, made_of=[Path(sys.argv[1])]), flush=True)
 sys.stdin.read()
 """
 

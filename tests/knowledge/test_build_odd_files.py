@@ -4,7 +4,7 @@ import os
 
 from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.building.plugins import read_plugins
-from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.catalogue.reading import Catalogue
 
 from .plugin_files import node, plugin_xml, write_folder
 

@@ -7,12 +7,12 @@ import zlib
 
 import pytest
 
+from knime_mcp.knowledge.answers.tool_calls import NodeKnowledgeMCPService
 from knime_mcp.knowledge.building import bundles, plugins
 from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.building.bundles import find_bundles
 from knime_mcp.knowledge.building.plugins import read_plugins
-from knime_mcp.knowledge.catalogue import Catalogue
-from knime_mcp.knowledge.service import NodeKnowledgeMCPService
+from knime_mcp.knowledge.catalogue.reading import Catalogue
 
 from .plugin_files import CATEGORIES, OLD_NODE, jar_bytes, manifest, node, plugin_xml, write_folder, write_jar
 

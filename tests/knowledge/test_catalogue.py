@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge import stored
 from knime_mcp.knowledge.building.writing import write_catalogue
-from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.catalogue import node_json
+from knime_mcp.knowledge.catalogue.file_format import SCHEMA_VERSION
+from knime_mcp.knowledge.catalogue.reading import Catalogue
 from knime_mcp.knowledge.errors import CatalogueError
 from knime_mcp.knowledge.model import (
     DataFormat,
@@ -24,7 +25,6 @@ from knime_mcp.knowledge.model import (
     Port,
     View,
 )
-from knime_mcp.knowledge.schema import SCHEMA_VERSION
 from knime_mcp.knowledge.words import folded, spellings, words_in
 
 from .conftest import ORIGIN, spec
@@ -129,7 +129,7 @@ def test_every_value_survives_packing(default, values, text, low):
         min=low,
     )
     node = dataclasses.replace(FULL, description=text, parameters=(parameter,), examples=({text: default},))
-    assert stored.unpacked(stored.packed(node)) == node
+    assert node_json.unpacked(node_json.packed(node)) == node
 
 
 def test_what_is_no_unicode_is_replaced(path):
@@ -324,7 +324,7 @@ def test_threads_read_whole_catalogues_while_it_is_replaced_again_and_again(path
 READER = """
 import sys
 from pathlib import Path
-from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.catalogue.reading import Catalogue
 with Catalogue(Path(sys.argv[1])) as catalogue:
     for line in sys.stdin:
         print(catalogue.origin.version, [node.subtype for node in catalogue.nodes()], flush=True)

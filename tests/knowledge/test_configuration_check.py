@@ -134,6 +134,30 @@ def test_settings_under_model_are_those_of_a_saved_node():
     assert check_configuration(replace(NODE, parameters=()), {"model": {}}).valid is True
 
 
+@pytest.mark.parametrize("key", ["configurations", "default_configurations", "parameters", "settings"])
+def test_settings_of_a_whole_node_are_found_under_their_key(key):
+    whole = {"id": "n1", "type": "ACTION", "subtype": "N", key: {"method": "GET", "timeout": 99}}
+    assert [entry.setting for entry in check_configuration(NODE, whole).problems] == ["timeout"]
+    beside = {"method": "GET", key: {"timeout": 99}}
+    assert [entry.setting for entry in check_configuration(NODE, beside).problems] == [key]
+    group = replace(NODE, parameters=(Parameter(name=f"{key}.inner", type="integer"),))
+    assert check_configuration(group, {key: {"inner": 1}}).valid is True
+
+
+def test_what_may_be_meant_by_a_part_of_a_name_is_said():
+    named = (Parameter(name=f"{what}_timeout", type="integer") for what in ("connect", "total"))
+    node = replace(NODE, parameters=(*named, Parameter(name="model_version", type="string")))
+    fixes = [entry.fix for entry in check_configuration(node, {"timeout": 3, "model": "x"}).problems]
+    assert fixes[0].startswith("Did you mean 'total_timeout' or 'connect_timeout'?")
+    assert fixes[1].startswith("Did you mean 'model_version'?")
+
+
+def test_what_the_node_takes_when_it_runs_is_no_setting():
+    node = replace(NODE, input_params=(Parameter(name="message", type="string"),))
+    (wrong,) = check_configuration(node, {"method": "GET", "message": "hello"}).problems
+    assert wrong.fix.startswith("The node takes it as input when it runs.")
+
+
 def test_a_node_may_have_a_setting_that_is_called_model():
     chat = replace(NODE, parameters=(Parameter(name="model", type="string"), *SETTINGS[1:]))
     for saved in ({"model": {"zzqx": 1}, "variables": {}}, {"model": {"model": "m", "zzqx": 1}}):

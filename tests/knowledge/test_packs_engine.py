@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.knowledge import stored
+from knime_mcp.knowledge.catalogue import node_json
 from knime_mcp.knowledge.packs.included_files import own_packs
 from knime_mcp.knowledge.packs.reading import read_pack
 
@@ -175,4 +175,4 @@ def test_a_credential_is_named_and_never_written_down(pack):
 
 def test_every_node_can_be_stored(pack):
     for node in pack.nodes:
-        assert stored.unpacked(stored.packed(node)) == node
+        assert node_json.unpacked(node_json.packed(node)) == node

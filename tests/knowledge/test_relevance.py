@@ -36,9 +36,10 @@ SECOND = read("second.txt")
 THIRD = read("third.txt")
 FOURTH = read("fourth.txt")
 FIFTH = read("fifth.txt")
+SIXTH = read("sixth.txt")
 
 
-SETS = [QUERIES, UNSEEN, SECOND, THIRD, FOURTH, FIFTH]
+SETS = [QUERIES, UNSEEN, SECOND, THIRD, FOURTH, FIFTH, SIXTH]
 
 
 def figures(wanted, answer):
@@ -93,6 +94,7 @@ def test_relevance_beside_the_sources_scorer(ours, theirs, record_property):
         (THIRD, (0.77, 0.77)),
         (FOURTH, (0.72, 0.68)),
         (FIFTH, (0.65, 0.62)),
+        (SIXTH, (0.88, 0.78)),
     ],
 )
 def test_queries_that_nothing_was_made_for(ours, theirs, record_property, wanted, least):

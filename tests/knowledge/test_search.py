@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.knowledge.building.writing import write_catalogue
-from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.catalogue.reading import Catalogue
 from knime_mcp.knowledge.model import Parameter
 from knime_mcp.knowledge.searching.languages import in_english
 from knime_mcp.knowledge.searching.search import Tier, search
@@ -213,6 +213,33 @@ def test_all_words_come_before_some_words(small):
     assert Tier.ANY_WORD in tiers
 
 
+@pytest.mark.parametrize("query", ["row qwertzuiop", "jede Zeile einzeln abarbeiten", "columns asdfghjkl"])
+def test_a_frequent_word_beside_unknown_ones_still_finds_nodes(reader, query):
+    assert search(reader, query).hits
+
+
+def test_only_german_joins_words(reader):
+    # *sub* is the stem of the Spanish *subir*.
+    assert not search(reader, "subquery").corrected
+    answer = search(reader, "Tabellenspalte aendern")
+    assert dict(answer.corrected) == {"tabellenspalte": "table column", "aendern": "change"}
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("power query merge queries", "Joiner"),
+        ("Power BI: append queries", "Concatenate"),
+        ("tableau countd", "GroupBy"),
+        ("SPSS select cases", "Row Filter"),
+        ("stata egen", "GroupBy"),
+        ("SAS proc transpose", "Table Transposer"),
+    ],
+)
+def test_names_of_tools_are_neither_searched_nor_typing_errors(reader, query, name):
+    assert search(reader, query).hits[0].node.name == name
+
+
 def test_pages_fit_together(reader):
     whole = [hit.node.id for hit in search(reader, "read a table and filter its rows", limit=40).hits]
     paged = []
@@ -330,6 +357,10 @@ def test_one_edit_is_what_its_definition_says(left, right):
         ("excl reader", "Excel Reader"),  # exclude begins so
         ("text to number", "String to Number"),  # and not the other way round
         ("convert string to nubmer", "String to Number"),
+        ("date to text", "Date&Time to String"),
+        ("date to string", "Date&Time to String"),
+        ("text to date", "String to Date&Time"),
+        ("variable to row", "Variable to Table Row"),
         ("rename columns", "Column Renamer"),
         ("fliter rows", "Row Filter"),
         ("tabellen aneinanderhängen", "Concatenate"),

@@ -3,11 +3,12 @@
 import jsonschema_rs
 import pytest
 
+from knime_mcp.knowledge.answers.node_service import NodeKnowledgeService
+from knime_mcp.knowledge.answers.tool_calls import NodeKnowledgeMCPService
 from knime_mcp.knowledge.answers.tool_definitions import NODE_TYPES, TOOLS, TOOLS_BY_NAME
 from knime_mcp.knowledge.building.writing import write_catalogue
-from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.catalogue.reading import Catalogue
 from knime_mcp.knowledge.errors import CatalogueError
-from knime_mcp.knowledge.service import NodeKnowledgeMCPService, NodeKnowledgeService
 from knime_mcp.types.errors import ArgumentsInvalid, ToolNotFound
 
 from .conftest import spec

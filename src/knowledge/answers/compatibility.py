@@ -21,7 +21,7 @@ from .port_index import fits, is_typed, ports_of, takes_anything
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..catalogue import CatalogueReader
+    from ..catalogue.reading import CatalogueReader
     from ..model import NodeSpec, NodeSummary, Port
     from ..searching.search_index import NodeIndex
     from .port_index import Reachable

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import jsonschema_rs
 
 from ..model import SourceKind
-from ..words import folded
+from ..words import folded, words_in
 from .details import BOOLEANS, INTEGERS, LISTS, MAPPINGS, NUMBERS
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ _KNIMES_OWN: Final = re.compile(r".*_Internals\Z|variables\Z|__.*|@.*|#.*|_.*")
 _LONGEST_MATCHED: Final = 2_000
 _MOST_UNKNOWN: Final = 50
 """The largest number of unknown keys that are named."""
+
+_MOST_MEANT: Final = 3
+_WRAPPED_IN: Final = ("model", "configurations", "default_configurations", "parameters", "settings")
+"""Keys under which KNIME (``model``), workflow engines and our own answers have the settings of a node."""
 
 _Wrong = tuple[str, str]
 """The problem of a setting, and its fix."""
@@ -98,7 +102,8 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
         if wrong is not None:
             problems.append(Problem(setting=name, problem=wrong[0], fix=wrong[1]))
     unknown = [name for name in given if name not in known and not _own_entry(name)]
-    problems += [_unknown(name, known) for name in unknown[:_MOST_UNKNOWN]]
+    run_time = {entry.name for entry in spec.input_params}
+    problems += [_unknown(name, known, run_time) for name in unknown[:_MOST_UNKNOWN]]
     if further := unknown[_MOST_UNKNOWN:]:
         what = f"and {len(further) - 1} further keys are not settings of this node"
         problems.append(Problem(setting=further[0], problem=what, fix="Mend those named first."))
@@ -128,19 +133,23 @@ def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
             else:
                 found[path] = value
 
-    saved = _saved_model(settings, known)
-    add("", settings if saved is None else saved)
+    add("", _unwrapped(settings, known))
     return found
 
 
-def _saved_model(settings: Mapping[str, Any], known: set[str]) -> Mapping[str, Any] | None:
-    """The settings inside ``model``, where KNIME saves them; None if ``model`` is a setting itself."""
-    model = settings.get("model")
-    if not isinstance(model, Mapping):
-        return None
-    inside = cast("Mapping[str, Any]", model)
-    saved = "model" not in known or "variables" in settings or not known.isdisjoint(inside)
-    return inside if saved else None
+def _unwrapped(settings: Mapping[str, Any], known: set[str]) -> Mapping[str, Any]:
+    """The settings, which may be those of a whole node with its settings under a key of their own."""
+    for key in _WRAPPED_IN:
+        inside = settings.get(key)
+        if not isinstance(inside, Mapping):
+            continue
+        inner = cast("Mapping[str, Any]", inside)
+        if key == "model" and ("variables" in settings or not known.isdisjoint(inner)):
+            return inner
+        is_setting = key in known or any(name.startswith(f"{key}.") for name in known)
+        if not is_setting and (key == "model" or known.isdisjoint(settings)):
+            return inner
+    return settings
 
 
 def _controlled(settings: Mapping[str, Any]) -> set[str]:
@@ -174,14 +183,20 @@ def _missing_problem(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong |
     return "is required and has no default", f"Give it a value{kind}.{allowed}"
 
 
-def _unknown(name: str, known: Mapping[str, Parameter]) -> Problem:
+def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str]) -> Problem:
     by_key = {folded(key).replace(" ", ""): key for key in known}
-    near = difflib.get_close_matches(folded(name).replace(" ", ""), by_key, n=1, cutoff=0.7)
-    meant = f"Did you mean '{by_key[near[0]]}'? " if near else ""
+    near = difflib.get_close_matches(folded(name).replace(" ", ""), by_key, cutoff=0.7)
+    words = set(words_in(name))
+    longer = (key for key in known if words and words <= set(words_in(key)))
+    meant = [f"'{key}'" for key in dict.fromkeys((*(by_key[key] for key in near), *longer))][:_MOST_MEANT]
+    if name in run_time:
+        hint = "The node takes it as input when it runs. "
+    else:
+        hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
     return Problem(
         setting=name,
         problem="is not a setting of this node",
-        fix=f"{meant}Settings: {_listed(tuple(known))}.",
+        fix=f"{hint}Settings: {_listed(tuple(known))}.",
     )
 
 

@@ -16,7 +16,7 @@ from ..words import folded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..catalogue import CatalogueReader
+    from ..catalogue.reading import CatalogueReader
     from ..model import NodeSummary, OldName
     from ..searching.search_index import NodeIndex
 

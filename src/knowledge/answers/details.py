@@ -50,9 +50,11 @@ def node_details(
         "configurations": {entry.name: _configuration(entry) for entry in spec.configurations},
     }
     if include_schemas:
-        found["input_params_schema"] = {entry.name: _run_time(entry) for entry in spec.input_params}
+        found["input_params_schema"] = {entry.name: _configuration(entry) for entry in spec.input_params}
+        outputs = {entry.name: _configuration(entry) for entry in spec.output_params}
         found["output_params_schema"] = {
-            entry.name: _run_time(entry, output=True) for entry in spec.output_params
+            name: {key: value for key, value in schema.items() if key != "required"}
+            for name, schema in outputs.items()
         }
     found |= {
         "default_configurations": derived_defaults(
@@ -158,18 +160,6 @@ def _configuration(parameter: Parameter) -> dict[str, Any]:
     }
     found |= {key: value for key, value in optional.items() if value is not None}
     return found | filled(min_exclusive=parameter.min_exclusive, max_exclusive=parameter.max_exclusive)
-
-
-def _run_time(parameter: Parameter, *, output: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": parameter.type}
-    if parameter.has_default:
-        found["default"] = parameter.default_value
-    found["description"] = parameter.description
-    if not output:
-        found["required"] = parameter.required
-    if parameter.enum_values:
-        found["options"] = list(parameter.enum_values)
-    return found
 
 
 def _dialog(parameter: Parameter) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from .details import brief
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..catalogue import Catalogue, CatalogueReader
+    from ..catalogue.reading import Catalogue, CatalogueReader
     from ..model import NodeSpec
     from ..searching.search import SearchAnswer
     from .corrections import Resolved

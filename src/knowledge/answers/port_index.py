@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..catalogue import per_version
+from ..catalogue.reading import per_version
 from ..model import Port
 from ..searching.search_index import index_of
 from ..words import folded
@@ -14,7 +14,7 @@ from ..words import folded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ..catalogue import CatalogueReader
+    from ..catalogue.reading import CatalogueReader
     from ..model import NodeSpec
 
 _ANYTHING: Final = frozenset({"", "any", "generic port", "port object", "portobject"})

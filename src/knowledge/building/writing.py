@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...version import VERSION
+from ..catalogue.file_format import APPLICATION_ID, FIELDS, SCHEMA_VERSION, TABLES, checksum
+from ..catalogue.node_json import packed, to_json
 from ..errors import CatalogueError
 from ..model import CatalogueOrigin, SourceSummary
-from ..schema import APPLICATION_ID, FIELDS, SCHEMA_VERSION, TABLES, checksum
-from ..stored import packed, to_json
 from ..words import folded, spellings, words_in
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
@@ -16,7 +16,6 @@ from .endpoints import INTERNAL, PUBLIC
 from .envelope import Envelope, failure
 from .errors import invalid_request
 from .middleware import REQUEST_ID, Observed, record_of
-from .openapi import document_of
 from .page.rendering import error_page, wants_html
 from .page.routes import page_router
 from .routing import noted
@@ -25,7 +24,9 @@ from .settings import is_loopback
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from ..answers.tool_definitions import ToolDefinition
     from .gateway import Gateway
+    from .tool_registry import ToolRegistry
 
 
 def public_app(gateway: Gateway) -> FastAPI:
@@ -105,7 +106,7 @@ def _app(gateway: Gateway, listener: str, title: str, description: str) -> FastA
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.gateway, app.state.listener = gateway, listener
-    app.openapi = cache(partial(document_of, app, gateway.registry))  # see FastAPI's "Extending OpenAPI"
+    app.openapi = cache(partial(_document, app, gateway.registry))  # see FastAPI's "Extending OpenAPI"
     app.add_exception_handler(HTTPException, _no_such_endpoint)
     return app
 
@@ -127,3 +128,47 @@ async def _no_such_endpoint(request: Request, error: Exception) -> Response:
         if wants_html(request)
         else failure(mcp_error, Envelope.PLAIN, record_of(request))
     )
+
+
+def _document(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
+    """The OpenAPI document, in which calls have the schema of each tool."""
+    # Not `app.openapi`, which calls this function.
+    document = FastAPI.openapi(app)
+    schemas = document["components"]["schemas"]
+    for path in document["paths"].values():
+        for operation in path.values():
+            # This gateway answers invalid requests with 400, not with FastAPI's 422.
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    tools = registry.get_available_tools()
+    for model, name, arguments in (
+        ("ToolCall", "name", "arguments"),
+        ("RPCParams", "name", "arguments"),
+        ("MCPInvokeRequest", "tool_name", "params"),
+    ):
+        if model in schemas:
+            found = schemas[model]
+            more = {key: value for key, value in found["properties"].items() if key not in (name, arguments)}
+            schemas[model] = {
+                "title": model,
+                "description": found["description"],
+                "oneOf": [_call(tool, name, arguments, more) for tool in tools],
+            }
+    return document
+
+
+def _call(tool: ToolDefinition, name: str, arguments: str, more: dict[str, Any]) -> dict[str, Any]:
+    wanted = [name, arguments] if tool.parameters.get("required") else [name]
+    return {
+        "title": tool.name,
+        "type": "object",
+        "properties": {
+            name: {"const": tool.name},
+            arguments: {**tool.parameters, "description": tool.description},
+            **more,
+        },
+        "required": wanted,
+        "additionalProperties": False,
+        "examples": [{name: tool.name, arguments: dict(example)} for example in tool.usage_examples],
+    }

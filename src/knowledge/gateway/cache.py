@@ -1,4 +1,4 @@
-"""A cache for answers of other services, limited by age and size."""
+"""A cache limited by age and size: for answers of other services, and for sessions of the page."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ V = TypeVar("V")
 
 
 class TTLCache(Generic[V]):
-    """A cache limited by age and size. Threads may share it. Errors are not cached.
+    """A cache limited by age and size. Threads may share it.
 
     Args:
-        seconds: The time for which an answer is kept; 0 for no caching.
-        most: The largest number of answers; the least recently used answers are dropped.
-        on_lookup: Called on each lookup, with whether the answer was in the cache.
+        seconds: The time for which a value is kept; 0 for no caching.
+        most: The largest number of values; the least recently used values are dropped.
+        on_lookup: Called on each lookup, with whether the value was in the cache.
         now: The clock, in seconds.
     """
 
@@ -38,22 +38,27 @@ class TTLCache(Generic[V]):
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
 
-    def get(self, key: Hashable, ask: Callable[[], V]) -> V:
-        """The answer from the cache, or else from `ask`."""
+    def get(self, key: Hashable) -> V | None:
+        """The value of a key; None if there is none, or if it is too old."""
         with self._lock:
-            found = self._kept.get(key)
+            found = self._kept.pop(key, None)
             if found is not None and found[0] <= self._now():
                 found = None
             if found is not None:
-                self._kept.move_to_end(key)
+                self._kept[key] = found  # at the end, as the most recently used value
         if self._on_lookup is not None:
             self._on_lookup(found is not None)
-        if found is not None:
-            return found[1]
-        answer = ask()
+        return None if found is None else found[1]
+
+    def put(self, key: Hashable, value: V) -> None:
+        """Keeps a value."""
         with self._lock:
-            self._kept[key] = self._now() + self._seconds, answer
-            self._kept.move_to_end(key)
+            self._kept.pop(key, None)
+            self._kept[key] = self._now() + self._seconds, value
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return answer
+
+    def drop(self, key: Hashable) -> None:
+        """Forgets the value of a key, if there is one."""
+        with self._lock:
+            self._kept.pop(key, None)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from ...types.errors import SettingInvalid
 from ..answers.tool_definitions import ToolDefinition
 from .errors import MCPError, MCPErrorType, unavailable
-from .tools import ToolSource, does_not_fit
+from .tool_registry import ToolSource, does_not_fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

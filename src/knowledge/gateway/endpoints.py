@@ -10,12 +10,7 @@ from fastapi import Body, Request, Response
 from pydantic import Discriminator, Tag
 
 from ...version import VERSION
-from .envelope import Envelope, answer
-from .errors import UNAVAILABLE
-from .keys import Scope
-from .metrics import CONTENT_TYPE
-from .middleware import gateway_of, record_of
-from .models import (
+from .bodies import (
     MCPHealth,
     MCPInvokeRequest,
     MCPInvokeResponse,
@@ -32,6 +27,11 @@ from .models import (
     ToolCall,
     ToolResult,
 )
+from .envelope import Envelope, answer
+from .errors import UNAVAILABLE
+from .keys import Scope
+from .metrics import CONTENT_TYPE
+from .middleware import gateway_of, record_of
 from .routing import CALLING, LISTING, router
 
 PREFIX: Final = "/api/v1/mcp"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from fastapi import Response
 
-from .models import (
+from .bodies import (
     InternalToolFailure,
     MCPErrorResponse,
     RPCErrorData,

@@ -5,28 +5,31 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
-from ..service import NodeKnowledgeMCPService
+from ..answers.tool_calls import NodeKnowledgeMCPService
+from .cache import TTLCache
 from .elasticsearch_tool import ElasticsearchTool
 from .errors import as_mcp_error, unavailable
 from .keys import KeyStore
-from .limits import RateLimiter
 from .metrics import Metrics
 from .observability import RequestRecord, Spans, spans_from_environment
-from .page.sessions import Sessions
-from .retriever import CatalogueKnowledge
-from .tools import ToolRegistry
+from .rate_limit import RateLimiter
+from .retriever_tool import CatalogueKnowledge
+from .tool_registry import ToolRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from ..catalogue import Catalogue
+    from ..catalogue.reading import Catalogue
     from .settings import GatewaySettings
-    from .tools import ToolSource
+    from .tool_registry import ToolSource
+
+SESSION_SECONDS: Final = 12 * 3600
+_MOST_SESSIONS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,10 @@ class Gateway:
     metrics: Metrics = field(default_factory=Metrics)
     spans: Spans = field(default_factory=Spans)
     limiter: RateLimiter = field(default_factory=RateLimiter)
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: TTLCache[str] = field(
+        default_factory=lambda: TTLCache(seconds=SESSION_SECONDS, most=_MOST_SESSIONS)
+    )
+    """The ids of keys by the cookies of visitors of the page. A restart signs out all visitors."""
 
     def tools(self) -> ToolRegistry:
         """The tools.

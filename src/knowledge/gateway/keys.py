@@ -13,11 +13,11 @@ import os
 import secrets
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import MCPError, SettingInvalid
 
@@ -85,7 +85,7 @@ class ApiKey:
         return self.revoked_at is None and not expired
 
 
-class KeyStore:
+class KeyStore(AbstractContextManager["KeyStore"]):
     """A file of keys. Threads and processes may share it.
 
     Use it as a context manager, or call `close`.
@@ -104,9 +104,6 @@ class KeyStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
             self._open()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

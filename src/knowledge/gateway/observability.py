@@ -7,7 +7,6 @@ import logging
 import os
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ...version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from .settings import GatewaySettings
 
@@ -149,17 +149,15 @@ class Spans:
         self._provider = provider
         self._tracer = trace.get_tracer("knime_mcp.gateway", VERSION, tracer_provider=provider)
 
-    @contextmanager
-    def request(self, method: str, headers: Mapping[str, str]) -> Generator[Any]:
+    def request(self, method: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
         """Opens the span of a request, and closes it on exit."""
-        with self._tracer.start_as_current_span(
+        return self._tracer.start_as_current_span(
             method,
             context=self._extract(headers),
             kind=self._trace.SpanKind.SERVER,
             attributes={"http.request.method": method},
             **_QUIET,
-        ) as span:
-            yield span
+        )
 
     def answered(self, span: Any, record: RequestRecord, *, method: str, route: str) -> None:
         """Adds the route, status and client of an answered request to its span."""
@@ -172,18 +170,14 @@ class Spans:
         if record.status >= 500:
             self.failed(span, record.error_type or str(record.status))
 
-    @contextmanager
-    def call(self, tool: str) -> Generator[Any]:
+    def call(self, tool: str) -> AbstractContextManager[Any]:
         """Opens the span of a call, and closes it on exit."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool,
         }
-        with self._tracer.start_as_current_span(
-            f"tools/call {tool}", attributes=attributes, **_QUIET
-        ) as span:
-            yield span
+        return self._tracer.start_as_current_span(f"tools/call {tool}", attributes=attributes, **_QUIET)
 
     def failed(self, span: Any, error_type: str) -> None:
         """Marks a span as failed, with the type of the error but without its message."""

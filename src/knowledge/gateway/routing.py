@@ -12,10 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from .admission import KEY_HEADER, admit, read_body
+from .bodies import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
 from .envelope import Envelope, failure
 from .errors import NOT_JSON, as_mcp_error, invalid_request
 from .middleware import gateway_of, record_of
-from .models import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
 from .observability import LEFT
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ _WHAT = {
     500: "The tool or the gateway failed.",
     503: "A service behind the tool does not answer, or the tools are switched off.",
 }
+
+_ALTERNATIVES = frozenset({"bare", "rpc", "str", "int"})
+"""The names of alternatives that pydantic adds to the path of a field."""
 
 LISTING = (503,)
 """HTTP statuses of errors of endpoints that list tools."""
@@ -149,7 +152,11 @@ def _invalid(error: RequestValidationError) -> MCPError:
             f"The body is not JSON (character {at}).", code=NOT_JSON, details={"position": at}
         )
     places = [
-        {"field": ".".join(map(str, entry["loc"][1:]))[:200] or "body", "problem": entry["msg"]}
+        {
+            "field": ".".join(str(part) for part in entry["loc"][1:] if part not in _ALTERNATIVES)[:200]
+            or "body",
+            "problem": entry["msg"],
+        }
         for entry in found[:10]
     ]
     text = "; ".join(f"{place['field']}: {place['problem']}" for place in places[:3])

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
 
+from .bodies import NodeKnowledgeResult
 from .cache import TTLCache
 from .errors import MCPError, MCPErrorType, unavailable
-from .models import NodeKnowledgeResult
-from .retriever import NodeKnowledgeRetriever
+from .retriever_tool import NodeKnowledgeRetriever
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +63,11 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         """See `NodeKnowledgeRetriever.know`."""
 
         def ask(name: str) -> NodeKnowledgeResult:
-            return self._cache.get(name, lambda: self._query_supabase(name))
+            found = self._cache.get(name)
+            if found is None:
+                found = self._query_supabase(name)
+                self._cache.put(name, found)
+            return found
 
         with ThreadPoolExecutor(max_workers=min(_AT_ONCE, len(names) or 1)) as pool:
             return list(pool.map(ask, names))

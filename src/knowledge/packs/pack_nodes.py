@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from ..answers.configuration_check import check_configuration
 from ..model import DataFormat, NodeSpec, Origin, Parameter, Port, SourceKind
 from .pack_parameters import read_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ...yaml_text import Path
     from .pack_checks import Fields, Problems
 
 _COMMON: Final = (
@@ -44,7 +46,7 @@ def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) ->
     settings = _legacy_parameters(fields) if legacy else _modern(fields, "configurations")
     attached = fields.texts("attached_nodes") if "attached_nodes" in fields else None
     spec_version = fields.text("version", version)
-    return NodeSpec(
+    node = NodeSpec(
         id=f"{node_type}.{subtype}",
         node_type=node_type,
         subtype=subtype,
@@ -63,7 +65,7 @@ def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) ->
         output_params=_modern(fields, "output_params"),
         tags=fields.texts("tags"),
         attached_nodes=attached,
-        examples=_examples(fields, settings),
+        examples=_examples(fields),
         deprecated=fields.flag("deprecated"),
         successor=fields.text("successor") or None,
         origin=Origin(
@@ -73,6 +75,8 @@ def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) ->
             file=f"{problems.file}:{problems.line_of(fields.path)}",
         ),
     )
+    _check_examples(node, fields.path, problems)
+    return node
 
 
 def _is_legacy(fields: Fields) -> bool:
@@ -161,21 +165,27 @@ def _data_format(fields: Fields) -> DataFormat | None:
     )
 
 
-def _examples(fields: Fields, settings: tuple[Parameter, ...]) -> tuple[Mapping[str, Any], ...]:
-    known = {parameter.name: parameter for parameter in settings}
+def _examples(fields: Fields) -> tuple[Mapping[str, Any], ...]:
     found: list[Mapping[str, Any]] = []
     for entry in fields.each("examples"):
         entry.allow("name", "description", "configurations", "input", "output")
         entry.text("name", required=True)
-        used = entry.inside("configurations") if "configurations" in entry else None
-        if used is not None:
-            used.allow(*known)
-            for key in used.names():
-                allowed = known[key].enum_values if key in known else ()
-                if allowed and used.any(key) not in allowed:
-                    used.wrong(key, f"'{used.any(key)}' is none of the options")
+        entry.mapping("configurations")
         found.append({key: entry.any(key) for key in entry.names()})
     return tuple(found)
+
+
+def _check_examples(node: NodeSpec, path: Path, problems: Problems) -> None:
+    """Reports settings in examples that the node does not take. Examples may leave settings out."""
+    for index, example in enumerate(node.examples):
+        settings = example.get("configurations")
+        if not isinstance(settings, dict):
+            continue
+        settings = cast("dict[str, Any]", settings)
+        for problem in check_configuration(node, settings).problems:
+            if problem.setting in settings:
+                place = (*path, "examples", index, "configurations", problem.setting)
+                problems.add(place, f"{problem.problem}. {problem.fix}")
 
 
 def _refuse_duplicates(fields: Fields, key: str, names: Iterable[str]) -> None:

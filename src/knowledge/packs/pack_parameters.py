@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,7 +51,9 @@ def read_parameter(fields: Fields, *, name: str | None = None) -> Parameter:
     default = "default_value" if name is None else "default"
     kind = fields.text("type", required=True)
     if kind and kind not in TYPES:
-        fields.wrong("type", f"'{kind}' is no type; types: {', '.join(TYPES)}")
+        near = difflib.get_close_matches(kind.lower(), TYPES, n=1)
+        meant = f" did you mean '{near[0]}'?" if near else ""
+        fields.wrong("type", f"'{kind}' is no type;{meant} types: {', '.join(TYPES)}")
     options = _options(fields, "options") or _options(fields, "enum_values")
     parameter = Parameter(
         name=fields.text("name", required=True) if name is None else name,
@@ -109,7 +112,7 @@ def _check_options(parameter: Parameter, fields: Fields) -> None:
     for key in ("options", "enum_values"):
         for value in parameter.enum_values if key in fields else ():
             if not _fits(parameter, value):
-                fields.wrong(key, f"{_shown(value)} is no {parameter.type}")
+                fields.wrong(key, f"has {kind_of(value)}, but the type is {parameter.type}")
     if parameter.type == "enum" and not parameter.options:
         fields.wrong("", "an enum needs 'options'")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,8 @@ _ENDINGS: Final = (
 )
 """The endings of German, French and Spanish words, in the order of the columns in the table."""
 
+_GERMAN: Final = 0
+_UMLAUT: Final = re.compile("([aou])e")
 _JOINTS: Final = ("", "s", "n", "en", "e")
 """Linking letters between the words of a German compound: Entscheidung-s-baum."""
 
@@ -33,11 +36,13 @@ class _Language:
     """The words of a language.
 
     Attributes:
+        has_compounds: Whether words are joined to longer words, and umlauts may be written with two letters.
         endings: The endings of words, the longest first.
         words: English translations by stem.
         small: Words without a meaning for the search.
     """
 
+    has_compounds: bool
     endings: tuple[str, ...]
     words: Mapping[str, str]
     small: frozenset[str]
@@ -58,9 +63,15 @@ class _Language:
 
     def _translated(self, word: str, is_known: Callable[[str], bool]) -> str:
         """The English translation of a word or compound; empty if there is none."""
-        whole = self._english(word)
-        if whole or len(word) > LONGEST_WORD:
-            return whole
+        if not self.has_compounds:
+            return self._english(word)
+        spellings = dict.fromkeys((word, _UMLAUT.sub(r"\1", word)))
+        ways = (self._english(spelled) or self._compound(spelled, is_known) for spelled in spellings)
+        return next(filter(None, ways), "")
+
+    def _compound(self, word: str, is_known: Callable[[str], bool]) -> str:
+        if len(word) > LONGEST_WORD:
+            return ""
         for end in range(len(word) - _SHORTEST, _SHORTEST - 1, -1):
             last = self._english(word[end:])
             firsts = (self._english(word[:end].removesuffix(joint)) for joint in _JOINTS)
@@ -111,6 +122,7 @@ def _languages() -> tuple[_Language, ...]:
     small = table.pop("")
     return tuple(
         _Language(
+            has_compounds=at == _GERMAN,
             endings=endings,
             words={
                 _stem(word, endings): english

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from ..schema import FIELDS
+from ..catalogue.file_format import FIELDS
 from ..words import folded
 from .languages import in_english
 from .search_index import index_of
@@ -25,9 +25,7 @@ from .search_words import SAYING_NOTHING, parse_query
 from .vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..catalogue import CatalogueReader
+    from ..catalogue.reading import CatalogueReader
     from ..model import NodeSummary
     from .search_index import NodeIndex
     from .search_words import Query
@@ -36,16 +34,14 @@ _EXACT_SCORE: Final = 100.0
 _CALLED_SCORE: Final = 60.0
 _LEAST_SCORE: Final = 0.01
 _NAME_BONUS: Final = 14.0
-_PHRASE_BONUS: Final = 6.0
 _RELATED_BONUS: Final = 16.0
 """The bonus for a node whose name has the query's words in other forms: *Column Rename*, Column Renamer."""
 
-_ORDER_BONUS: Final = 2.0
+_ORDER_BONUS: Final = 6.0
 """The bonus for names with words in the query's order: *String to Number* is not *Number to String*."""
 
-_REVERSED: Final = 0.5
 _CLOSE: Final = 0.6
-_PART_BONUS: Final = 16.0
+_PART_BONUS: Final = 24.0
 
 
 class Tier(IntEnum):
@@ -194,12 +190,12 @@ def _add_matches(
     expansions: list[Expansion],
 ) -> None:
     bonus = _bonus_of_parts(index, query, expansions)
-    for row, match in matches(reader, query, expansions).items():
+    for row, match in matches(reader, expansions).items():
         if row in found:
             continue
         name = index.name_words(row)
         score = match.score + _NAME_BONUS * _name_coverage(name, expansions) + bonus.pop(row, 0.0)
-        score += _PHRASE_BONUS * match.phrase + _RELATED_BONUS * _is_same_name(name, expansions)
+        score += _RELATED_BONUS * _is_same_name(name, expansions)
         score += _ORDER_BONUS * _is_in_order(name, expansions)
         tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
         found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
@@ -221,7 +217,7 @@ def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion])
         for place, target in enumerate(entry.targets):
             for node in index.targets(target):
                 points = _PART_BONUS * share / (1 + 0.25 * place)
-                bonus[node.row] = max(bonus.get(node.row, 0.0), points)
+                bonus[node.row] = bonus.get(node.row, 0.0) + points
     return bonus
 
 
@@ -236,22 +232,12 @@ def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
     return (asked / total) * (0.6 + 0.4 * named / len(name))
 
 
-def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> float:
-    """1 if name and query have the same words in order, 0.5 for two words in reverse, else 0.
-
-    Other forms of a word and synonyms count as the same word.
-    """
-
-    def is_same(words: Iterable[str]) -> bool:
-        return all(entry.closeness(word) >= _CLOSE for entry, word in zip(expansions, words, strict=True))
-
+def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
+    """Returns whether name and query have the same words in order, in any form, or synonyms of them."""
     telling = [word for word in name if word not in SAYING_NOTHING]
-    if len(telling) != len(expansions):
-        return 0.0
-    if is_same(telling):
-        return 1.0
-    # *Rename columns* for Column Renamer.
-    return _REVERSED if len(telling) == 2 and is_same(reversed(telling)) else 0.0
+    return len(telling) == len(expansions) and all(
+        entry.closeness(word) >= _CLOSE for entry, word in zip(expansions, telling, strict=True)
+    )
 
 
 def _is_in_order(name: tuple[str, ...], expansions: list[Expansion]) -> bool:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..catalogue import per_version
+from ..catalogue.reading import per_version
 from ..words import folded, words_in
 
 if TYPE_CHECKING:
-    from ..catalogue import CatalogueReader
+    from ..catalogue.reading import CatalogueReader
     from ..model import NodeSummary, OldName
 
 

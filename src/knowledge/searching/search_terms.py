@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ..catalogue import per_version
+from ..catalogue.reading import per_version
 from ..words import spellings
 from .search_words import QueryWord, stem, within_one_edit
 from .vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from ..catalogue import CatalogueReader
+    from ..catalogue.reading import CatalogueReader
     from .search_words import Query
 
 _WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
@@ -26,9 +26,6 @@ _ROWS: Final = 50
 
 _ENOUGH: Final = 50
 """With so many nodes that have all words, nodes with only some of the words are not searched."""
-
-_FEW: Final = 10
-"""With fewer nodes than this, descriptions are searched for single words, too."""
 
 _ALL_BONUS: Final = 8.0
 """The bonus for nodes that have all words, but some of them only in the description."""
@@ -105,19 +102,17 @@ class Expansion:
         return 0.0
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """A row that has words of the query.
 
     Attributes:
         score: BM25 over weighted fields; larger is better.
         all_words: Whether name, aliases, category and parameters have all words of the query.
-        phrase: Whether the words stand next to each other in the name or the aliases.
     """
 
     score: float
     all_words: bool = False
-    phrase: bool = False
 
 
 def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
@@ -142,8 +137,8 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
     """
     found: dict[str, str] = {}
     for word in query.words:
-        # Words of other tools are not typing errors.
-        if word.parts or vocabulary().exact(word.text) or _count(reader, word):
+        # Words and names of other tools are not typing errors.
+        if word.parts or vocabulary().knows(word.text) or _count(reader, word):
             continue
         of_another_tool = vocabulary().misspelled(word.text) if len(query.words) == 1 else None
         near = of_another_tool.phrase if of_another_tool else _corrected(reader, word.text)
@@ -164,14 +159,13 @@ def is_word_of(reader: CatalogueReader, word: str) -> bool:
     return _nodes_with(reader, word) * _BY_CHANCE > len(reader)
 
 
-def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) -> dict[int, Match]:
+def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, Match]:
     """Searches for all words, then for any of them.
 
     The number of rows does not depend on the number of requested results, so that pages fit together.
 
     Args:
         reader: The catalogue.
-        query: The query.
         expansions: The expansions of the query's words.
 
     Returns:
@@ -186,15 +180,10 @@ def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) 
             found.setdefault(row, Match(score=score + _ALL_BONUS))
         for row, score in _search(reader, f"{_TELLING} : ({' OR '.join(telling)})"):
             found.setdefault(row, Match(score=score))
-    if len(found) < _FEW:
-        for row, score in _search(reader, " OR ".join(telling)):
+    if len(ways) == 1 or not found:
+        # In descriptions, too; frequent words only if the others are unknown.
+        for row, score in _search(reader, " OR ".join(telling)) or _search(reader, " OR ".join(ways)):
             found.setdefault(row, Match(score=score))
-    if len(query.words) > 1:
-        together = " ".join(_quoted(entry.word.text) for entry in expansions)
-        phrase = f"{{name aliases}} : ({' + '.join(together.split())})"
-        for row, _ in _search(reader, phrase):
-            if row in found:
-                found[row].phrase = True
     return found
 
 

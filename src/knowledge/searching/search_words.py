@@ -24,7 +24,7 @@ SAYING_NOTHING: Final = frozenset(
     its like make me my need of on one or should so some that the their them then there this to use using via
     want was way what when where which while will with would you your node nodes please knime something
     everything anything other two three does did many these those only just up let lets thing things somebody
-    someone anybody anyone everybody everyone again very really us our
+    someone anybody anyone everybody everyone again very really us our than not never ever
     """.split()  # noqa: SIM905 - words are easier to read than a list of texts
 )
 """Words without a meaning for the search."""

@@ -41,7 +41,7 @@ class Vocabulary:
     Attributes:
         entries: The entries by phrase, and by phrase without spaces.
         synonyms: The synonyms of ordinary words.
-        tools: The names of tools that are one word, as ``alteryx`` in *alteryx summarize*.
+        tools: The names of tools, as ``alteryx`` in *alteryx summarize*.
         spelled: Phrases of one word, by each of their `spellings`.
     """
 
@@ -54,10 +54,20 @@ class Vocabulary:
         """The entry for a whole query, with or without its spaces."""
         return self.entries.get(key) or self.entries.get(key.replace(" ", ""))
 
+    def knows(self, word: str) -> bool:
+        """Returns whether a word is an entry or the name of a tool."""
+        return word in self.tools or self.exact(word) is not None
+
     def called(self, *keys: str) -> Entry | None:
         """The entry for one of several forms of a query, with or without names of tools in the query."""
-        bare = (" ".join(word for word in key.split() if word not in self.tools) for key in keys)
-        return next(filter(None, map(self.exact, (*keys, *bare))), None)
+        return next(filter(None, map(self.exact, (*keys, *map(self.without_tools, keys)))), None)
+
+    def without_tools(self, key: str) -> str:
+        """A query without names of tools."""
+        left = f" {key} "
+        for tool in self.tools:
+            left = left.replace(f" {tool} ", " ")
+        return left.strip()
 
     def inside(self, key: str) -> list[Entry]:
         """The entries for parts of a query.
@@ -110,6 +120,6 @@ def parse(text: str) -> Vocabulary:
     return Vocabulary(
         entries=compact | entries,
         synonyms=synonyms,
-        tools=frozenset(name for name in map(folded, document) if " " not in name),
+        tools=frozenset(map(folded, document.keys() - {_SYNONYMS})),
         spelled=spelled,
     )

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.catalogue.reading import Catalogue
 from knime_mcp.knowledge.gateway.gateway import Gateway, opened_gateway
 from knime_mcp.knowledge.gateway.keys import Scope
+from knime_mcp.knowledge.gateway.listeners import serve
 from knime_mcp.knowledge.gateway.observability import Spans
-from knime_mcp.knowledge.gateway.serving import serve
 from knime_mcp.knowledge.gateway.settings import read_settings
 
 ALL = tuple(Scope)

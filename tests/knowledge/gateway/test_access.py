@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from knime_mcp.knowledge.gateway.keys import KeyStore, KeyStoreError, Scope
-from knime_mcp.knowledge.gateway.limits import RateLimiter
+from knime_mcp.knowledge.gateway.rate_limit import RateLimiter
 from knime_mcp.types.errors import SettingInvalid
 from tests.knowledge.conftest import nodes_command
 from tests.knowledge.gateway.running import ALL, start_process

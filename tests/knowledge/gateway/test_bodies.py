@@ -181,6 +181,29 @@ def test_what_mcp_clients_say_beside_a_call_is_left_alone(client):
     assert refused.status_code == 400
 
 
+def test_null_is_no_arguments(client):
+    call = {"name": "get_node_types", "arguments": None}
+    for body in (call, RPC | {"params": call}):
+        assert client.post(f"{V1}/invoke", json=body).status_code == 200
+    assert client.post("/mcp/invoke", json={"tool_name": "get_node_types", "params": None}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"nme": "x"}, ["name", "nme"]),
+        ([], ["body"]),
+        (RPC | {"id": 1.5}, ["id", "id"]),
+        (RPC | {"params": {"name": 7}}, ["params.name"]),
+        ({"name": "x", "arguments": [1]}, ["arguments"]),
+    ],
+)
+def test_fields_are_named_as_they_were_sent(client, body, fields):
+    error = client.post(f"{V1}/invoke", json=body).json()["error"]
+    assert [entry["field"] for entry in error["data"]["details"]["errors"]] == fields
+    assert f"{fields[0]}: " in error["message"]
+
+
 @pytest.mark.parametrize(
     ("changed", "found"),
     [

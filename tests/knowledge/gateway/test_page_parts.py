@@ -1,21 +1,6 @@
-"""What the page is made of: sessions, and forms of schemas."""
+"""What the page is made of: forms of schemas."""
 
 from knime_mcp.knowledge.gateway.page.forms import arguments_of, fields_of
-from knime_mcp.knowledge.gateway.page.sessions import SECONDS, Sessions
-
-
-def test_sessions_end():
-    now = [0.0]
-    sessions = Sessions(now=lambda: now[0])
-    name = sessions.begin("key")
-    now[0] = SECONDS - 1.0
-    assert sessions.key_id(name) == "key"
-    now[0] = SECONDS
-    assert sessions.key_id(name) is None
-    assert sessions.key_id("") is None
-    names = [sessions.begin("key") for _ in range(10_001)]
-    assert sessions.key_id(names[0]) is None
-    assert sessions.key_id(names[-1]) == "key"
 
 
 def test_what_is_entered_becomes_what_the_schema_wants():

@@ -11,7 +11,7 @@ from ...searching.search import Tier, search
 from ..errors import invalid_request
 
 if TYPE_CHECKING:
-    from ...catalogue import Catalogue, CatalogueReader
+    from ...catalogue.reading import Catalogue, CatalogueReader
     from ...searching.search import Hit
 
 PAGE_SIZE: Final = 25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,13 +23,13 @@ from ..admission import (
 )
 from ..endpoints import PREFIX
 from ..errors import MCPError, invalid_request
+from ..gateway import SESSION_SECONDS
 from ..keys import Scope
 from ..middleware import gateway_of, record_of
 from ..routing import guarded, noted
 from . import browsing
 from .forms import arguments_of, entered_of, fields_of
 from .rendering import as_json, error_page, page, sign_in_page, static_file
-from .sessions import SECONDS
 
 if TYPE_CHECKING:
     from ...answers.tool_definitions import ToolDefinition
@@ -76,7 +77,7 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> None:
         admit(request, scope)
     else:
         gateway = gateway_of(request)
-        key_id = gateway.sessions.key_id(request.cookies.get(COOKIE, ""))
+        key_id = gateway.sessions.get(request.cookies.get(COOKIE, ""))
         key = gateway.keys.working(key_id) if key_id else None
         if key is None:
             raise invalid_key("Nobody is signed in.")
@@ -185,11 +186,14 @@ async def _sign_in(request: Request) -> Response:
             raise
         return sign_in_page(request, problem=noted(request, error).user_message, headers=error.headers)
     record_of(request).client, record_of(request).key_id = key.name, key.id
+    # A random name and not the key, because browsers send a cookie to every port of a host.
+    name = secrets.token_urlsafe(32)
+    gateway.sessions.put(name, key.id)
     answer = _to(_local(form.get("after", "")))
     answer.set_cookie(
         COOKIE,
-        gateway.sessions.begin(key.id),
-        max_age=SECONDS,
+        name,
+        max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
         secure=request.url.scheme == "https" or gateway.settings.gateway_behind_proxy,
@@ -198,7 +202,7 @@ async def _sign_in(request: Request) -> Response:
 
 
 async def _sign_out(request: Request) -> Response:
-    gateway_of(request).sessions.end(request.cookies.get(COOKIE, ""))
+    gateway_of(request).sessions.drop(request.cookies.get(COOKIE, ""))
     answer = _to("/")
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer

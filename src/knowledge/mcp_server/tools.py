@@ -6,16 +6,16 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from ..stdio.session import INVALID_PARAMS, Asked, Info, Refused, Report
-from ..types.errors import MCPError, ToolNotFound
-from ..version import VERSION
-from .answers.tool_definitions import INSTRUCTIONS
+from ...stdio.session import INVALID_PARAMS, Asked, Info, Refused, Report
+from ...types.errors import MCPError, ToolNotFound
+from ...version import VERSION
+from ..answers.tool_definitions import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .answers.tool_definitions import ToolDefinition
-    from .service import NodeKnowledgeMCPService
+    from ..answers.tool_calls import NodeKnowledgeMCPService
+    from ..answers.tool_definitions import ToolDefinition
 
 _log = logging.getLogger(__name__)
 

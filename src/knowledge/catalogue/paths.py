@@ -18,16 +18,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..version import VERSION
-from .packs.included_files import own_packs
-from .schema import SCHEMA_VERSION
+from ...version import VERSION
+from ..packs.included_files import own_packs
+from .file_format import SCHEMA_VERSION
 
 if sys.platform != "win32":
     import fcntl
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .model import NodeSpec
+    from ..model import NodeSpec
 
 _FOLDER: Final = "knime-mcp"
 _KEPT: Final = 2
@@ -68,7 +68,7 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         _hold(path)
         return path
-    from .building.build import build_catalogue  # imported here, as only the first start builds
+    from ..building.build import build_catalogue  # imported here, as only the first start builds
 
     nodes = extension()
     try:

@@ -8,8 +8,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from ..types.canonical import without_surrogates
-from .model import (
+from ...types.canonical import without_surrogates
+from ..model import (
     CatalogueOrigin,
     DataFormat,
     NodeSpec,

@@ -10,13 +10,13 @@ from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError as ProtocolFailure
 
-from ..stdio.session import Refused
-from .answers.tool_definitions import TOOLS_BY_NAME
+from ...stdio.session import Refused
+from ..answers.tool_definitions import TOOLS_BY_NAME
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from .served import ServedTools
+    from .tools import ServedTools
 
     _Context = ServerRequestContext[Any, Any]
 

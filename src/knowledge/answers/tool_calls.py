@@ -5,33 +5,26 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
-from .answers.arguments import count_in, read_arguments
-from .answers.compatibility import find_compatible
-from .answers.configuration_check import check_configuration
-from .answers.corrections import resolve_type, resolved_node
-from .answers.detail_levels import DetailLevel
-from .answers.details import brief, filled
-from .answers.node_service import (
-    NodeKnowledgeService,
-    NodeSpecRegistryWrapper,
-    details_as_json,
-    hits_as_json,
-)
-from .answers.tool_definitions import TOOLS, TOOLS_BY_NAME
-from .model import SourceKind
-from .searching.search import search
-from .searching.search_index import index_of
-from .searching.vocabulary import vocabulary
+from ...types.errors import ArgumentsInvalid, MCPError, ToolNotFound
+from ..model import SourceKind
+from ..searching.search import search
+from ..searching.search_index import index_of
+from ..searching.vocabulary import vocabulary
+from .arguments import count_in, read_arguments
+from .compatibility import find_compatible
+from .configuration_check import check_configuration
+from .corrections import resolve_type, resolved_node
+from .detail_levels import DetailLevel
+from .details import brief, filled
+from .node_service import details_as_json, hits_as_json
+from .tool_definitions import TOOLS, TOOLS_BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .answers.tool_definitions import ToolDefinition
-    from .catalogue import Catalogue, CatalogueReader
-    from .model import CatalogueOrigin, NodeSummary
-
-__all__ = ["NodeKnowledgeMCPService", "NodeKnowledgeService", "NodeSpecRegistryWrapper"]
+    from ..catalogue.reading import Catalogue, CatalogueReader
+    from ..model import CatalogueOrigin, NodeSummary
+    from .tool_definitions import ToolDefinition
 
 _MOST_NARROWED: Final = 500
 _FEW_NODES: Final = 10

@@ -14,13 +14,13 @@ from ..answers.details import brief, full_description
 from ..answers.tool_definitions import ToolDefinition
 from ..searching.search import Tier, search
 from ..words import folded
-from .models import NodeKnowledgeResponse, NodeKnowledgeResult
-from .tools import ToolSource
+from .bodies import NodeKnowledgeResponse, NodeKnowledgeResult
+from .tool_registry import ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..catalogue import Catalogue, CatalogueReader
+    from ..catalogue.reading import Catalogue, CatalogueReader
     from ..model import NodeSpec, Parameter, Port
     from ..searching.search import Hit
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from . import stored
-from .errors import CatalogueError
-from .model import CatalogueOrigin, NodeSpec, NodeSummary, OldName
-from .schema import APPLICATION_ID, SCHEMA_VERSION, WHOLE, checksum
+from ..errors import CatalogueError
+from ..model import CatalogueOrigin, NodeSpec, NodeSummary, OldName
+from .file_format import APPLICATION_ID, SCHEMA_VERSION, WHOLE, checksum
+from .node_json import origin_of, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -63,12 +63,12 @@ class CatalogueReader:
     def at(self, row: int) -> NodeSpec:
         """The node with this row number, as in `NodeSummary` and the search index."""
         ((body,),) = self.rows("SELECT body FROM nodes WHERE row = ?", row)
-        return stored.unpacked(body)
+        return unpacked(body)
 
     def nodes(self) -> Iterator[NodeSpec]:
         """All nodes, in the order of their rows: by type, then in the order of packs or by name."""
         for (body,) in self.rows("SELECT body FROM nodes ORDER BY row"):
-            yield stored.unpacked(body)
+            yield unpacked(body)
 
     def __len__(self) -> int:
         return self.origin.nodes
@@ -116,7 +116,7 @@ class CatalogueReader:
         ]
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """The rows of an SQL query; see `knime_mcp.knowledge.schema`.
+        """The rows of an SQL query; see `knime_mcp.knowledge.catalogue.file_format`.
 
         User input goes into `values` only, never into the query.
         """
@@ -146,14 +146,14 @@ class CatalogueReader:
             raise CatalogueError(f"The node catalogue {path} was built by {age} knime-mcp {what}", fix=fix)
         _check_whole(path, self.fingerprint)
         ((origin,),) = self.rows("SELECT origin FROM meta")
-        return stored.origin_of(json.loads(origin))
+        return origin_of(json.loads(origin))
 
     def _one(self, query: str, *values: Any) -> NodeSpec | None:
         rows = self.rows(query, *values)
-        return stored.unpacked(rows[0][0]) if rows else None
+        return unpacked(rows[0][0]) if rows else None
 
 
-class Catalogue:
+class Catalogue(AbstractContextManager["Catalogue"]):
     """A catalogue's file.
 
     Threads may share one. Use it as a context manager, or call `close`.
@@ -171,9 +171,6 @@ class Catalogue:
         self._idle: list[CatalogueReader] = []
         with self.reading():
             pass
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

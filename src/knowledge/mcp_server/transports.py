@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..stdio.serving import serve_one
-from ..stdio.session import StdioSession
+from ...stdio.serving import serve_one
+from ...stdio.session import StdioSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..stdio.pipes import Incoming, Outgoing
-    from .served import ServedTools
+    from ...stdio.pipes import Incoming, Outgoing
+    from .tools import ServedTools
 
 PATH: Final = "/mcp"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -38,7 +38,7 @@ async def serve_stdio(tools: ServedTools) -> bool:
             return
         from mcp.server.stdio import stdio_server
 
-        from .server import sdk_server
+        from .sdk_server import sdk_server
 
         server = sdk_server(tools)
         async with stdio_server() as (reader, writer):
@@ -67,9 +67,9 @@ async def serve_http(
     Raises:
         OSError: The port is in use, or the address does not belong to this machine; the error says which.
     """
-    from ..web.listening import Listener, serve
-    from ..web.whole_requests import WholeRequests
-    from .server import sdk_server
+    from ...web.listening import Listener, serve
+    from ...web.whole_requests import WholeRequests
+    from .sdk_server import sdk_server
 
     app = sdk_server(tools).streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host

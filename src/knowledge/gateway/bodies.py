@@ -5,15 +5,21 @@ from __future__ import annotations
 from datetime import datetime  # noqa: TC003 - pydantic reads it
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-Arguments = dict[str, Any]
+
+def _present(value: Any) -> Any:
+    return {} if value is None else value
+
+
+Arguments = Annotated[dict[str, Any], BeforeValidator(_present)]
+"""Arguments of a tool. Clients in some languages send null for none."""
 _EXAMPLE = {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]}
 
 
-def _encodable(text: str) -> str:
-    text.encode()  # raises an error now rather than when the id is sent back
-    return text
+def _encodable(request_id: str | int) -> str | int:
+    str(request_id).encode()  # raises an error now rather than when the id is sent back
+    return request_id
 
 
 class _Request(BaseModel):
@@ -40,7 +46,7 @@ class MCPInvokeRequest(_Request):
     """A call of a tool through the simple endpoint."""
 
     tool_name: str = Field(min_length=1, max_length=200, examples=["get_node_details"])
-    params: Arguments = Field(default_factory=Arguments, examples=[_EXAMPLE])
+    params: Arguments = Field(default_factory=dict, examples=[_EXAMPLE])
 
 
 class MCPInvokeResponse(BaseModel):
@@ -114,7 +120,7 @@ class ToolCall(_Request):
     """A call of a tool by its name, with arguments."""
 
     name: str = Field(min_length=1, max_length=200, examples=["get_node_details"])
-    arguments: Arguments = Field(default_factory=Arguments, examples=[_EXAMPLE])
+    arguments: Arguments = Field(default_factory=dict, examples=[_EXAMPLE])
 
 
 class RPCParams(ToolCall):
@@ -127,7 +133,7 @@ class RPCToolCall(_Request):
     """A call as a JSON-RPC request, as MCP clients send it."""
 
     jsonrpc: Literal["2.0"]
-    id: Annotated[str, AfterValidator(_encodable)] | int
+    id: Annotated[str | int, AfterValidator(_encodable)]
     method: Literal["tools/call"]
     params: RPCParams
 

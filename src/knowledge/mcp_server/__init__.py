@@ -1,0 +1,1 @@
+"""The MCP server of the node knowledge."""
