@@ -1,12 +1,11 @@
 """Describes an extension as KNIME shows it, and finds problems for which KNIME drops or shortens it."""
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from knime.extension import parameter as kp
 from knime.extension.nodes import Category, Node
-from knime.extension.ports import ConnectionPortObject, PortGroup, PortType
+from knime.extension.ports import PortGroup
 
 if TYPE_CHECKING:
     from .host import ExtensionHost
@@ -48,38 +47,11 @@ def _described(host: "ExtensionHost", node: Node) -> dict[str, Any]:
     short, full = _descriptions(made.__doc__)
     settings, are_tabs = kp.extract_parameter_descriptions(made)
     return {
-        "id": node.id,
-        "name": node.name,
-        "node_type": node.node_type,
-        "is_deprecated": node.is_deprecated,
-        "is_hidden": node.is_hidden,
-        "icon_path": node.icon_path,
-        "category": node.category,
-        "after": node.after,
-        "keywords": node.keywords or [],
-        "input_port_specifier": [_port(port) for port in node.input_ports],
-        "output_port_specifier": [_port(port) for port in node.output_ports],
-        "views": [dataclasses.asdict(node.view)] if node.view is not None else [],
+        **node.to_dict(),
         "short_description": short,
         "full_description": full,
         "options": [] if are_tabs else settings,
         "tabs": settings if are_tabs else [],
-    }
-
-
-def _type_string(kind: Any) -> str:
-    if not isinstance(kind, PortType):
-        return str(kind)
-    return f"Connection{kind}" if issubclass(kind.object_class, ConnectionPortObject) else kind.id
-
-
-def _port(port: Any) -> dict[str, Any]:
-    return {
-        "name": port.name,
-        "type_string": _type_string(port.type),
-        "description": port.description,
-        "group": isinstance(port, PortGroup),
-        "optional": getattr(port, "optional", False),
     }
 
 
@@ -110,8 +82,8 @@ def _node_problems(host: "ExtensionHost", node: Node) -> list[Problem]:
         found.append(("warning", where, "the docstring needs a first line and more below it"))
     # KNIME puts these two texts into XML unescaped; all other texts pass through Markdown, which escapes.
     raw = {"first line of the docstring": short}
-    if node.view is not None:
-        raw["description of the view"] = node.view.description
+    if node.views[0] is not None:
+        raw["description of the view"] = node.views[0].description
     for what, text in raw.items():
         if not _is_xml(text):
             found.append(("error", where, f"{what}: write & and < as &amp; and &lt;: {text!r}"))

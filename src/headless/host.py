@@ -1,5 +1,8 @@
 """Loads an extension as KNIME does, and holds its nodes, tables and file stores."""
 
+# The stand-in's registries have KNIME's names, which are private.
+# pyright: reportPrivateUsage=false
+
 import contextlib
 import importlib
 import json
@@ -249,14 +252,14 @@ class ExtensionHost:
         """Makes tables and file stores usable until exit. Several threads may enter at the same time."""
         with self._lock:
             self._users += 1
-            knime_table._backend = self._backend  # pyright: ignore[reportPrivateUsage]
+            knime_table._backend = self._backend
         try:
             yield
         finally:
             with self._lock:
                 self._users -= 1
                 if not self._users:
-                    knime_table._backend = None  # pyright: ignore[reportPrivateUsage]
+                    knime_table._backend = None
 
 
 _hosts: dict[Path, ExtensionHost] = {}
@@ -322,8 +325,8 @@ def _import(host: ExtensionHost, module: Path) -> None:
     except Exception as error:
         details = traceback.format_exc()
         raise HeadlessError(f"KNIME would drop the extension {host.id}: {error}\n{details}") from error
-    host.nodes = {node_id: node for node_id, node in kn.nodes.items() if _declares(host, node.module)}
-    host.categories = [category for name, category in kn.categories if _declares(host, name)]
+    host.nodes = {key: node for key, node in kn._nodes.items() if _declares(host, node.module)}
+    host.categories = [category for category in kn._categories if _declares(host, category.module)]
 
 
 def _declares(host: ExtensionHost, module: str) -> bool:

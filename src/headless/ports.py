@@ -15,7 +15,7 @@ from knime.api.schema import (
     PortObjectSpec,
     Schema,
 )
-from knime.api.table import SourceTable
+from knime.api.table import ArrowSourceTable
 from knime.extension.nodes import InvalidParametersError
 from knime.extension.ports import (
     CREDENTIAL_TYPE,
@@ -110,7 +110,7 @@ def input_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
                 value = value.get()
             if isinstance(value, Schema):
                 return described(value)
-            return value.schema if isinstance(value, SourceTable) else host.table(value).schema
+            return value.schema if isinstance(value, ArrowSourceTable) else host.table(value).schema
         case PortType.BINARY:
             return BinaryPortObjectSpec(cast("str", port.id))
         case PortType():

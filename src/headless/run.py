@@ -182,7 +182,7 @@ class Run:
 
     def _without_view(self, results: Any) -> Any:
         """The results without the last one, which is the view; stores the view's page."""
-        view = self._declared.view
+        view = self._declared.views[0]
         if view is None or view.index_html_path is not None:
             return results
         if not isinstance(results, list):
@@ -195,6 +195,7 @@ class Run:
         if isinstance(shown, list):
             shown = cast("list[Any]", shown)[0]
         page: views.NodeView = shown if isinstance(shown, views.NodeView) else views.view(shown)
+        str.encode(page.html)  # KNIME writes the page as UTF-8
         self._view = page.html
         return rest
 

@@ -205,12 +205,13 @@ class LogList(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
+        self.setFormatter(logging.Formatter("%(name)s:%(message)s"))  # appends tracebacks
         self.records: list[tuple[str, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Stores a record."""
         severity = next((name for level, name in _SEVERITIES if record.levelno >= level), "debug")
-        self.records.append((severity, f"{record.name}:{record.getMessage()}"))
+        self.records.append((severity, self.format(record)))
 
     def __enter__(self) -> None:
         logging.getLogger().addHandler(self)

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from knime._arrow import LogicalTypeExtensionType, schema_of, spec_of
-from knime._arrow._making import check_batches
+from knime._arrow._table_data import check_batches
 from knime.api import table as knime_table
 from knime.api.schema import Column, Schema, wrap_primitive
 
@@ -86,7 +86,7 @@ def source_table(data: Any, row_ids: str) -> Any:
     Raises:
         HeadlessError: KNIME has no such tables.
     """
-    if isinstance(data, knime_table.SourceTable):
+    if isinstance(data, knime_table.ArrowSourceTable):
         return data
     made: Any = (
         data if isinstance(data, knime_table.Table) else knime_table.Table.from_pyarrow(data, row_ids=row_ids)

@@ -173,6 +173,20 @@ def test_the_view_of_a_node_is_its_page(trial):
     assert context(trial).view_html == "<!DOCTYPE html><p>page</p>"
 
 
+@pytest.mark.parametrize("page", ["None", r"'\ud800'"])
+def test_a_page_that_cannot_be_written_fails_the_node(make_extension, page):
+    source = f"""
+@knext.node("Shows", knext.NodeType.OTHER, "icon.png", "/community")
+@knext.output_view("View", "")
+class Shows:
+    def configure(self, ctx): return None
+    def execute(self, ctx): return knext.view_html({page})
+"""
+    name = f"shows_{len(page)}"
+    failure = load_extension(make_extension(name, source)).run_node("Shows").failure
+    assert failure["details"].splitlines()[-1].startswith(("TypeError", "UnicodeEncodeError"))
+
+
 def test_the_data_area_is_in_the_folder_of_the_workflow(trial, tmp_path):
     folder = tmp_path / "flow"
     assert answers(context(trial, workflow_dir=folder))["data area"] == "data"
@@ -183,6 +197,14 @@ def test_the_data_area_is_in_the_folder_of_the_workflow(trial, tmp_path):
 def test_what_a_node_logs_is_kept(run_source):
     result = run_source('logging.getLogger("some.place").warning("%s things", 3)', before="import logging")
     assert result.logs == [("warn", "some.place:3 things")]
+
+
+def test_a_logged_error_has_its_traceback(run_source):
+    failing = 'def fail():\n    try: 1 / 0\n    except ZeroDivisionError: logging.exception("no")'
+    [(severity, text)] = run_source("fail()", before=f"import logging\n{failing}").logs
+    assert severity == "error"
+    assert text.startswith("root:no\nTraceback")
+    assert text.endswith("ZeroDivisionError: division by zero")
 
 
 def test_objects_of_own_port_types_go_from_node_to_node(trial):

@@ -23,8 +23,14 @@ import knime.extension as knext
 import knime.extension.testing as ktest
 
 
-@knext.node("Copy", knext.NodeType.OTHER, "icon.png", "/")
+CATEGORY = knext.category("/community", "copies", "Copies", "", "icon.png")
+
+
+@knext.node("Copy", knext.NodeType.OTHER, "icon.png", CATEGORY)
 @knext.input_table("In", "")
+@knext.input_table("More", "", optional=True)
+@knext.input_table_group("Others", "")
+@knext.input_port("Key", "", knext.PortType.CREDENTIAL)
 @knext.output_table("Out", "")
 class Copy:
     """Copies a column."""
@@ -76,9 +82,14 @@ class Spec(knext.PortObjectSpec):
 
 
 from knime.extension import nodes
+COPY = nodes._nodes["Copy"]
 context = ktest.TestingExecutionContext()
 outcomes = {
     "configure": tried(configured),
+    "node": COPY.to_dict(),
+    "ports": [[port.name for port in ports] for ports in (COPY.input_ports, COPY.output_ports)],
+    "views": COPY.views,
+    "category": [category.to_dict() for category in nodes._categories],
     "port type": tried(lambda: knext.port_type("Words", Words, Spec)),
     "port type by id": tried(lambda: nodes.get_port_type_for_id("x")),
     "credentials": tried(lambda: context.get_credentials("x")),
@@ -87,6 +98,7 @@ outcomes = {
     "connected": tried(context.get_connected_input_port_numbers),
     "of Arrow": tried(lambda: knext.Table.from_pyarrow(None)),
     "batches": tried(lambda: knext.BatchOutputTable.create("nonsense").num_batches),
+    "schema of no batches": tried(lambda: knext.BatchOutputTable.create().schema.column_names),
 }
 if PANDAS:
     import datetime as dt
@@ -103,7 +115,7 @@ if PANDAS:
         out = knext.BatchOutputTable.create()
         out.append(pd.DataFrame({"a": [1]}))
         out.append(table(a=[2]))
-        shape = [out.num_batches, out.num_rows, out.num_columns, list(out.column_names)]
+        shape = [out.num_batches, out.num_rows, out.num_columns, list(out.column_names), list(out.schema)]
         return [*shape, out.to_pandas()["a"].tolist(), [part.num_rows for part in out.batches()]]
 
     outcomes |= {
@@ -124,8 +136,53 @@ if PANDAS:
     }
 print(json.dumps(outcomes))
 '''
+
+
+def port(name, kind, index, *, group=False, optional=False):
+    return {
+        "name": name,
+        "type_string": kind,
+        "description": "",
+        "description_index": index,
+        "group": group,
+        "optional": optional,
+    }
+
+
 KNOWN = {
     "configure": ["Schema<\n\tColumn<'b', String>,\n\tColumn<'copy', String>>", {"knime.x": "b"}],
+    "node": {
+        "id": "Copy",
+        "name": "Copy",
+        "node_type": "Other",
+        "is_deprecated": False,
+        "is_hidden": False,
+        "icon_path": "icon.png",
+        "category": "/community/copies",
+        "after": None,
+        "keywords": [],
+        "input_port_specifier": [
+            port("In", "PortType.TABLE", 0),
+            port("More", "PortType.TABLE", 1, optional=True),
+            port("Others", "PortType.TABLE", 1, group=True),
+            port("Key", "PortType.CREDENTIAL", 1),
+        ],
+        "output_port_specifier": [port("Out", "PortType.TABLE", 0)],
+        "views": [],
+    },
+    "ports": [["In", "More", "Others", "Key"], ["Out"]],
+    "views": [None],
+    "category": [
+        {
+            "path": "/community",
+            "level_id": "copies",
+            "name": "Copies",
+            "description": "",
+            "icon": "icon.png",
+            "after": "",
+            "locked": True,
+        }
+    ],
     "port type": None,
     "port type by id": "RuntimeError",
     "credentials": "RuntimeError",
@@ -134,6 +191,7 @@ KNOWN = {
     "connected": "AttributeError",
     "of Arrow": "RuntimeError",
     "batches": 0,
+    "schema of no batches": [],
 }
 FRAMES = {
     "execute": [
@@ -142,7 +200,7 @@ FRAMES = {
         2,
         False,
     ],
-    "batched": [2, 2, 1, ["a"], [1, 2], [1, 1]],
+    "batched": [2, 2, 1, ["a"], ["a"], [1, 2], [1, 1]],
     "types": "Schema<\n\tColumn<'a', Number (Long Integer)>,\n\tColumn<'b', Number (Float)>,"
     "\n\tColumn<'c', String>,\n\tColumn<'d', Number (Integer)>>",
     "shape": [1, 2],

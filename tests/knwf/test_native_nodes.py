@@ -38,7 +38,7 @@ from knime_mcp.knwf import (
     workflow_to_tool_node,
     write_workflow,
 )
-from knime_mcp.knwf.inside import inner_nodes
+from knime_mcp.knwf.metanode import inner_nodes
 from knime_mcp.knwf.node_reader import read_node
 from knime_mcp.knwf.settings import array, boolean, from_xml, string, to_xml
 from knime_mcp.knwf.workflow import Position

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ...knwf import read_boundary
 from .errors import RunError
-from .job import Done, Ports, Ready
+from .node_kind import Done, Ports, Ready
 from .tables import arriving_table, given_table
 
 if TYPE_CHECKING:
     from ...knwf import NativeNode
-    from .job import Job
+    from .node_kind import Job
 
 
 class BoundaryNode:

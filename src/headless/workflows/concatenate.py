@@ -8,7 +8,7 @@ from ...knwf import read_concatenation
 from ..results import OutputTable
 from ..value_types import factory_of
 from .errors import RunError
-from .job import Done, Ports, Ready
+from .node_kind import Done, Ports, Ready
 from .tables import arriving_table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...knwf import Concatenation, NativeNode
     from ..host import ExtensionHost
-    from .job import Job
+    from .node_kind import Job
 
 _VALUE: Final = "org.knime.core.data.v2.value."
 _VOID: Final = f"{_VALUE}VoidValueFactory"

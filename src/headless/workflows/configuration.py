@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...knwf import read_configuration
 from .errors import RunError
-from .job import Done, Ports, Ready
+from .node_kind import Done, Ports, Ready
 from .variables import CredentialValue, FlowVariable, VariableKind, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...knwf import Configuration, NativeNode
-    from .job import Job
+    from .node_kind import Job
 
 _KINDS: Final[Mapping[str, VariableKind]] = {
     "string": "STRING",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ...knwf import KnwfError, read_string_to_path, read_workflow_to_tool
 from ...knwf.archive import write_archive
 from .errors import RunError
-from .job import Done, Ports, Ready
 from .locations import place_of, workflow_at
+from .node_kind import Done, Ports, Ready
 from .tables import arriving_table
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...knwf import NativeNode
     from ...types.tool import WorkflowTool
     from ..results import OutputTable
-    from .job import Job, World
+    from .node_kind import Job, World
 
 _PATHS = "org.knime.filehandling.core.data.location.FSLocationValueFactory"
 

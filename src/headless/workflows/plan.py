@@ -19,12 +19,12 @@ from ...knwf import (
     NativeNode,
     check,
 )
-from ...knwf.inside import inner_nodes
+from ...knwf.metanode import inner_nodes
 from .boundary import BoundaryNode
 from .concatenate import Concatenate
 from .configuration import ConfigurationNode
-from .containers import expanded
 from .errors import RunError
+from .metanodes import expanded
 from .path_nodes import StringToPath, WorkflowToTool
 from .table_creator import TableCreator
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from ...knwf import Node, OtherNode, Workflow
     from ..host import ExtensionHost
-    from .containers import Expanded, LeftOut
-    from .job import NodeKind, Ready
+    from .metanodes import Expanded, LeftOut
+    from .node_kind import NodeKind, Ready
 
 _NATIVE: Final[dict[str, NodeKind]] = {
     TABLE_CREATOR_FACTORY: TableCreator(),

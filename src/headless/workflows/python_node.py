@@ -13,7 +13,7 @@ from ...types.errors import MCPError
 from ..errors import HeadlessError
 from ..results import OutputTable
 from .errors import NodeFailed, RunError
-from .job import Done, Ports, Ready
+from .node_kind import Done, Ports, Ready
 from .variables import credentials, pushed, python_values
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...knwf import Config, NativeNode
     from ..host import ExtensionHost
-    from .job import Job
+    from .node_kind import Job
 
 _AnyPort = Port | PortGroup
 
@@ -119,7 +119,6 @@ class PythonNode:
             variables=pushed(before, result.flow_variables or {}),
             warnings=tuple(result.warnings[-1:]),  # KNIME shows the last one
             view_html=result.view_html,
-            logs=tuple(result.logs),
         )
 
     def _value(self, port: _AnyPort, value: Any) -> Any:

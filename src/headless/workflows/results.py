@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from .runner import NodeOutcome, RunReport
+    from .plan_runner import NodeOutcome, RunReport
 
 #: File systems allow 255 bytes, of which a number and an ending need some.
 _MAX_NAME_BYTES: Final = 200
@@ -153,8 +153,11 @@ def write_results(report: RunReport, folder: Path) -> list[Path]:
         total = sum(1 for other in tables if other.outcome is own.outcome)
         name = _unused(file_name(own.outcome, own.port, total), used)
         data = plain_table(own.table)
-        parquet.write_table(data, folder / f"{name}.parquet")
-        csv.write_csv(_flat(data), folder / f"{name}.csv")
+        # Arrow opens only files whose names are UTF-8.
+        with (folder / f"{name}.parquet").open("wb") as file:
+            parquet.write_table(data, file)
+        with (folder / f"{name}.csv").open("wb") as file:
+            csv.write_csv(_flat(data), file)
         files += [folder / f"{name}.csv", folder / f"{name}.parquet"]
     for outcome in report.outcomes:
         if outcome.done.view_html is not None:

@@ -14,9 +14,9 @@ from ...knwf import (
 )
 from .configuration import from_text
 from .errors import RunError
-from .job import World
+from .node_kind import World
 from .plan import plan_run
-from .runner import run_plan
+from .plan_runner import run_plan
 from .servers import with_servers
 from .variables import CredentialValue, parsed
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...knwf import Workflow
     from ..host import ExtensionHost
     from ..services import ToolHandler
-    from .runner import RunReport, Watcher
+    from .plan_runner import RunReport, Watcher
 
 _DATA_AREA = "data/"
 

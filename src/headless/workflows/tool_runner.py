@@ -11,10 +11,10 @@ from ...knwf import KnwfError, read_workflow
 from ..results import OutputTable
 from .configuration import from_json
 from .errors import RunError
-from .job import World
+from .node_kind import World
 from .plan import plan_run
+from .plan_runner import NodeStatus, run_plan
 from .run import unpack_data_area
-from .runner import NodeStatus, run_plan
 from .tables import first_cell
 from .workflow_tool import tool_parts
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ...knwf import NativeNode
     from ..host import ExtensionHost
-    from .runner import RunReport
+    from .plan_runner import RunReport
     from .variables import CredentialValue
     from .workflow_tool import ToolParts
 

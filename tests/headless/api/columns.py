@@ -162,6 +162,18 @@ def two_classes(use):
     return case
 
 
+def with_cell(cell):
+    """A column of dates with one more cell, which pandas takes for a missing one."""
+
+    def case(knext, given):
+        import pandas as pd
+
+        kind = knext.logical(dt.date).to_pandas()
+        return [str(value) for value in pd.Series([dt.date(2024, 2, 29), cell(pd)], dtype=kind)]
+
+    return case
+
+
 def as_even(knext, column):
     return column.astype(knext.logical(Even).to_pandas())
 
@@ -203,6 +215,10 @@ ARROW = {
     "batch of another type": (written([1, 2], ["x", "y"]), {"raised": "ArrowInvalid"}),
 }
 PANDAS = {
+    "none is a missing cell": (with_cell(lambda pd: None), ["2024-02-29", "None"]),
+    "NaT is no missing cell": (with_cell(lambda pd: pd.NaT), raises(TypeError)),
+    "NaN is no missing cell": (with_cell(lambda pd: float("nan")), raises(TypeError)),
+    "NA is no missing cell": (with_cell(lambda pd: pd.NA), raises(AttributeError)),
     "type of an extension's own": (
         own_type,
         'knime.pandas_type<string, {"value_factory_class":"org.example.NetFactory"}>',

@@ -66,7 +66,14 @@ def told(context, knext):
 
 
 #: Contexts that a unit test makes.
+def version_of_extension():
+    from knime.extension.parameter import _extension_version
+
+    return str(_extension_version)
+
+
 OWN_CONTEXTS = {
+    "version of the extension": (lambda k, g: version_of_extension(), "1.2.0"),
     "variables": (behind(lambda c, _: c.flow_variables["v"]), 1),
     "credentials": (
         behind(lambda c, _: [c.get_credential_names(), c.get_credentials("you").password]),
@@ -128,6 +135,7 @@ def own_type(nodes, knext):
 
 
 CONTEXTS = {
+    "version of the extension": (lambda k, g: version_of_extension(), "1.2.0"),
     "no variable": (asked(lambda c: c.flow_variables["nothing"]), raises(KeyError)),
     "variable or not": (
         asked(lambda c: [c.flow_variables.get("nothing"), "given" in c.flow_variables]),

@@ -322,6 +322,10 @@ TABLES = {
         "TableView<delegate=TableView<delegate=ArrowTable[shape=(1, 1)], op=ColumnSlicingOp(a)>,"
         " op=RowSlicingOp(slice(None, 1, None))>",
     ),
+    "classes of tables": (
+        lambda k, g: [type(t).__name__ for t in (g.input, next(g.input.batches()), table(k, a=[1]))],
+        ["ArrowSourceTable", "ArrowTable", "ArrowTable"],
+    ),
     "table shown": (
         lambda k, g: [str(g.input), str(table(k, a=[1, 2]))],
         ["ArrowSourceTable[cols=3, rows=3, batches=1]", "ArrowTable[shape=(1, 2)]"],

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from knime_mcp.headless.workflows import RunOptions, run_workflow
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     Column,
     Configuration,

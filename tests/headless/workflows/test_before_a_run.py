@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from knime_mcp.headless.workflows import NotRunnable, RunError
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     PYTHON_FACTORY,
     Config,

@@ -1,12 +1,13 @@
 """Whole workflows: order, variables, ports of every kind, failures, cancel, and files."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
 
 from knime_mcp.headless.workflows import CredentialValue, NodeStatus, RunError, Watcher
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.headless.workflows.results import end_tables, write_results
 from knime_mcp.knwf import (
     PathConversion,
@@ -278,6 +279,12 @@ def test_long_names_of_nodes_become_names_of_files(trial, tmp_path):
     report = run(trial, workflow(node), tmp_path)
     for file in write_results(report, tmp_path / "out"):
         assert file.is_file()
+
+
+def test_results_are_written_to_a_folder_whose_name_is_not_utf8(trial, tmp_path):
+    report = run(trial, workflow(numbers(1, 1)), tmp_path)
+    files = write_results(report, tmp_path / os.fsdecode(b"M\xfcll"))
+    assert [file.suffix for file in files if file.stat().st_size] == [".csv", ".parquet"]
 
 
 def test_odd_names_run(trial, tmp_path):

@@ -13,7 +13,7 @@ from knime_mcp.headless.workflows import (
     make_workflow_tool,
     tools_table,
 )
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Config, Position, boundary_node, table_creator, write_workflow
 from knime_mcp.knwf.table_creator import Column
 from tests.headless.workflows.building import context, numbers, variable, workflow

@@ -80,7 +80,7 @@ class KnimePandasExtensionArray(ExtensionArray):
             if scalars.dtype.name != dtype.name:
                 raise TypeError(f"{scalars.dtype} cannot become {dtype}")
             return cls(from_storage(scalars._data, kind))
-        return cls(_encoded([None if _is_missing(value) else value for value in scalars], kind))
+        return cls(_encoded(scalars, kind))  # as in KNIME, only None is a missing cell
 
     @classmethod
     def _from_factorized(cls, values: Any, original: Any) -> Self:
@@ -172,10 +172,6 @@ class KnimePandasExtensionArray(ExtensionArray):
 def _encoded(values: Any, kind: LogicalTypeExtensionType) -> Any:
     cells = pa.array([kind.encode(value) for value in values], type=kind.storage_type)
     return pa.ExtensionArray.from_storage(kind, cells)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def frame_of(data: Any) -> Any:

@@ -26,13 +26,13 @@ class Backend:
 
     def table_of_arrow(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
         """See `Table.from_pyarrow`."""
-        from knime._arrow._making import of_arrow
+        from knime._arrow._table_data import of_arrow
 
         return made(of_arrow(data, row_ids, sentinel=sentinel))
 
     def table_of_frame(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
         """See `Table.from_pandas`."""
-        from knime._arrow._making import of_frame
+        from knime._arrow._table_data import of_frame
 
         return made(of_frame(data, row_ids, sentinel=sentinel))
 
@@ -160,7 +160,7 @@ class Table(_Tabular):
             sentinel: the value for missing whole numbers; see `from_pyarrow`.
         """
         from knime._arrow import ROW_ID, unwrap_table
-        from knime._arrow._making import with_sentinel
+        from knime._arrow._table_data import with_sentinel
 
         if ROW_ID in self.column_names:
             raise RuntimeError(f"the column name {ROW_ID} is KNIME's own; rename the column")
@@ -237,7 +237,11 @@ class Table(_Tabular):
         raise NotImplementedError("appending to a table is not implemented, nor is it in KNIME")
 
 
-class SourceTable(Table):
+class ArrowTable(Table):
+    """A table with data. Extensions print the names of these two classes, so they are KNIME's."""
+
+
+class ArrowSourceTable(ArrowTable):
     """A table that a node's execute() gets."""
 
     _known_schema: Schema
@@ -258,7 +262,7 @@ class SourceTable(Table):
             yield made(part)
 
     def _parts(self) -> list[Any]:
-        from knime._arrow._making import batches_of
+        from knime._arrow._table_data import batches_of
 
         return batches_of(self._data)
 
@@ -268,9 +272,9 @@ class SourceTable(Table):
 
 def made(data: Any, schema: Schema | None = None) -> Table:
     """A table from data with KNIME's types; with a schema, a table that execute() gets."""
-    table = object.__new__(Table if schema is None else SourceTable)
+    table = object.__new__(ArrowTable if schema is None else ArrowSourceTable)
     table._data = data  # pyright: ignore[reportPrivateUsage]
-    if isinstance(table, SourceTable) and schema is not None:
+    if isinstance(table, ArrowSourceTable) and schema is not None:
         table._known_schema = schema  # pyright: ignore[reportPrivateUsage]
     return table
 
@@ -333,10 +337,10 @@ class BatchOutputTable:
             TypeError: the batch is not a table.
         """
         import pyarrow as pa
-        from knime._arrow._making import check_batches, of_arrow, of_frame
+        from knime._arrow._table_data import check_batches, of_arrow, of_frame
 
         data: Any = batch
-        if isinstance(data, SourceTable):
+        if isinstance(data, ArrowSourceTable):
             raise AttributeError(
                 "a whole input table is not a batch, nor is it in KNIME; append its batches()"
             )

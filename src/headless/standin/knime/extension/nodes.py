@@ -20,6 +20,7 @@ from .parameter import *
 from .parameter import Parameter
 from .ports import *
 from .ports import (
+    ConnectionPortObject,
     FilestorePortObject,
     Port,
     PortGroup,
@@ -85,10 +86,13 @@ class Category:
     icon: str
     after: str
     locked: bool
+    module: str
 
     def to_dict(self) -> dict[str, Any]:
         """The category as a document for KNIME's Java side."""
-        return asdict(self)
+        document = asdict(self)
+        del document["module"]
+        return document
 
 
 @dataclass(slots=True)
@@ -108,12 +112,54 @@ class Node:
     module: str
     input_ports: list[Port | PortGroup]
     output_ports: list[Port | PortGroup]
-    view: ViewDeclaration | None
+    views: list[ViewDeclaration | None]  # always one entry
+
+    def to_dict(self) -> dict[str, Any]:
+        """The node as a document for KNIME's Java side."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "node_type": self.node_type,
+            "is_deprecated": self.is_deprecated,
+            "is_hidden": self.is_hidden,
+            "icon_path": self.icon_path,
+            "category": self.category,
+            "after": self.after,
+            "keywords": self.keywords or [],
+            "input_port_specifier": _port_specifiers(self.input_ports),
+            "output_port_specifier": _port_specifiers(self.output_ports),
+            "views": [asdict(view) for view in self.views if view is not None],
+        }
 
 
-nodes: dict[str, Node] = {}
-#: Categories with the modules that declared them.
-categories: list[tuple[str, Category]] = []
+def _port_specifiers(ports: list[Port | PortGroup]) -> list[dict[str, Any]]:
+    specifiers: list[dict[str, Any]] = []
+    fixed = 0
+    for port in ports:
+        is_group, is_optional = isinstance(port, PortGroup), getattr(port, "optional", False)
+        specifiers.append(
+            {
+                "name": port.name,
+                "type_string": _type_string(port.type),
+                "description": port.description,
+                "description_index": fixed,
+                "group": is_group,
+                "optional": is_optional,
+            }
+        )
+        fixed += not (is_group or is_optional)
+    return specifiers
+
+
+def _type_string(kind: Any) -> str:
+    if not isinstance(kind, PortType):
+        return str(kind)
+    return f"Connection{kind}" if issubclass(kind.object_class, ConnectionPortObject) else kind.id
+
+
+# The names are KNIME's: tests of extensions look their nodes and categories up here.
+_nodes: dict[str, Node] = {}
+_categories: list[Category] = []
 port_types: PortTypeRegistry | None = None
 
 
@@ -128,7 +174,7 @@ def category(
 ) -> str:
     """Declares a category; returns its path, for the `category` of nodes."""
     module: str = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-    categories.append((module, Category(path, level_id, name, description, icon, after, locked)))
+    _categories.append(Category(path, level_id, name, description, icon, after, locked, module))
     return f"{path.removesuffix('/')}/{level_id}"
 
 
@@ -231,7 +277,7 @@ def node(
             module=factory.__module__,
             input_ports=_attribute(factory, "input_ports") or [],
             output_ports=_attribute(factory, "output_ports") or [],
-            view=_attribute(factory, "output_view"),
+            views=[_attribute(factory, "output_view")],
         )
 
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -242,13 +288,13 @@ def node(
                 )
             made.input_ports = declared.input_ports
             made.output_ports = declared.output_ports
-            made.output_view = declared.view
+            made.output_view = declared.views[0]
             made.execute = _without_views(made.execute)
             made.configure = _without_views(made.configure)
             return made
 
         declared.node_factory = make
-        nodes[declared.id] = declared
+        _nodes[declared.id] = declared
         return make
 
     return declare

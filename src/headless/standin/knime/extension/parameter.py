@@ -6,6 +6,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from . import _base
 from ._base import Parameter, Setting, set_extension_version, settings_of
 from ._column_filter import (
     ColumnFilterConfig,
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 # pyright: reportPrivateUsage=false
 # This module and the parameter classes are one implementation in several files.
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_extension_version":  # KNIME's name; extensions read it while a node runs
+        return _base._extension_version
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def extract_parameters(obj: object, for_dialog: bool = False) -> dict[str, Any]:

@@ -79,6 +79,7 @@ class _Batches(knime_table.BatchOutputTable):
     num_rows = property(lambda self: sum(batch.num_rows for batch in self._batches))
     num_columns = property(lambda self: len(self.column_names))
     column_names = property(lambda self: self._batches[0].column_names if self._batches else [])
+    schema = property(lambda self: self.column_names if self._batches else Schema.from_columns([]))
 
     def append(self, batch: Any) -> None:
         if not isinstance(batch, knime_table.Table):

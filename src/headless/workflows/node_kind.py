@@ -70,14 +70,12 @@ class Done:
         variables: The flow variables that the node made, the last one on top.
         warnings: The node's warnings.
         view_html: The page of the node's view.
-        logs: The node's log records, as (severity, text).
     """
 
     outputs: tuple[Any, ...] = ()
     variables: tuple[FlowVariable, ...] = ()
     warnings: tuple[str, ...] = ()
     view_html: str | None = None
-    logs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
