@@ -6,6 +6,7 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..audit.journal import Journal
+    from ..audit.secrets import SecretMarker
     from .execution.calls import CallTool
     from .execution.history import NodeRecord
     from .execution.spans import Spans
@@ -198,6 +200,13 @@ class McpGraphApi:
     ) -> CheckedDocument:
         """Finds all problems of a document; nothing is started."""
         return check_document(Path(path), mcp_file=mcp_file)
+
+    @cached_property
+    def secrets(self) -> SecretMarker:
+        """Marks the credentials of the document's servers in what is shown or saved of a run."""
+        from .execution.credentials import marker_of_servers  # imported late, so that servers start faster
+
+        return marker_of_servers(self.document.servers)
 
     @property
     def server_info(self) -> ServerMetadata:

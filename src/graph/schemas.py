@@ -8,8 +8,8 @@ from ..tools.limits import Limits
 from ..tools.validation.schemas import CompiledSchema, compile_schema
 from ..types.canonical import compact_json
 from ..types.errors import MCPError
-from .documents.shapes import mapping
 from .expressions.values import json_value
+from .raw_values import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -133,7 +133,7 @@ class _Composing:
         next(self._events)  # the document's end
         following = next(self._events)
         if not isinstance(following, yaml.StreamEndEvent):
-            raise _refused("this is no single document: another one begins here", following)
+            raise _refused("a file must hold one document, but another one begins here", following)
         return node
 
     def _node(self, event: Any, depth: int) -> Node:
@@ -165,7 +165,7 @@ class _Composing:
     def _aliased(self, event: Any) -> Node:
         node = self._anchors.get(event.anchor)
         if node is None:
-            raise _refused(f"nothing above has the anchor '&{anchor_as_written(event.anchor)}'", event)
+            raise _refused(f"there is no anchor '&{anchor_as_written(event.anchor)}' above this alias", event)
         return node
 
 
@@ -179,7 +179,7 @@ def _syntax(text: str, error: yaml.MarkedYAMLError) -> Mistake:
     fix = "Look at quotes, indents and colons here and in the line before"
     mark: Any = error.problem_mark or error.context_mark
     if mark is None:
-        return Mistake(what=f"this is no YAML: {message}", line=1, column=1, fix=fix)
+        return Mistake(what=f"this is not valid YAML: {message}", line=1, column=1, fix=fix)
     if text[mark.index : mark.index + 1] == "\t":
         fix = "Indent with spaces: YAML allows no tabs there"
     if "Unicode character escape" in message:
@@ -189,13 +189,13 @@ def _syntax(text: str, error: yaml.MarkedYAMLError) -> Mistake:
         line, column = _place(text.rstrip("\n"), mark.index)
     else:
         line, column = mark.line + 1, mark.column + 1
-    return Mistake(what=f"this is no YAML: {message}", line=line, column=column, fix=fix)
+    return Mistake(what=f"this is not valid YAML: {message}", line=line, column=column, fix=fix)
 
 
 def _unreadable(text: str, index: int) -> Mistake:
     line, column = _place(text, index)
     return Mistake(
-        what="a character that YAML does not allow stands here",
+        what="YAML does not allow this character",
         line=line,
         column=column,
         fix="Remove it, or write it as an escape in double quotes",

@@ -101,7 +101,7 @@ class _Reading:
         self._repeated += id(node) in self._seen
         self._seen.add(id(node))
         if self._repeated > self._rules.most_values:
-            what = f"more than {self._rules.most_values} values stand here again"
+            what = f"aliases repeat more than {self._rules.most_values} values"
             raise self._ended(what, node, path, "Look for aliases (*name) that repeat each other")
         if len(path) > self._rules.deepest:
             raise self._ended(f"nested more than {self._rules.deepest} levels deep", node, path)
@@ -109,7 +109,7 @@ class _Reading:
         if isinstance(node, Scalar):
             return self._scalar(node, path)
         if id(node) in self._open:
-            raise self._ended("this alias stands for something that it is part of", node, path)
+            raise self._ended("this alias refers to a value that contains the alias itself", node, path)
         self._open.add(id(node))
         try:
             if isinstance(node, Sequence):
@@ -139,10 +139,10 @@ class _Reading:
                 if self._rules.merge_keys:
                     merged |= self._merge(value_node, members, path)
                 else:
-                    self._wrong("merge keys (<<) are not read", key_node, path, "Repeat the keys")
+                    self._wrong("merge keys (<<) are not supported", key_node, path, "Repeat the keys")
             elif key in members and key not in merged:
                 first, _ = self.keys[*path, key]
-                what = f"the key '{key}' stands here twice; it is also in line {first}"
+                what = f"the key '{key}' is given twice; the other one is on line {first}"
                 self._wrong(what, key_node, (*path, key), "Keep one of them")
             else:
                 merged.discard(key)
@@ -195,7 +195,7 @@ class _Reading:
                 return node.text
         if fits:
             return value
-        self._wrong(f"'{node.text}' is no {name}", node, path, "Correct it or its tag")
+        self._wrong(f"'{node.text}' does not fit its tag !!{name}", node, path, "Correct the value or the tag")
         return None
 
     def _check_tag(self, node: Node, kind: str, path: Path) -> None:
@@ -204,7 +204,7 @@ class _Reading:
 
     def _unknown_tag(self, node: Node, path: Path) -> None:
         shown = str(node.tag).replace(_TAG, "!!")
-        self._wrong(f"the tag '{shown}' is not read", node, path, "Remove it")
+        self._wrong(f"the tag '{shown}' is not supported", node, path, "Remove it")
 
     def _wrong(self, what: str, node: Node, path: Path, fix: str | None = None) -> None:
         self.mistakes.append(Mistake(what=what, line=node.line, column=node.column, path=path, fix=fix))

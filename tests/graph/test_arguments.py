@@ -21,7 +21,7 @@ def test_one_expression_gives_all_arguments():
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [([1], "a list"), ("x", "text"), (5, "the number 5"), (None, "nothing")]
+    ("value", "said"), [([1], "a list"), ("x", "text"), (5, "the number 5"), (None, "an empty value")]
 )
 def test_arguments_that_are_no_object_are_not_sent(value, said):
     with pytest.raises(RunError, match=f"must give an object, not {said}") as caught:

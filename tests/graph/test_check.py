@@ -1,15 +1,16 @@
 """Graph checks: dead ends, ways to nowhere, misused branches, expressions; and the servers asked."""
 
+import re
 import sys
 
 import pytest
 
 from knime_mcp.graph.documents.loading import check_text
-from knime_mcp.graph.documents.online import check_online
+from knime_mcp.graph.documents.online_checks import check_online
 from knime_mcp.graph.documents.problems import Severity
 from knime_mcp.graph.documents.starter import STARTER
 
-from .graphs import one_tool, texts
+from .graphs import one_tool, texts, transform
 
 ENTRY, EXIT = "{id: entry, type: entry, next: a}", "{id: exit, type: exit}"
 A = "{id: a, type: transform, transform: {expr: entry}, next: exit}"
@@ -96,7 +97,7 @@ def switch(*conditions: str, default: str = "exit") -> str:
                 "{id: j, type: transform, transform: {expr: '1'}, next: exit}",
                 EXIT,
             ],
-            'a way leads from branch "b" of node "a" to "exit" without passing "j"',
+            'a path leads from branch "b" of node "a" to "exit" without passing "j"',
         ),
     ],
 )
@@ -108,16 +109,68 @@ def test_errors(nodes, said):
 
 
 @pytest.mark.parametrize(
+    ("expression", "message", "fix"),
+    [
+        ("$entry.n", "has no '$entry', and", "The output of the node 'entry' is written without $"),
+        ("$upercase(entry.n)", "has no '$upercase', and", "Did you mean 'uppercase'?"),
+        ("entry.n == 1", "cannot be used as a unary operator", "JSONata compares with = and !="),
+        ("entry.n && true", "cannot be used as a unary operator", "JSONata has 'and' instead of &&"),
+        ("a || b", "Syntax error", "JSONata has 'or' instead of ||"),
+        ("!entry.n", "Unknown operator", "JSONata has $not(...) instead of !"),
+        ("$map(a, x => x)", "cannot be used", "JSONata's functions are written function($x) { ... }"),
+        ("{{entry.n}}", "Expected", "Write the expression without {{ and }}"),
+        ("'==' + ", "Unexpected end", None),
+    ],
+)
+def test_habits_of_other_languages_in_expressions(expression, message, fix):
+    checked = check_text(one_tool(ENTRY, transform(expression, node="a"), EXIT), dialect="next")
+    (problem,) = checked.problems
+    assert message in problem.message
+    assert problem.fix == fix
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("transform: {expr: {a: entry.n}}", "'expr' must be text, not a mapping. Put it in quotes."),
+        ("transform: {expr: [entry.n]}", "'expr' must be text, not a list. Put it in quotes."),
+        (
+            "transform: entry.n",
+            "'transform' must be a mapping, not text. Write it as transform: {expr: ...}.",
+        ),
+        ("expr: entry.n", "'transform' is missing. Write it as transform: {expr: ...}."),
+    ],
+)
+def test_transforms_in_another_form(node, message):
+    checked = check_text(one_tool(ENTRY, f"{{id: a, type: transform, {node}, next: exit}}", EXIT))
+    assert message in [re.sub(r" \(at .*?\)", "", text).partition("error: ")[2] for text in texts(checked)]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "($a := 1; $f := function($b, $c) { $a + $b + $c }; $f(1, 2) ~> $string)",
+        "entry.rows@$row#$i.[$row, $i, $, $$]",
+        "[$previousNode(), $executionCount('a'), $nodeExecution('a', 0), $nodeExecutions('a')]",
+        "entry ~> |rows|{'n': $uppercase(n)}| ~> λ($r) { $r }",
+        "'$text' & `$name` & $eval('$late')",
+    ],
+)
+def test_variables_that_an_expression_may_use(expression):
+    assert not check_text(one_tool(ENTRY, transform(expression, node="a"), EXIT), dialect="next").problems
+
+
+@pytest.mark.parametrize(
     ("nodes", "said"),
     [
         ([ENTRY, A, EXIT, A.replace("id: a", "id: b")], 'Node "b" in tool "t" is never reached'),
         (
             [ENTRY, A, EXIT, A.replace("entry", "$")],
-            'the id "a" in tool "t" is also in line 10; the last one counts',
+            'the id "a" in tool "t" is also used on line 10; the last one counts',
         ),
         ([ENTRY, A, EXIT.replace("}", ", next: a}")], "its 'next' is ignored"),
         ([ENTRY, switch('{rule: {"=<": [1, 2]}, next: exit}'), EXIT], "JSON Logic has no operator '=<'"),
-        ([ENTRY, switch('{rule: {var: ""}, next: exit}'), EXIT], "A run fails if it comes here"),
+        ([ENTRY, switch('{rule: {var: ""}, next: exit}'), EXIT], "A run fails here"),
         ([ENTRY, switch("{next: exit}"), EXIT], "never holds"),
         (
             [
@@ -126,7 +179,7 @@ def test_errors(nodes, said):
                 "{id: b, type: transform, transform: {expr: '1'}, next: b}",
                 EXIT,
             ],
-            'from node "b" in tool "t" no way leads to the exit node',
+            'no path leads from node "b" in tool "t" to the exit node',
         ),
         ([ENTRY, A.replace("next", "nxt: b, next"), EXIT], "Did you mean 'next'?"),
     ],
@@ -144,7 +197,7 @@ def test_the_last_node_of_an_id_and_the_first_tool_of_a_name_count():
     checked = check_text(text + tool.replace("description: d", "description: other"))
     assert checked.document.tools[0].by_id["a"].expression.text == "second"
     assert [found.description for found in checked.document.tools] == ["d"]
-    assert 'the tool "t" is also in line 4' in "\n".join(texts(checked, Severity.WARNING))
+    assert 'the tool "t" is also defined on line 4' in "\n".join(texts(checked, Severity.WARNING))
 
 
 def test_schemas_are_kept_and_wrong_ones_are_named():
@@ -204,8 +257,8 @@ def test_online():
     found = dict.fromkeys(severity + text for severity, text in online(call % ("add", "{a: one, c: 1}")))
     assert len(found) == 3
     joined = "\n".join(found)
-    assert 'wants the argument "b"' in joined
+    assert 'requires the argument "b"' in joined
     assert 'has no argument "c"' in joined
     assert 'the argument "a" of the tool "add"' in joined
     ((severity, text),) = online(call % ("add", "{}"), command="/nowhere/at-all")
-    assert (severity, "the server 's' cannot be asked" in text) == ("warning", True)
+    assert (severity, "the server 's' could not be asked" in text) == ("warning", True)

@@ -188,7 +188,7 @@ tools:
         ("f:3:19: error: 'maxNodeExecutions' must be greater than 0", "executionLimits.maxNodeExecutions"),
         ("f:7:5: error: 'type' is missing in 'inputSchema'", "type: object"),
         ('f:10:34: error: Node "entry" in tool "t" references non-existent next node "nowhere"', "next"),
-        ("f:11:17: error: there is no node type 'transfrom'", "Did you mean 'transform'?"),
+        ("f:11:17: error: unknown node type 'transfrom'", "Did you mean 'transform'?"),
         ('f:12:46: error: Node "y": Invalid JSONata syntax in transform expression', "transform.expr"),
         ('f:14:9: error: Tool "t" has multiple exit nodes: exit, exit', "nodes[4]"),
     ]
@@ -197,7 +197,7 @@ tools:
         assert any(line.startswith(begin) and inside in line for line in errors), (begin, errors)
     assert len(errors) == len(expected)
     (warning,) = [text for text in texts(checked, Severity.WARNING) if "colour" in text]
-    assert warning.startswith("f:14:32: warning: the key 'colour' means nothing here")
+    assert warning.startswith("f:14:32: warning: the key 'colour' is not known here")
 
 
 def test_secrets_come_from_the_environment(tmp_path, caplog):
@@ -252,7 +252,7 @@ def test_mcp_json(tmp_path):
     file.write_text('{\n\t"mcpServers": {\n\t\t"extra": {"command": "why?"}\n\t}\n}\n', "utf-8")
     assert check_text(text, mcp_file=file).document.servers["extra"].command == "why?"
     file.write_text('{"mcpServers": {"extra": {"comand": "e"}}', "utf-8")
-    assert "mcp.json:1:42: error: this is no JSON" in "".join(texts(check_text(text, mcp_file=file)))
+    assert "mcp.json:1:42: error: this is not valid JSON" in "".join(texts(check_text(text, mcp_file=file)))
     file.write_text('{"mcpServers": {"extra": {"comand": "e"}}}', "utf-8")
     assert "'command' is missing" in "".join(texts(check_text(text, mcp_file=file)))
     missing = tmp_path / "none.json"
@@ -265,8 +265,8 @@ def test_mcp_json(tmp_path):
         (b"", "the document must be a mapping"),
         (b"- a\n", "the document must be a mapping (key: value), not a list"),
         (b"\xff\xfe\xfa", "not UTF-8"),
-        (b"a: [1,\n", "this is no YAML"),
-        (b"a: 1\na: 2\n", "the key 'a' stands here twice; it is also in line 1"),
+        (b"a: [1,\n", "this is not valid YAML"),
+        (b"a: 1\na: 2\n", "the key 'a' is given twice; the other one is on line 1"),
         (b"tools: 5\n", "'tools' must be a list"),
         (b"mcpServers: {s: {type: ssse, url: x}}\n", "Did you mean 'sse'?"),
         (b"mcpServers: {s: {url: 'http://x'}}\n", "has a 'url' but no 'type'"),
@@ -312,7 +312,7 @@ def test_annotations_are_those_of_the_protocol():
     )
     checked = check_text(text)
     assert checked.document.tools[0].annotations == {"readOnlyHint": True}
-    assert any("the key 'colour' means nothing here" in said for said in texts(checked, Severity.WARNING))
+    assert any("the key 'colour' is not known here" in said for said in texts(checked, Severity.WARNING))
     (error,) = texts(check_text(text.replace("true", "'yes'")))
     assert "'readOnlyHint' must be true or false, not text" in error
 

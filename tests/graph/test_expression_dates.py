@@ -62,7 +62,7 @@ def test_names_with_only_a_least_width_are_whole():
         ("$fromMillis(0, '[Y#]')", 'starting with "#" is not supported'),
         ("$toMillis('1', '[Y#]')", "is not supported by this implementation"),
         ("$parseInteger('50', '#')", 'starting with "#"'),
-        ("$fromMillis(0, '[Y]', 'abc')", "The timezone 'abc' is none"),
+        ("$fromMillis(0, '[Y]', 'abc')", "'abc' is not a timezone"),
     ],
 )
 def test_errors(expression, said):

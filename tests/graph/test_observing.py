@@ -18,7 +18,7 @@ from knime_mcp.audit.journal import Journal, read_journal
 from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.execution.spans import Spans
 from knime_mcp.tools.mcp_client import MCPClient
-from tests.graph.graphs import ENTRY, EXIT, call, document, tool, transform, yaml
+from tests.graph.graphs import ENTRY, EXIT, SERVER, call, document, load, tool, transform, yaml
 from tests.graph.live import SERVE, graph_file, served
 
 GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
@@ -168,6 +168,67 @@ def test_run_prints_each_node_and_with_trace_what_it_did(tmp_path):
         assert part in ended.stderr
     history = json.loads(saved.read_text())["executionHistory"]
     assert [record["nodeId"] for record in history] == ["entry", "x", "exit"]
+
+
+TOKEN = "tok-4f9d2c71ab"
+WITH_TOKEN = SERVER.replace("]}", f"], env: {{TOKEN: {TOKEN}}}}}")
+
+
+@pytest.mark.parametrize("tool_name", ["echo", "fail"])
+def test_a_server_that_repeats_its_token_puts_it_into_no_trace_file_or_error(tmp_path, tool_name):
+    file, saved = tmp_path / "graph.yaml", tmp_path / "run.json"
+    called = call(tool_name, "{v: {expr: entry.v}, message: {expr: entry.v}}")
+    file.write_text(yaml(tool(ENTRY, called, EXIT), servers=WITH_TOKEN))
+    ended = subprocess.run(
+        [*GRAPH, "run", str(file), "t", f"v=Bearer {TOKEN}", "--trace", "--save-run", str(saved)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == (0 if tool_name == "echo" else 1)
+    assert TOKEN not in ended.stderr + saved.read_text()
+    assert "Bearer ⟨secret " in ended.stderr
+    # The result is the graph's own answer, and stays as it is.
+    assert (f"Bearer {TOKEN}" in ended.stdout) == (tool_name == "echo")
+
+
+def test_credentials_in_headers_and_urls_of_servers_are_marked():
+    servers = f"""mcpServers:
+  a: {{type: streamableHttp, url: "http://127.0.0.1:1/?api_key=key-{TOKEN}&page=start"}}
+  b: {{type: sse, url: "http://127.0.0.1:1/", headers: {{Authorization: Bearer {TOKEN}}}}}
+"""
+    with McpGraphApi(load(yaml(tool(ENTRY, transform("1"), EXIT), servers=servers))) as api:
+        shown = api.secrets.scrub([f"key-{TOKEN}", TOKEN, f"Bearer {TOKEN}", "start"])
+    assert TOKEN not in str(shown)
+    assert shown[3] == "start"
+
+
+def test_arguments_of_a_run_are_written_as_those_of_a_call(tmp_path):
+    file = tmp_path / "graph.yaml"
+    properties = "n: {type: number}, list: {type: array}, text: {type: string}"
+    schema = f"{{type: object, properties: {{{properties}}}}}"
+    file.write_text(yaml(tool(ENTRY, transform("{'r': entry}"), EXIT, schema=schema)))
+
+    def run(*words):
+        return subprocess.run(
+            [*GRAPH, "run", str(file), "t", *words], capture_output=True, text=True, timeout=60, check=False
+        )
+
+    ended = run("n=5", "text=5", 'list=["a"]', "other:=null")
+    assert json.loads(ended.stdout) == {"r": {"n": 5, "text": "5", "list": ["a"], "other": None}}
+    assert "The tool declares no argument 'other'." in ended.stderr
+    assert json.loads(run('{"n": 1, "text": "a"}', "n=2").stdout) == {"r": {"n": 2, "text": "a"}}
+    unnamed = subprocess.run(
+        [*GRAPH, "run", str(file)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (unnamed.returncode, "The document has: t." in unnamed.stderr) == (2, True)
+    for words, message in [
+        (["Ada"], "Write it as key=value"),
+        (["n=1", "n=2"], "'n' is given 2 times"),
+        (["n:=[1"], "is not JSON"),
+        (["{n: 1}"], "Write them as key=value"),
+    ]:
+        refused = run(*words)
+        assert refused.returncode == 2
+        assert message in " ".join(refused.stderr.split())
 
 
 def test_run_says_what_failed(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.serving.service import GraphService
 from tests.graph.forked_program import started
-from tests.graph.graphs import ENTRY, EXIT, call, document, transform
+from tests.graph.graphs import ENTRY, EXIT, SERVER, call, document, transform
 from tests.graph.live import (
     DEADLINE,
     ERAS,
@@ -129,6 +129,25 @@ def test_history_comes_when_it_is_asked_for(tmp_path):
             assert [record["nodeId"] for record in history] == ["entry", "x", "y"]
             assert history[1]["output"] == {"r": 1}
             assert "no" in history[2]["error"]["message"]
+
+    run(calls())
+
+
+def test_credentials_of_servers_are_marked_in_history_and_errors_but_not_in_results(tmp_path):
+    token = "tok-4f9d2c71ab"
+    servers = SERVER.replace("]}", f"], env: {{TOKEN: {token}}}}}")
+    way = "{id: x, type: switch, conditions: [{rule: {var: entry.fail}, next: y}], next: z}"
+    failing, echo = call("fail", f"{{message: {token}}}", node="y"), call("echo", f"{{v: {token}}}", node="z")
+    file = graph_file(tmp_path, way, failing, echo, servers=servers)
+
+    async def calls():
+        async with client_of([*PROGRAM, "-g", file]) as client:
+            failed = await client.call_tool("t", {"fail": True}, meta={"knime-mcp/history": True})
+            assert "⟨secret " in failed.content[0].text
+            assert token not in failed.model_dump_json()
+            done = await client.call_tool("t", {}, meta={"knime-mcp/history": True})
+            assert done.structured_content == {"received": {"v": token}}
+            assert token not in json.dumps(done.meta)
 
     run(calls())
 

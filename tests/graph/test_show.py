@@ -6,7 +6,7 @@ import random
 import pytest
 
 from knime_mcp.cli.graph.page import graph_page
-from knime_mcp.cli.graph.recorded import calling_node, ways_taken
+from knime_mcp.cli.graph.recorded_run import calling_node, ways_taken
 from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.documents.loading import check_text
 from knime_mcp.graph.documents.starter import STARTER

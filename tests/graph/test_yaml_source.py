@@ -58,8 +58,8 @@ def test_mistakes_are_problems_with_their_place():
     source = read_yaml("a: 1\na: 2\nb: {<<: {c: !what x}}\n", "f")
     assert source.data == {"a": 1, "b": {"c": "x"}}
     assert [problem.text("f") for problem in source.problems] == [
-        "f:2:1: error: the key 'a' stands here twice; it is also in line 1 (at a). Keep one of them.",
-        "f:3:13: error: the tag '!what' is not read (at b.c). Remove it.",
+        "f:2:1: error: the key 'a' is given twice; the other one is on line 1 (at a). Keep one of them.",
+        "f:3:13: error: the tag '!what' is not supported (at b.c). Remove it.",
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...tools.words import counted
-from ..exits import ExitCode, reports_errors
+from ..errors import ExitCode, reports_errors
 from ..extras import needs_graph
 from ..terminal import complain, note, print_json, say
 from .options import DialectOption, FileArgument, McpFileOption
@@ -43,7 +43,7 @@ def check(
     checked = read_document(file, dialect=dialect, mcp_file=mcp)
     problems = checked.problems
     if online and checked.document is not None:
-        from ...graph.documents.online import check_online
+        from ...graph.documents.online_checks import check_online
 
         problems = sorted_problems([*problems, *check_online(checked.document)])
     errors = sum(problem.severity is Severity.ERROR for problem in problems)

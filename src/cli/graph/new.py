@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..exits import CommandError, ExitCode, reports_errors
+from ..errors import CommandError, ExitCode, reports_errors
 from ..extras import needs_graph
 from ..files import check_output, writing
 from ..terminal import note

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ...graph.documents.shapes import mapping
 from ...graph.nodes import (
     EntryNode,
     ExitNode,
@@ -19,6 +18,7 @@ from ...graph.nodes import (
     exits,
     type_name,
 )
+from ...graph.raw_values import mapping
 from ...graph.server_config import HttpConfig, SseConfig, StdioConfig
 from ...tools.views.html import (
     badge,
@@ -35,7 +35,7 @@ from ...tools.views.html import (
 )
 from ...types.errors import origin_and_path
 from .drawing import STYLE, drawing
-from .recorded import calling_node, read_run, tool_of, ways_taken
+from .recorded_run import calling_node, read_run, tool_of, ways_taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ...graph.nodes import Node
     from ...graph.server_config import ServerConfig
     from ...tools.views.html import Html
-    from .recorded import RecordedRun
+    from .recorded_run import RecordedRun
 
 _MOST_RECORDS: Final = 500
 _LONGEST_JSON: Final = 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ..exits import CommandError
+from ..errors import CommandError
 
 if TYPE_CHECKING:
     from pathlib import Path

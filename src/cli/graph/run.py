@@ -9,35 +9,45 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ..exits import ExitCode, UsageError, reports_errors
+from ..errors import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
 from ..files import check_journal, check_output, open_journal, text_or_file, why_no_json, writing
 from ..interrupt import Interrupt
+from ..key_value import remarks_on_strays, split_pairs, typed
 from ..terminal import complain, note, print_json
 from .options import AuditOption, DialectOption, FileArgument, McpFileOption
 from .reading import DialectChoice, read_document, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from ...audit.secrets import SecretMarker
     from ...graph.execution.history import NodeRecord
+    from ...graph.model import ToolDefinition
     from ...graph.nodes import Node
+    from ...tools.caller.mapping import Parameter
+    from ..key_value import Pair
 
 _LONGEST = 2000
 _EXAMPLE = '{"name": "value"}'
+_JSON_BEGINS = ("{", "[", '"', "@")
 
 
 @reports_errors
 @needs_graph
 def run(
     file: FileArgument,
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],
+    tool: Annotated[
+        str | None, typer.Argument(metavar="TOOL", help="The tool of the document.", show_default=False)
+    ] = None,
     arguments: Annotated[
-        str,
+        list[str] | None,
         typer.Argument(
-            metavar="JSON|@FILE", help="Its arguments as a JSON object, or a file with one; @- reads stdin."
+            metavar="KEY=VALUE|JSON|@FILE",
+            help="Its arguments, each as key=value or key:=JSON; or all as a JSON object, or a file with one;"
+            " @- reads stdin.",
         ),
-    ] = "{}",
+    ] = None,
     trace: Annotated[
         bool, typer.Option("--trace", help="Show input, expression and output of each node.")
     ] = False,
@@ -56,12 +66,20 @@ def run(
 
     Each node is named on standard error as it ends.
 
-    Example: knime-mcp graph run tools.yaml count_files '{"directory": "/tmp"}' --trace
+    Example: knime-mcp graph run tools.yaml count_files directory=/tmp --trace
     """
-    given = _arguments(arguments)
+    words = arguments or []
+    given = [_json_object(word) for word in words if word.startswith(_JSON_BEGINS)]
+    pairs = split_pairs(word for word in words if not word.startswith(_JSON_BEGINS))
     check_output(save_run)
     check_journal(audit)
     document = usable(file, read_document(file, dialect=dialect, mcp_file=mcp))
+    if tool is None:
+        known = ", ".join(definition.name for definition in document.tools) or "none"
+        raise UsageError(f"Which tool? Write its name after the file. The document has: {known}.")
+    values: dict[str, Any] = {}
+    for part in (*given, _typed(pairs, document.tool(tool))):
+        values |= part
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ...graph.api import McpGraphApi
@@ -74,23 +92,25 @@ def run(
             stack.callback(spans.close)
         journal = stack.enter_context(open_journal(audit, about=f"knime-mcp graph run {file.name} {tool}"))
         api = stack.enter_context(McpGraphApi(document, journal=journal, spans=spans, check_schemas=validate))
-        printer = _Printer(full=trace)
+        printer = _Printer(api.secrets, full=trace)
         hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
         try:
-            result = api.executor.run(tool, given, hooks=hooks, is_canceled=interrupt)
+            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
         except RunError as error:
-            _save(save_run, tool, given, error.history, None, str(error))
-            complain(str(error))
+            message = api.secrets.scrub(str(error))
+            _save(save_run, api.secrets, tool, values, error.history, error=message)
+            complain(message)
             return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
-        _save(save_run, tool, given, result.history, result.result, None)
+        _save(save_run, api.secrets, tool, values, result.history, result=result.result)
         print_json(result.result)
     return ExitCode.OK
 
 
 class _Printer:
-    """Prints each node when it ends."""
+    """Prints each node when it ends, with marks instead of the credentials of servers."""
 
-    def __init__(self, *, full: bool) -> None:
+    def __init__(self, secrets: SecretMarker, *, full: bool) -> None:
+        self._secrets = secrets
         self._full = full
 
     def completed(self, record: NodeRecord, node: Node, context: Mapping[str, Any]) -> None:
@@ -110,42 +130,75 @@ class _Printer:
         from ...graph.expressions import UNDEFINED
         from ...graph.nodes import evaluated
 
-        note(f"       input:      {_short(context if record.input is UNDEFINED else record.input)}")
+        note(f"       input:      {self._short(context if record.input is UNDEFINED else record.input)}")
         for name, value in evaluated(node):
-            note(f"       {name + ':':<11} {_lines(value) if isinstance(value, str) else _short(value)}")
-        note(f"       output:     {_short(record.output)}")
+            note(f"       {name + ':':<11} {_lines(value) if isinstance(value, str) else self._short(value)}")
+        note(f"       output:     {self._short(record.output)}")
         if record.error is not None:
-            note(f"       error:      {record.error}")
+            note(f"       error:      {self._secrets.scrub(record.error)}")
+
+    def _short(self, value: Any) -> str:
+        from ...graph.expressions import UNDEFINED
+        from ...graph.expressions.values import json_value
+
+        if value is UNDEFINED:
+            return "nothing"
+        text = json.dumps(self._secrets.scrub(json_value(value)), ensure_ascii=False, default=str)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
 
 
 def _lines(text: str) -> str:
     return text.strip().replace("\n", "\n                   ")
 
 
-def _short(value: Any) -> str:
-    from ...graph.expressions import UNDEFINED
-    from ...graph.expressions.values import json_value
-
-    if value is UNDEFINED:
-        return "nothing"
-    text = json.dumps(json_value(value), ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
-
-
-def _arguments(text: str) -> dict[str, Any]:
+def _json_object(text: str) -> dict[str, Any]:
     json_text, source = text_or_file(text, "the arguments")
     try:
         parsed = json.loads(json_text)
     except (ValueError, RecursionError) as error:
-        why = f"What {source} says cannot be read as JSON: {why_no_json(error)}."
-        raise UsageError(f"{why} Write it as '{_EXAMPLE}'.") from None
+        why = "The arguments cannot" if source == "the arguments" else f"The arguments in {source} cannot"
+        raise UsageError(
+            f"{why} be read as JSON: {why_no_json(error)}. Write them as key=value, or as '{_EXAMPLE}'."
+        ) from None
     if not isinstance(parsed, dict):
-        raise UsageError(f"The arguments must be a JSON object, such as '{_EXAMPLE}'.")
+        raise UsageError(f"The arguments must be a JSON object, such as '{_EXAMPLE}', or key=value.")
     return cast("dict[str, Any]", parsed)
 
 
+def _typed(pairs: Sequence[Pair], tool: ToolDefinition | None) -> dict[str, Any]:
+    """The values of pairs, as the tool's schema wants them."""
+    if not pairs:
+        return {}
+    from ...tools.caller.mapping import parameters_of
+    from ...types.tool import MCPTool
+
+    parameters: dict[str, Parameter] = {}
+    if tool is not None:
+        parameters = parameters_of(
+            MCPTool(
+                name=tool.name,
+                description=tool.description,
+                parameter_schema=tool.input_schema,
+                server_uri="stdio:graph",
+                tool_name=tool.name,
+            ),
+            [pair.key for pair in pairs],
+        )
+    arguments = typed(pairs, parameters)
+    for remark in remarks_on_strays(arguments, parameters):
+        note(remark)
+    return arguments
+
+
 def _save(
-    file: Path | None, tool: str, arguments: Any, history: tuple[Any, ...], result: Any, error: str | None
+    file: Path | None,
+    secrets: SecretMarker,
+    tool: str,
+    arguments: Any,
+    history: tuple[NodeRecord, ...],
+    *,
+    result: Any = None,
+    error: str | None = None,
 ) -> None:
     if file is None:
         return
@@ -156,5 +209,7 @@ def _save(
         **({"result": result} if error is None else {"error": {"message": error}}),
     }
     with writing(file):
-        file.write_text(json.dumps(saved, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        file.write_text(
+            json.dumps(secrets.scrub(saved), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
     note(f"Saved {file}")

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from ..exits import ExitCode, reports_errors
+from ..errors import ExitCode, reports_errors
 from ..extras import needs_graph
 from ..serving import LogLevel
 from ..shared_options import HostOption, HttpOption, LogLevelOption
 from .options import AuditOption, DialectOption, FileArgument, McpFileOption
 from .reading import DialectChoice
-from .serving import serve_document
+from .serve_document import serve_document
 
 
 @reports_errors
@@ -24,9 +24,7 @@ def serve(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
-    reload: Annotated[
-        bool, typer.Option(help="Take over changes of the document while it is served.")
-    ] = True,
+    reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
     validate: Annotated[
         bool, typer.Option(help="Compare arguments and results with the schemas in the document.")
     ] = True,

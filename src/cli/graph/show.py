@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..exits import ExitCode, UsageError, reports_errors
+from ..errors import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
 from ..files import check_page, read_json, write_page
 from ..terminal import print_text

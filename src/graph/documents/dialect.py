@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..model import Dialect
-from .shapes import entries, mapping
+from ..raw_values import entries, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..expressions import check_jsonata
+from ..expressions import check_jsonata, unset_variables
 from ..expressions.json_logic import OPERATORS, wrong_var
+from ..expressions.jsonata import FUNCTIONS
 from ..nodes import Expression, ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
+from ..raw_values import kind_of
 from .fields import did_you_mean
-from .shapes import kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ..nodes import Node, Position, Template
     from .fields import Findings
 
 
-def check_expressions(findings: Findings, node: Node) -> None:
+_HISTORY_FUNCTIONS: Final = frozenset({"previousNode", "executionCount", "nodeExecution", "nodeExecutions"})
+_RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
+_STRINGS: Final = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' """, re.VERBOSE | re.DOTALL)
+_OTHER_LANGUAGES: Final = (
+    (re.compile("==|!=="), "JSONata compares with = and !="),
+    (re.compile("&&"), "JSONata has 'and' instead of &&"),
+    (re.compile(r"\|\|"), "JSONata has 'or' instead of ||"),
+    (re.compile("!(?!=)"), "JSONata has $not(...) instead of !"),
+    (re.compile("=>"), "JSONata's functions are written function($x) { ... }"),
+    (re.compile(r"\{\{"), "Write the expression without {{ and }}"),
+)
+
+
+def check_expressions(findings: Findings, node: Node, ids: Collection[str]) -> None:
     """Checks the expressions of a node.
 
     Args:
         findings: Collects the problems.
         node: Any node.
+        ids: The ids of the tool's nodes.
     """  # @NodeTypeDispatch
-    checks = _Checks(findings, node.id)
+    checks = _Checks(findings, node.id, ids)
     match node:
         case TransformNode():
             checks.jsonata(node.expression, "transform expression")
@@ -39,15 +57,30 @@ def check_expressions(findings: Findings, node: Node) -> None:
 
 
 class _Checks:
-    def __init__(self, findings: Findings, node: str) -> None:
+    def __init__(self, findings: Findings, node: str, ids: Collection[str]) -> None:
         self._findings = findings
         self._node = f'Node "{node}"'
+        self._ids = ids
 
     def jsonata(self, expression: Expression, where: str) -> None:
         """Checks one expression."""
+        path = expression.position.path if expression.position is not None else ()
         problem = check_jsonata(expression.text)
         if problem is not None:
-            self._error(f"Invalid JSONata syntax in {where}: {problem}", expression.position)
+            message = f"{self._node}: Invalid JSONata syntax in {where}: {problem}"
+            self._findings.error(message, path, _from_other_language(expression.text))
+        self._variables(expression.text, path, _HISTORY_FUNCTIONS)
+
+    def _variables(self, text: str, path: tuple[str | int, ...], known: frozenset[str]) -> None:
+        for name in unset_variables(text):
+            if name in known:
+                continue
+            if name in self._ids:
+                fix = f"The output of the node '{name}' is written without $"
+            else:
+                fix = did_you_mean(name, (*FUNCTIONS, *known))
+            message = f"{self._node}: JSONata has no '${name}', and the expression does not set it"
+            self._findings.warn(message, path, fix)
 
     def template(self, template: Template, where: str) -> None:
         """Checks all expressions among arguments."""
@@ -86,7 +119,7 @@ class _Checks:
             if name not in OPERATORS:
                 fix = did_you_mean(name, OPERATORS) or "See https://jsonlogic.com/operations.html"
                 message = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
-                self._findings.warn(f"{message}; a run fails if it comes here", (*path, name), fix)
+                self._findings.warn(f"{message}; a run fails here", (*path, name), fix)
         for name, value in parts.items():
             self._part(value, where, (*path, name))
 
@@ -98,13 +131,16 @@ class _Checks:
             return
         problem = check_jsonata(value)
         if problem is None:
+            self._variables(value, path, _HISTORY_FUNCTIONS | _RULE_VARIABLES)
             return
         text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {problem}'
         if value.startswith("$"):
             self._findings.error(text, path)
         else:
-            self._findings.warn(text, path, "A run fails if it comes here")
+            self._findings.warn(text, path, "A run fails here")
 
-    def _error(self, message: str, position: Position | None) -> None:
-        path = position.path if position is not None else ()
-        self._findings.error(f"{self._node}: {message}", path)
+
+def _from_other_language(text: str) -> str | None:
+    """What JSONata writes instead of an operator of another language in an expression."""
+    code = _STRINGS.sub("''", text)
+    return next((fix for pattern, fix in _OTHER_LANGUAGES if pattern.search(code)), None)

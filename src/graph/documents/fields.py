@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..nodes import Position, key_path
+from ..raw_values import kind_of
 from .problems import Problem, Severity
-from .shapes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +39,7 @@ LIST: Final = Kind("a list", lambda value: isinstance(value, list))
 
 REQUIRED: Final[Any] = object()
 """Given instead of a default for a key that may not be missing."""
+_FORMS: Final = {"transform": "Write it as transform: {expr: ...}"}
 
 
 class Findings:
@@ -117,7 +118,7 @@ class Fields:
         self._known.append(key)
         value = self._values.get(key, default)
         if value is REQUIRED:
-            self.misfit(f"'{key}' is missing", self.path)
+            self.misfit(f"'{key}' is missing", self.path, _FORMS.get(key))
             return None
         if value is default or self._fits(value, (*self.path, key), kinds):
             return value
@@ -181,7 +182,7 @@ class Fields:
             if key not in self._known and not key.startswith("x-"):
                 fix = did_you_mean(key, self._known)
                 self._findings.warn(
-                    f"the key '{key}' means nothing here and is ignored", (*self.path, key), fix
+                    f"the key '{key}' is not known here and is ignored", (*self.path, key), fix
                 )
         return self.fit
 
@@ -190,7 +191,10 @@ class Fields:
             return True
         name = f"'{path[-1]}'" if isinstance(path[-1], str) else f"'{key_path(path)}'"
         words = " or ".join(kind.words for kind in kinds)
-        fix = "Put it in quotes" if kinds == (TEXT,) and isinstance(value, bool | int | float) else None
+        fix = _FORMS.get(str(path[-1]))
+        # JSONata's objects and lists are YAML's, too, unless they are in quotes.
+        if kinds == (TEXT,) and (isinstance(value, bool | int | float) or (path[-1] == "expr" and value)):
+            fix = "Put it in quotes"
         self.misfit(f"{name} must be {words}, not {kind_of(value)}", path, fix)
         return False
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..model import Dialect
 from ..nodes import EntryNode, ExitNode, ForEachNode, McpNode, ParallelNode, SwitchNode, ToolNode, exits
+from ..raw_values import mapping
 from .fields import did_you_mean
-from .shapes import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -122,13 +122,11 @@ class GraphChecks:
             line = self._findings.source.at(first.path).line
             path = (*placed.path, "id")
             if not isinstance(first.node, EntryNode | ExitNode):
-                message = f'the id "{placed.id}" in tool "{tool.name}" is also in line {line}'
+                message = f'the id "{placed.id}" in tool "{tool.name}" is also used on line {line}'
                 self._findings.warn(f"{message}; the last one counts", path, "Rename one of them")
             elif type(first.node) is not type(placed.node):
-                message = (
-                    f'Node "{placed.id}" in tool "{tool.name}" replaces the node of that id in line {line}'
-                )
-                self._findings.error(f"{message}, without which the tool cannot run", path, "Rename it")
+                message = f'Node "{placed.id}" in tool "{tool.name}" replaces the node of the same id'
+                self._findings.error(f"{message} on line {line}, which the tool needs", path, "Rename it")
 
     def _references(self, tool: PlacedTool, placed: PlacedNode, node: Node, known: set[str]) -> None:
         for edge, target, key in self._ways_out(node, placed):
@@ -211,9 +209,11 @@ class GraphChecks:
                 continue
             if placed.id not in reached:
                 message = f'Node "{placed.id}" in tool "{tool.name}" is never reached from the entry node'
-                self._findings.warn(message, placed.path, "Lead a way to it, or remove it")
+                self._findings.warn(
+                    message, placed.path, "Set the 'next' of another node to it, or remove it"
+                )
             elif placed.id not in leading and exit_ in reached:
-                message = f'from node "{placed.id}" in tool "{tool.name}" no way leads to the exit node'
+                message = f'no path leads from node "{placed.id}" in tool "{tool.name}" to the exit node'
                 self._findings.warn(f"{message}: a run that gets there never ends by itself", placed.path)
 
     def _branches(
@@ -233,18 +233,18 @@ class GraphChecks:
             part = _closure(graph, [start], until=node.next)
             for name in part:
                 if name in ends and name != node.next:
-                    message = f'a way leads from branch "{start}" of node "{node.id}" to "{name}"'
+                    message = f'a path leads from branch "{start}" of node "{node.id}" to "{name}"'
                     self._findings.error(f'{message} without passing "{node.next}"', placed.path)
             if node.id in part:
-                message = f'a way leads from branch "{start}" back to node "{node.id}"'
+                message = f'a path leads from branch "{start}" back to node "{node.id}"'
                 self._findings.error(f"{message}, which is still running then", placed.path)
             if node.next not in part:
-                message = f'the branch "{start}" of node "{node.id}" never comes to "{node.next}"'
-                self._findings.error(message, placed.path, "There its branches end")
+                message = f'the branch "{start}" of node "{node.id}" never reaches "{node.next}"'
+                self._findings.error(message, placed.path, "Its branches end there")
             used.update(part - {node.next})
         for name in sorted(name for name, times in used.items() if times > 1):
             message = f'node "{name}" is in more than one branch of node "{node.id}"'
-            self._findings.error(message, placed.path, "Give each branch nodes of its own")
+            self._findings.error(message, placed.path, "Give each branch its own nodes")
 
 
 def _edges(tool: PlacedTool) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from ..model import (
     ServerMetadata,
 )
 from ..nodes import Position
+from ..raw_values import mapping
 from .dialect import Choice, choose_dialect
 from .expression_checks import check_expressions
 from .fields import LIST, MAPPING, WHOLE, Fields, Findings
@@ -23,7 +24,6 @@ from .graph_checks import GraphChecks
 from .node_reading import NodeReading
 from .problems import DocumentError, Problem, Severity, sorted_problems
 from .servers import ServerReading
-from .shapes import mapping
 from .tool_reading import ToolReading
 from .yaml_source import read_yaml
 
@@ -144,9 +144,10 @@ def check_text(
     checks = GraphChecks(findings, chosen.dialect, set(servers) | _names(raw), [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
+        ids = {node.id for node in tool.nodes if node.id is not None}
         for node in tool.nodes:
             if node.node is not None:
-                check_expressions(findings, node.node)
+                check_expressions(findings, node.node, ids)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
         return CheckedDocument(document=None, problems=problems, dialect=chosen)
@@ -222,7 +223,7 @@ def _mcp_servers(
         return {}, [_unreadable(path, error)]
     except json.JSONDecodeError as error:
         position = Position(line=error.lineno, column=error.colno)
-        message = f"this is no JSON: {error.msg}"
+        message = f"this is not valid JSON: {error.msg}"
         return {}, [Problem(message=message, position=position, file=str(path))]
     except DocumentError as error:
         return {}, list(error.problems)
@@ -247,7 +248,7 @@ def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> Problem:
     if isinstance(error, UnicodeDecodeError):
         message, fix = "the file is not UTF-8 text", "Save it as UTF-8"
     elif isinstance(error, FileNotFoundError):
-        message, fix = "there is no such file", "Write 'knime-mcp graph new FILE' for one to start with"
+        message, fix = "there is no such file", "Create one with 'knime-mcp graph new FILE'"
     else:
         message, fix = f"the file cannot be read: {(error.strerror or str(error)).lower()}", None
     return Problem(message=message, position=None, fix=fix, file=str(path))

@@ -24,9 +24,9 @@ from ..nodes import (
     TransformNode,
     key_path,
 )
+from ..raw_values import kind_of
 from .dialect import looks_like_jsonata
 from .fields import MAPPING, NUMBER, TEXT, TRUTH, WHOLE, Fields, did_you_mean
-from .shapes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,12 +89,12 @@ class NodeReading:
     def _unknown_type(self, values: dict[str, Any], path: Path) -> None:
         known = ", ".join(self._types)
         if "type" not in values:
-            self._findings.error("'type' is missing", path, f"Types are {known}")
+            self._findings.error("'type' is missing", path, f"The types are {known}")
             return
         kind = values["type"]
         if isinstance(kind, str):
             fix = did_you_mean(kind, self._types)
-            self._findings.error(f"there is no node type '{kind}'; known are {known}", (*path, "type"), fix)
+            self._findings.error(f"unknown node type '{kind}'; the types are {known}", (*path, "type"), fix)
         else:
             self._findings.error(f"'type' must be one of {known}, not {kind_of(kind)}", (*path, "type"))
 
@@ -189,7 +189,7 @@ class NodeReading:
             fix = "It is taken if no condition holds"
             self._findings.error(f"the switch '{name}' has no 'next'", fields.path, fix)
         if self._dialect is Dialect.TARGET and default is not None:
-            message = "'next' of a switch means nothing in the dialect 'target' and is ignored"
+            message = "'next' of a switch has no effect in the dialect 'target' and is ignored"
             fix = "Add a condition with only a 'target' at the end, or choose the dialect 'next'"
             self._findings.warn(message, (*fields.path, "next"), fix)
             default = None
@@ -219,8 +219,8 @@ class NodeReading:
         if self._dialect is Dialect.NEXT:
             for name, value in raw.items():
                 if name != "expr" and isinstance(value, str) and looks_like_jsonata(value):
-                    message = f"{self._node}: the argument '{name}' is sent as this text, it is no expression"
-                    self._findings.warn(message, (*path, name), "Expressions are written {expr: ...}")
+                    message = f"{self._node}: the argument '{name}' is sent as text and not evaluated"
+                    self._findings.warn(message, (*path, name), "Write an expression as {expr: ...}")
             return self._template(raw, path)
         templates: dict[str, Template] = {}
         for name, value in raw.items():
@@ -293,5 +293,5 @@ class NodeReading:
         seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
         if seconds <= 0:
             fix = "Write seconds as a number, or a text such as 500ms, 30s or 2m"
-            self._findings.error(f"'{raw}' is no length of time", (*fields.path, key), fix)
+            self._findings.error(f"'{raw}' is not a duration", (*fields.path, key), fix)
         return seconds

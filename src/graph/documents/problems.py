@@ -76,7 +76,7 @@ class DocumentError(MCPError):
         errors = [problem for problem in self.problems if problem.severity is Severity.ERROR]
         count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
         lines = "\n".join(f"  {problem.text(file)}" for problem in errors)
-        super().__init__(f"{file} cannot be used, it has {count}:\n{lines}")
+        super().__init__(f"{file} cannot be used because of {count}:\n{lines}")
 
 
 def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:

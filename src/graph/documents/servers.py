@@ -6,10 +6,10 @@ import shutil
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
+from ..raw_values import kind_of
 from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
 from .environment import substitute
 from .fields import REQUIRED, Fields, did_you_mean
-from .shapes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ class ServerReading:
             return None
         if kind is not None and kind not in _TYPES:
             fix = did_you_mean(kind, _TYPES) if isinstance(kind, str) else None
-            message = f"the server '{name}' has an unknown type; known are stdio, sse and streamableHttp"
+            message = f"the server '{name}' has an unknown type; the types are stdio, sse and streamableHttp"
             self._findings.error(message, (*path, "type"), fix)
             return None
         fields = Fields(self._findings, values, path)
@@ -114,7 +114,7 @@ class ServerReading:
         if shutil.which(command) or shutil.which(str(cwd / command)):
             return
         message = f"there is no program '{command}' on this computer, so the server '{name}' cannot start"
-        self._findings.warn(message, path, "Install it, or write its whole path")
+        self._findings.warn(message, path, "Install it, or write its full path")
 
     def _http(self, name: str, fields: Fields, made: type[HttpConfig | SseConfig]) -> ServerConfig | None:
         path = fields.path
@@ -147,7 +147,7 @@ class ServerReading:
         return {header: text for header, text in headers.items() if header.lower() not in replaced} | filled
 
     def _ignored(self, path: KeyPath) -> None:
-        message = f"'{path[-1]}' is an option of JavaScript's own client and is ignored"
+        message = f"'{path[-1]}' is an option of the JavaScript client and is ignored"
         self._findings.warn(message, path, "Use 'headers' for headers")
 
     def _url(self, name: str, text: str, path: KeyPath) -> str:

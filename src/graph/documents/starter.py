@@ -6,7 +6,7 @@ STARTER: Final = """\
 # A graph document: an MCP server whose tools are graphs of nodes.
 #   knime-mcp graph check FILE      finds everything that is wrong with it
 #   knime-mcp graph show FILE       draws it
-#   knime-mcp graph run FILE greet '{"name": "Ada", "hour": 9}'
+#   knime-mcp graph run FILE greet name=Ada hour=9
 #   knime-mcp graph serve FILE      publishes its tools
 version: "1.0"
 

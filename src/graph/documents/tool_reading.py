@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..model import ToolDefinition
 from ..nodes import exits
+from ..raw_values import entries, kind_of, mapping
 from ..schemas import compiled, listable
 from .fields import LIST, MAPPING, TRUTH, did_you_mean
 from .graph_checks import PlacedNode, PlacedTool
-from .shapes import entries, kind_of, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ class ToolReading:
             tool = self._placed_tool(mapping(raw), path, everywhere)
             if tool.name in placed_tools:
                 first = self._findings.source.at(placed_tools[tool.name].path).line
-                message = f'the tool "{tool.name}" is also in line {first}; the first one counts'
+                message = f'the tool "{tool.name}" is also defined on line {first}; the first one counts'
                 self._findings.warn(message, (*path, "name"), "Rename one of them")
                 continue
             placed_tools[tool.name] = tool
@@ -109,14 +109,16 @@ class ToolReading:
             raw = mapping(placed.raw)
             owner = _owner(placed)
             if raw.get("type") in ("entry", "exit") and owner is None:
-                fix = "In this layout entry and exit nodes say whose they are"
+                fix = "In this layout, entry and exit nodes name their tool"
                 self._findings.error("'tool' is missing", placed.path, fix)
             elif owner is not None and owner not in tools:
                 message = f'this node belongs to the tool "{owner}", which the document does not have'
                 self._findings.error(message, (*placed.path, "tool"), did_you_mean(owner, tools))
             elif placed.path not in used:
                 message = f'Node "{placed.id or "?"}" is never reached from the entry node of any tool'
-                self._findings.warn(message, placed.path, "Lead a way to it, or remove it")
+                self._findings.warn(
+                    message, placed.path, "Set the 'next' of another node to it, or remove it"
+                )
 
     def _schemas(self, tool: ToolDefinition, path: Path) -> None:
         for key, schema in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
@@ -147,7 +149,7 @@ class ToolReading:
         required = schema.get("required", [])
         if not isinstance(required, list) or not all(isinstance(name, str) for name in entries(required)):
             message = "'required' must be a list of names"
-            self._findings.error(message, (*path, "required"), "It stands beside 'properties', not in them")
+            self._findings.error(message, (*path, "required"), "Write it as [name, ...], beside 'properties'")
         if not isinstance(schema.get("description", ""), str):
             self._findings.error("'description' must be text", (*path, "description"), "Put it in quotes")
         return len(self._findings.problems) == before

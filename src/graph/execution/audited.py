@@ -11,18 +11,18 @@ from ...audit.call import Answer, Call, Dispatcher, Trace
 from ...audit.definitions import Definitions, pinned_tool
 from ...audit.record import status_of, utc_text
 from ...audit.recording import Ending, answered, error_text, marker_of, record_of, scrubbed, unknown_record
-from ...audit.secrets import SecretMarker
-from ...tools.auth import header_secrets
 from ...tools.session_pool import SessionPool
 from ...types.errors import MCPError, ToolNotFound
-from ...types.routing import ServerRoute, looks_secret
+from ...types.routing import ServerRoute
 from ..server_config import StdioConfig
+from .credentials import marker_of_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...audit.journal import Journal
     from ...audit.record import CallRecord
+    from ...audit.secrets import SecretMarker
     from ...tools.mcp_client import MCPClient
     from ...tools.protocol.results import CallToolResult
     from ..server_config import ServerConfig
@@ -50,7 +50,7 @@ class AuditedCalls:
         self._names: dict[str, str] = {}
         pool = SessionPool(lambda asked: client(self._names[asked.url]))
         self._dispatcher = Dispatcher(
-            run=journal.run, pool=pool, definitions=Definitions(pool), secrets=SecretMarker(_secrets(servers))
+            run=journal.run, pool=pool, definitions=Definitions(pool), secrets=marker_of_servers(servers)
         )
 
     def __call__(
@@ -123,15 +123,3 @@ def _route(config: ServerConfig) -> ServerRoute:
     if isinstance(config, StdioConfig):
         return ServerRoute(url=f"stdio:{config.name}")
     return ServerRoute(url=config.url.partition("?")[0])
-
-
-def _secrets(servers: Mapping[str, ServerConfig]) -> list[str]:
-    """The secrets that must not be written into records."""
-    secrets: list[str] = []
-    for config in servers.values():
-        if isinstance(config, StdioConfig):
-            secrets.extend(value for value in config.env.values() if value)
-            secrets.extend(argument for argument in config.args if looks_secret("", argument))
-        else:
-            secrets.extend(header_secrets(config.headers.values()))
-    return secrets

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 from ...tools.protocol.results import ABSENT
 from ...types.canonical import canonical_json
 from ...types.errors import ArgumentsInvalid, AuthError, Canceled, MCPError, ServerError, TimedOut
-from ..documents.shapes import kind_of
 from ..expressions.values import UNDEFINED, json_value, plain_number
 from ..nodes import Expression, InvalidExpression
+from ..raw_values import kind_of
 from .failures import RunError, ToolFailedError
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _failed(node: McpNode, error: MCPError) -> RunError:
 
 
 def _refused(node: McpNode, result: CallToolResult) -> RunError:
-    text = result.text or "it does not say why"
+    text = result.text or "it gave no reason"
     what = f"The tool '{node.tool}' on the server '{node.server}' failed: {text}"
     structured = result.structured_content
     shown = None

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ..expressions.bounds import DEFAULT_SECONDS
 from ..expressions.values import json_value
 from .calls import ResultCache
-from .checking import ToolSchemas
 from .control import Hooks, RunStatus
 from .failures import RunError
 from .run import Line, Run, shorter
 from .run_nodes import run_line
 from .telemetry import Telemetry, telemetry_of
+from .tool_schemas import ToolSchemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

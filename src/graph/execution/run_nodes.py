@@ -95,7 +95,7 @@ def _before(line: Line, node: Node, record: NodeRecord) -> None:
     hook = run.hooks.on_node_start
     if hook is not None and hook(record.index, node, line.view.context) is False:
         if run.controller is None:
-            raise RunError("A hook wants the run to pause, but nothing steers it", kind="graph")
+            raise RunError("A hook asked for a pause, but the run has no controller", kind="graph")
         run.controller.before(record.index, node, run.hooks, wants_pause=True)
         if run.controller.is_stopped:
             raise run.stopped()

@@ -3,7 +3,7 @@
 from .bounds import Bounds
 from .errors import ExpressionError
 from .json_logic import holds
-from .jsonata import check_jsonata, evaluate
+from .jsonata import check_jsonata, evaluate, unset_variables
 from .values import UNDEFINED
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "check_jsonata",
     "evaluate",
     "holds",
+    "unset_variables",
 ]

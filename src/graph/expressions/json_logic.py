@@ -198,7 +198,7 @@ class _Scope:
     def _missing_some(self, arguments: list[Any]) -> list[Any]:
         needed, options = (*arguments, UNDEFINED, UNDEFINED)[:2]
         if options is None or options is UNDEFINED:
-            raise JavaScriptError("missing_some wants a number and a list of keys")
+            raise JavaScriptError("missing_some needs a number and a list of keys")
         keys = cast("list[Any]", options) if isinstance(options, list) else [options]
         missing = self._missing(keys)
         if not isinstance(options, list | str):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from .arguments import Checked
 from .bounds import Bounds, TooDeep, TooLong, Watch
-from .engine import Functions, JException, Jsonata, Utils
+from .engine import Functions, JException, Jsonata, Parser, Utils
 from .errors import ExpressionError, Stopped
 from .evaluator import Evaluator, ExpressionParser
 from .messages import message, position
@@ -49,6 +49,42 @@ def check_jsonata(text: str) -> str | None:
     """
     compiled = _compiled(text)
     return compiled.message if isinstance(compiled, _Fault) else None
+
+
+def unset_variables(text: str) -> list[str]:
+    """The names after ``$`` that an expression neither sets nor takes from JSONata's functions.
+
+    Args:
+        text: The expression. One with a fault has no such names.
+
+    Returns:
+        The names without ``$``, in the order of their first use.
+    """
+    compiled = _compiled(text) if "$" in text else None
+    if compiled is None or isinstance(compiled, _Fault):
+        return []
+    used: dict[str, None] = {}
+    known: set[str] = {"", "$", *FUNCTIONS}
+    seen: set[int] = set()
+    waiting: list[Any] = [compiled.ast]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += reversed(cast("list[Any]", part))
+        elif isinstance(part, Parser.Symbol) and id(part) not in seen:
+            seen.add(id(part))
+            symbol: Any = part
+            if symbol.type == "variable":
+                used[str(symbol.value)] = None
+            elif symbol.type == "bind":
+                known.add(str(symbol.lhs.value))
+            elif symbol.type == "lambda":
+                known.update(str(parameter.value) for parameter in symbol.arguments)
+            members: dict[str, Any] = symbol.__dict__
+            known.update(str(members[key]) for key in ("focus", "index") if members.get(key) is not None)
+            inner = [member for member in members.values() if isinstance(member, (list, Parser.Symbol))]
+            waiting += reversed(inner)
+    return [name for name in used if name not in known]
 
 
 def evaluate(
@@ -193,7 +229,7 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
     match error:
         case TooDeep() | RecursionError():
             return (
-                "Stack overflow. Check for a function that calls itself for ever, or write it as"
+                "Stack overflow. Check for a function that calls itself forever, or write it as"
                 " tail-recursive",
                 "D1011",
             )
@@ -204,7 +240,7 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
         case _ if isinstance(error, JException):
             return message(error), cast("Any", error).get_error()
         case TypeError() | AttributeError():  # Python's message says nothing about the expression
-            return "A value has another type than what is done with it needs", None
+            return "A value has the wrong type for this operation", None
         case ZeroDivisionError() | OverflowError() | OSError():
             return f"Number out of range: {_one_line(error)}", "D1001"
         case _:

@@ -293,7 +293,7 @@ class OwnFunctions:
     def from_millis(millis: Any, picture: Any, zone: Any) -> Any:
         """``$fromMillis``."""
         if millis is not None and zone is not None and not _ZONE.fullmatch(zone):
-            raise ValueError(f"The timezone '{zone}' is none. Write it as +0530 or -0800")
+            raise ValueError(f"'{zone}' is not a timezone. Write it as +0530 or -0800")
         return Functions.datetime_from_millis(millis, picture, zone)
 
 

@@ -53,7 +53,7 @@ class Reload:
         try:
             api = await anyio.to_thread.run_sync(self._load)
         except Exception as error:
-            _log.error("The changed document is not taken over: %s", error)
+            _log.error("The changed document has errors, so the old one is still served: %s", error)
             return
         await service.replace(api)
         _log.info("The changed document is served now")

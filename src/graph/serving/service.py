@@ -137,7 +137,9 @@ class GraphService:
         """
         if report is None:
             run_result = self._quick_runs.run(asked.tool, asked.arguments)
-            return await self._run(asked, None) if run_result is None else _answer(asked, run_result)
+            return (
+                await self._run(asked, None) if run_result is None else _answer(asked, run_result, self._api)
+            )
         async with anyio.create_task_group() as group:
             reporter = _Reporter()
             group.start_soon(reporter.send, report)
@@ -161,14 +163,14 @@ class GraphService:
                     result = api.executor.run(
                         asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
                     )
-                    return _answer(asked, result)
+                    return _answer(asked, result, api)
                 except RunError as error:
-                    return _failure(asked, error)
+                    return _failure(asked, error, api)
                 except Exception as error:
                     # The error's text may contain values, so the client gets only its type.
                     _log.exception("the tool %s failed unexpectedly", asked.tool)
                     what = f"Unexpected {type(error).__name__}; the server's log says more"
-                    return _failure(asked, RunError(what, tool=asked.tool, kind="graph"))
+                    return _failure(asked, RunError(what, tool=asked.tool, kind="graph"), api)
 
         try:
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
@@ -226,33 +228,36 @@ class _Reporter:
         self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
 
 
-def _answer(asked: Asked, run: RunResult) -> dict[str, Any]:
+def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
     value: Any = run.result
     if not asked.any_json and type(value) is not dict:
         error = RunError(
-            "The result is no object, and MCP before 2026-07-28 has no other results",
+            "The result is not an object, and MCP before 2026-07-28 allows only objects",
             tool=asked.tool,
             kind="result",
-            fix='Give the exit an object: a transform before it with { "result": ... }',
+            fix='Put a transform such as { "result": ... } before the exit',
         )
         error.history = run.history
-        return _failure(asked, error)
+        return _failure(asked, error, api)
     json_text = _to_json(value)
     text = without_surrogates(json_text)
     if text is not json_text:  # a lone surrogate, as from a broken escape, cannot be sent
         value = json.loads(text)
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "structuredContent": value}
-    return _with_history(asked, result, run.history)
+    return _with_history(asked, result, run.history, api)
 
 
-def _failure(asked: Asked, error: RunError) -> dict[str, Any]:
-    text = without_surrogates(str(error))
+def _failure(asked: Asked, error: RunError, api: McpGraphApi) -> dict[str, Any]:
+    text = without_surrogates(api.secrets.scrub(str(error)))
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
-    return _with_history(asked, result, error.history)
+    return _with_history(asked, result, error.history, api)
 
 
-def _with_history(asked: Asked, result: dict[str, Any], history: tuple[Any, ...]) -> dict[str, Any]:
+def _with_history(
+    asked: Asked, result: dict[str, Any], history: tuple[Any, ...], api: McpGraphApi
+) -> dict[str, Any]:
     if asked.meta.get(HISTORY_KEY) is True:
-        records = json.dumps([record.to_json() for record in history], ensure_ascii=False)
+        marked = api.secrets.scrub([record.to_json() for record in history])
+        records = json.dumps(marked, ensure_ascii=False)
         result["_meta"] = {HISTORY_KEY: json.loads(without_surrogates(records))}
     return result

@@ -8,9 +8,9 @@ from ...tools.limits import Timeouts
 from ...types.errors import MCPError
 from ..execution.connections import client_for
 from ..nodes import Expression, InvalidExpression, McpNode
+from ..raw_values import entries, mapping
 from .fields import did_you_mean
 from .problems import Problem, Severity
-from .shapes import entries, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def _server(config: ServerConfig, nodes: list[McpNode], seconds: float) -> list[
         with client_for(config, timeouts=Timeouts(connect=seconds, total=seconds)) as client:
             tools = {tool.name: tool for tool in client.list_tools()}
     except MCPError as error:
-        message = f"the server '{config.name}' cannot be asked: {error}"
+        message = f"the server '{config.name}' could not be asked for its tools: {error}"
         return [_problem(message, _at(nodes[0], "server"), Severity.WARNING)]
     return [problem for node in nodes for problem in _call(node, tools)]
 
@@ -67,7 +67,7 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
     problems: list[Problem] = []
     for name in entries(schema.get("required")):
         if name not in args:
-            message = f'Node "{node.id}": the tool "{node.tool}" wants the argument "{name}"'
+            message = f'Node "{node.id}": the tool "{node.tool}" requires the argument "{name}"'
             problems.append(_problem(message, _at(node, "args"), Severity.ERROR))
     for name, value in args.items():
         if name not in properties:

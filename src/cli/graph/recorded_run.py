@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from ...graph.documents.shapes import entries, mapping
 from ...graph.nodes import ForEachNode, ParallelNode, ToolNode
+from ...graph.raw_values import entries, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

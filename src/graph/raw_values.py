@@ -17,10 +17,10 @@ def entries(value: Any) -> list[Any]:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value in words: ``text``, ``a number``, ``nothing`` ..."""
+    """The kind of a value in words: ``text``, ``a number``, ``an empty value`` ..."""
     match value:
         case None:
-            return "nothing"
+            return "an empty value"
         case bool():
             return json.dumps(value)
         case int() | float():

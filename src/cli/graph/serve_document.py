@@ -10,7 +10,7 @@ import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ..exits import CommandError, ExitCode
+from ..errors import CommandError, ExitCode
 from ..files import check_journal, open_journal
 from ..serving import LogLevel, announce, end_now, log_to_stderr
 from .reading import DialectChoice, error_lines, read_document
