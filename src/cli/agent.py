@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .exits import CommandError, ExitCode, UsageError, command_line_hint, reports_errors
+from ..agents.model.chat_model import DEFAULT_TIMEOUT
+from .connection_options import ConnectionOptions, takes_connection
+from .errors import CommandError, ExitCode, UsageError, command_line_hint, reports_errors
 from .files import (
     check_folder,
     check_journal,
@@ -19,7 +21,6 @@ from .files import (
 )
 from .interrupt import Interrupt
 from .option_groups import takes
-from .options import ConnectionOptions, takes_connection
 from .shared_options import SaveDirOption  # noqa: TC001 - typer evaluates annotations
 from .terminal import complain, note, print_json, print_text
 
@@ -70,6 +71,14 @@ class AgentSettings:
         float | None,
         typer.Option(min=0.0, help="How much chance there is in the answers.", rich_help_panel=_MODEL),
     ] = None
+    token_limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="The most tokens of one answer of the model.", rich_help_panel=_MODEL),
+    ] = None
+    model_timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds that the model may be silent.", rich_help_panel=_MODEL),
+    ] = DEFAULT_TIMEOUT
     system: Annotated[
         str | None,
         typer.Option(metavar="TEXT|@FILE", help="Instructions for the model, instead of the usual ones."),

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
+from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
-from ..agents.prompter.run_rows import PromptRuns
 from ..agents.run.content import calls_of, shown_text
 from ..agents.run.outcome import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions
 from ..agents.toolbox.approval import ApprovalPolicy
@@ -18,10 +18,10 @@ from ..agents.toolbox.toolset import Toolset
 from ..audit.chain import chained
 from ..types.errors import Canceled
 from .agent_timeline import AgentTimeline
+from .connection_options import ConnectionOptions
 from .credentials import Credentials
-from .exits import CommandError, command_line_hint
+from .errors import CommandError, command_line_hint
 from .files import open_journal
-from .options import ConnectionOptions
 from .sessions import Sessions
 from .tables import json_record
 from .terminal import complain
@@ -216,6 +216,8 @@ def _model(settings: AgentSettings) -> Any:
         route=model_route(settings.model_url, credential=name),
         model=settings.model,
         temperature=settings.temperature,
+        token_limit=settings.token_limit,
+        timeout=settings.model_timeout,
     )
     known = Credentials(ConnectionOptions(bearer_env=settings.api_key_env))
     return create_model(chat_model, known(name))

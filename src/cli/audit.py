@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..tools.words import counted
-from .exits import ExitCode, UsageError, reports_errors
+from .errors import ExitCode, UsageError, reports_errors
 from .files import (
     check_output,
     check_page,
@@ -123,11 +123,9 @@ def show_records(
         with writing(out):
             write_calls(records, out)
         note(f"Wrote {counted(len(records), 'call')} to {out}")
-    if html is not None or out is not None:
-        return ExitCode.OK
     if as_json:
         print_json([json_record(record) for record in records])
-    else:
+    elif html is None and out is None:
         _show_timeline(records)
     return ExitCode.OK
 
@@ -151,7 +149,7 @@ def export(
     Example: knime-mcp audit export run.jsonl run.knwf
     """
     if out.suffix.lower() != ".knwf":
-        raise UsageError(f"{out} should end in .knwf: it gets a KNIME workflow.")
+        raise UsageError(f"{out} should end in .knwf, as it is a KNIME workflow.")
     check_output(out)
     from ..audit.table import read_calls
     from ..audit.verify import Verdict, verify_file

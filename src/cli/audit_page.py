@@ -20,6 +20,7 @@ from ..tools.views.html import (
     properties,
 )
 from ..tools.views.statuses import meaning_of, status_badge
+from ..tools.words import beginning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,10 +101,10 @@ def _call(record: CallRecord, start: datetime | None, total: float) -> Html:
     )
     return details(
         join((summary, _bar(record, start, total))),
-        json_block(record.arguments) if record.arguments is not None else None,
-        note(_cut(record.error), kind="bad") if record.error else None,
-        paragraph(_cut(record.result)) if record.result else None,
-        json_block(_cut(record.structured_result)) if record.structured_result else None,
+        json_block(beginning(record.arguments, _LONGEST_TEXT)) if record.arguments is not None else None,
+        note(beginning(record.error, _LONGEST_TEXT), kind="bad") if record.error else None,
+        paragraph(beginning(record.result, _LONGEST_TEXT)) if record.result else None,
+        json_block(beginning(record.structured_result, _LONGEST_TEXT)) if record.structured_result else None,
         properties(
             (
                 ("Server", record.server),
@@ -137,9 +138,3 @@ def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | Non
 
 def _seconds_after(start: datetime | None, record: CallRecord) -> float:
     return 0.0 if start is None or record.moment is None else (record.moment - start).total_seconds()
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    return f"{text[:_LONGEST_TEXT]}\n… ({len(text):,} characters in all)"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..tools.words import counted
+from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
-from .exits import CommandError, ExitCode, UsageError, reports_errors
 from .files import TABLES, check_folder, check_journal, check_table, is_same
 from .interrupt import Interrupt
-from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .shared_options import SaveDirOption
 from .terminal import complain, note
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..audit.call import Call, CallOutcome, Dispatcher
 from ..audit.dispatch import failed_call
 from ..audit.journal import JournalError, JournalWriteError
-from ..audit.resume import to_resume
+from ..audit.resume import JournalAltered, to_resume
 from ..tools.caller.batch import run_batch
 from ..tools.caller.mapping import (
     arguments_from_json,
@@ -27,7 +27,7 @@ from ..tools.caller.summary import RunSummary
 from ..types.column_kinds import ROW_ID
 from ..types.columns import ColumnForm
 from ..types.errors import ArgumentsInvalid, Canceled
-from .exits import CommandError
+from .errors import CommandError
 from .files import open_journal, writing
 from .progress import batch_progress
 from .tables import TableFile, json_record
@@ -192,6 +192,9 @@ class BatchRun:
 def _content(file: Path) -> JournalContent:
     try:
         return to_resume(file)
+    except JournalAltered as error:
+        error.fix = "Restore the file; or leave out --resume, so that every call is made again"
+        raise
     except JournalError as error:
         raise CommandError(f"{file} cannot be resumed from: {error}.") from None
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .exits import ExitCode, UsageError, reports_errors
-from .files import check_folder, check_journal, open_journal, text_or_file, why_no_json
+from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .errors import ExitCode, UsageError, reports_errors
+from .files import check_folder, check_journal, open_journal, text_or_file
 from .interrupt import Interrupt
-from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .key_value import remarks_on_strays, split_pairs, typed
 from .shared_options import SaveDirOption
 from .tables import json_record
 from .terminal import complain, note, print_json, print_text
-
-if TYPE_CHECKING:
-    from ..tools.caller.mapping import Parameter
 
 
 @reports_errors
@@ -61,11 +56,8 @@ def call(
     if not words:
         raise UsageError("Which tool? Write its name after the server.")
     tool, *rest = words
-    pairs = [_split(argument) for argument in rest]
-    for key, times in Counter(key for key, _, _ in pairs).items():
-        if times > 1:
-            raise UsageError(f"'{key}' is given {times} times. A list is {key}:='[\"one\", \"two\"]'.")
-    given = _whole(json_arguments)
+    pairs = split_pairs(rest)
+    given = _json_object(json_arguments)
     check_journal(audit)
     check_folder(save_dir)
     with Interrupt() as interrupt:
@@ -77,14 +69,14 @@ def call(
 
         with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
             definition = sessions.find_tool(route, tool)
-            parameters = parameters_of(definition, [*given, *(key for key, _, _ in pairs)])
-            typed = {**given, **_typed(pairs, parameters)}
-            for stray in _strays(typed, parameters):
-                note(stray)
+            parameters = parameters_of(definition, [*given, *(pair.key for pair in pairs)])
+            values = {**given, **typed(pairs, parameters)}
+            for remark in remarks_on_strays(values, parameters):
+                note(remark)
             dispatcher = sessions.dispatcher([route], save_dir)
             about = f"knime-mcp call {route.display} {tool}"
             with open_journal(audit, run=dispatcher.run, about=about, calls=1) as journal:
-                outcome = recorded_call(Call(tool=definition, arguments=typed), dispatcher)
+                outcome = recorded_call(Call(tool=definition, arguments=values), dispatcher)
                 record = outcome.record if journal is None else journal.append(outcome.record)
                 if journal is not None and record.status == "canceled":
                     journal.close("canceled")
@@ -104,41 +96,7 @@ def call(
     return ExitCode.CANCELED if record.status == "canceled" else ExitCode.FAILED
 
 
-def _split(argument: str) -> tuple[str, str, bool]:
-    """Key, value, and whether the value is JSON."""
-    key, equals, value = argument.partition("=")
-    if not equals or not key.strip(":"):
-        raise UsageError(f"'{argument}' is no argument of a tool. Write it as key=value, or as key:=JSON.")
-    return key.removesuffix(":").strip(), value, key.endswith(":")
-
-
-def _typed(pairs: list[tuple[str, str, bool]], parameters: dict[str, Parameter]) -> dict[str, Any]:
-    from ..tools.caller.mapping import arguments_from_pairs
-
-    values: dict[str, Any] = {}
-    for key, value, is_json in pairs:
-        if not is_json:
-            values |= arguments_from_pairs([(key, value)], parameters)
-            continue
-        try:
-            values[key] = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"The value of {key}:= is not JSON: {why_no_json(error)}.") from None
-    return values
-
-
-def _strays(arguments: dict[str, Any], parameters: dict[str, Parameter]) -> list[str]:
-    """Remarks on arguments that the schema allows but does not declare, usually typing errors."""
-    remarks: list[str] = []
-    for name in arguments:
-        if parameters and name not in parameters:
-            meant = difflib.get_close_matches(name, parameters, n=1, cutoff=0.5)
-            ask = f" Did you mean '{meant[0]}'?" if meant else ""
-            remarks.append(f"The tool declares no argument '{name}'.{ask}")
-    return remarks
-
-
-def _whole(text: str | None) -> dict[str, Any]:
+def _json_object(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     from ..tools.caller.mapping import arguments_from_json

@@ -13,8 +13,8 @@ import typer
 
 from ..tools.node_settings.credentials import Credential
 from ..types.errors import SettingInvalid
-from .exits import UsageError
-from .options import ConnectionOptions
+from .connection_options import ConnectionOptions
+from .errors import UsageError
 
 KEYRING_SERVICE = "knime-mcp"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..audit.workers.dask_task import installed_version
 from ..version import VERSION
-from .exits import CommandError
+from .errors import CommandError
 from .extras import needs
 
 if TYPE_CHECKING:

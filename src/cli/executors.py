@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..types.errors import SettingInvalid
-from .exits import UsageError
+from .errors import UsageError
 from .interrupt import Interrupt
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..audit.call import Call, CallOutcome, Dispatcher
     from ..types.routing import ServerRoute
-    from .options import ConnectionOptions
+    from .connection_options import ConnectionOptions
 
 ExecutorOption: TypeAlias = Annotated[
     str,

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from .exits import CommandError
+from .errors import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Generator

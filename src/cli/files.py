@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .exits import CommandError, UsageError, why_not
+from .errors import CommandError, UsageError, why_not
 from .terminal import note
 
 if TYPE_CHECKING:
@@ -29,21 +29,23 @@ def check_table(file: Path | None, endings: tuple[str, ...] = TABLES) -> None:
         UsageError: The file has another ending, is a folder, or is in a folder that does not exist.
     """
     if file is not None and file.suffix.lower() not in endings:
-        raise UsageError(f"{file} has no ending that says what to write. Use one of {', '.join(endings)}.")
+        raise UsageError(
+            f"{file} cannot be written: the ending of its name has to be one of {', '.join(endings)}."
+        )
     check_output(file)
 
 
 def check_page(file: Path | None) -> None:
     """Refuses a file that a page for a browser cannot be written into; see `check_table`."""
     if file is not None and file.suffix.lower() not in _PAGES:
-        raise UsageError(f"{file} should end in .html: it gets a page for a browser.")
+        raise UsageError(f"{file} should end in .html, as it is a page for a browser.")
     check_output(file)
 
 
 def check_journal(file: Path | None) -> None:
     """Refuses a file that cannot be a journal of calls; see `check_table`."""
     if file is not None and file.suffix.lower() != ".jsonl":
-        raise UsageError(f"{file} should end in .jsonl: it gets one line of JSON per call.")
+        raise UsageError(f"{file} should end in .jsonl, as it has one line of JSON per call.")
     check_output(file)
 
 
@@ -185,7 +187,7 @@ def text_or_file(text: str, name: str) -> tuple[str, str]:
     if not text.startswith("@"):
         return text, name
     if text == "@":
-        raise UsageError(f"{name} names no file after @.")
+        raise UsageError(f"{name} has no file name after @.")
     if text != "@-":
         return read_text(Path(text[1:])), text[1:]
     return read_stdin(), "standard input"
@@ -200,7 +202,7 @@ def read_stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError("What standard input holds is not UTF-8 text.") from None
+        raise UsageError("Standard input is not UTF-8 text.") from None
 
 
 def read_json(file: Path) -> Any:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..tools.words import counted
-from .exits import ExitCode, command_line_hint, reports_errors
+from .connection_options import ConnectionOptions, takes_connection
+from .errors import ExitCode, command_line_hint, reports_errors
 from .files import TABLES, check_table, writing
 from .interrupt import Interrupt
-from .options import ConnectionOptions, takes_connection
 from .tables import TableFile, json_rows
 from .terminal import complain, note, one_line, print_json, show, table
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ..version import VERSION
 from .app import until_canceled
-from .exits import ExitCode, exit_code
+from .errors import ExitCode, exit_code
 from .extras import needs_graph
 from .graph.reading import DialectChoice
-from .graph.serving import serve_document
+from .graph.serve_document import serve_document
 
 
 def main() -> None:

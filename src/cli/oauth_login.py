@@ -16,7 +16,7 @@ from ..tools.oauth.tokens import Client, Login, login_from_text
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
 from .credentials import secret_in
-from .exits import ExitCode, UsageError
+from .errors import ExitCode, UsageError
 from .files import read_text
 from .interrupt import Interrupt
 from .login import LoginOptions

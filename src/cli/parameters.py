@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.table_files import TableError, is_device, read_csv, read_parquet
 from ..types.canonical import without_surrogates
-from .exits import CommandError
+from .errors import CommandError
 from .files import read_json, read_text, why_no_json
 from .tables import in_microseconds
 
@@ -90,9 +90,11 @@ def read_parameters(file: Path) -> Parameters:
     }
     reader = readers.get(file.suffix.lower())
     if reader is None:
-        raise CommandError(f"{file} has no ending that says what it is. Use one of {', '.join(readers)}.")
+        raise CommandError(
+            f"{file} cannot be read: the ending of its name has to be one of {', '.join(readers)}."
+        )
     if is_device(file):
-        raise CommandError(f"{file} is a device or a pipe, and no file.")
+        raise CommandError(f"{file} is a device or a pipe, not a file.")
     try:
         return reader(file)
     except TableError as error:

@@ -8,12 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
+from .connection_options import ConnectionOptions
+from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, check_executor
-from .exits import CommandError, ExitCode, UsageError, reports_errors
 from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
 from .interrupt import Interrupt
 from .option_groups import takes
-from .options import ConnectionOptions
 from .shared_options import RecordsArgument
 
 _WHAT = "What is called"
@@ -147,8 +147,8 @@ def replay(
     _check_connection(connection)
     check_executor(executor, connection)
     from ..audit.replay.table import read_recording
+    from .replay_options import check_on_record, replay_options, with_commands
     from .replay_run import ReplayRun
-    from .replay_words import check_on_record, replay_options, with_commands
 
     options = replay_options(settings)
     connection = with_commands(connection, settings.server or ())

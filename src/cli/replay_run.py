@@ -15,8 +15,8 @@ from ..audit.verify import Verdict
 from ..tools.views.replay import ShownCalls, replay_page
 from ..tools.words import counted
 from ..types.errors import Canceled, MCPError
+from .errors import ExitCode
 from .executors import call_executor
-from .exits import ExitCode
 from .files import open_journal
 from .progress import batch_progress
 from .sessions import Sessions
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ..audit.replay.calls import ReplayedCall
     from ..audit.replay.options import ReplayOptions
     from ..audit.replay.table import Recording
+    from .connection_options import ConnectionOptions
     from .interrupt import Interrupt
-    from .options import ConnectionOptions
 
 _MOST_PRINTED = 200
 _ROWS_AT_A_TIME = 100
@@ -159,7 +159,9 @@ class ReplayRun:
         # Of many calls only those that need attention: printing all would take longer than the replay.
         rows = self._rows if self._done <= _MOST_PRINTED else self._bad_rows
         if rows:
-            show(table(None, ("call", "verdict", "tool", "arguments", "why"), rows))
+            heads = ("run", "call", "verdict", "tool", "arguments", "why")
+            first = 0 if len(self._recording.verification.runs) > 1 else 1
+            show(table(None, heads[first:], [row[first:] for row in rows]))
         if len(rows) < self._done:
             note(f"{self._done - len(rows)} more calls are not shown. All: --out FILE, or --json")
         say(self.summary.text(), "bold green" if self._good else "bold red")
@@ -191,6 +193,7 @@ class ReplayRun:
 def _row(call: ReplayedCall) -> tuple[str, ...]:
     record = call.recorded.record
     return (
+        record.run,
         str(record.call or call.recorded.place),
         call.verdict.value,
         record.tool_name or "",

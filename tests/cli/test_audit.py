@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
@@ -67,7 +67,8 @@ def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
 def test_a_table_without_calls_is_not_intact(cli, tmp_path):
     (tmp_path / "t.csv").write_text("Name,Age\n", encoding="utf-8")
     done = cli("audit", "verify", "t.csv")
-    assert (done.code, done.out) == (1, "t.csv: not verifiable\n")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "The table has none of the columns of Tool calls: it holds no calls.\n"
 
 
 def test_a_table_is_not_written_over_itself(cli, journal):
@@ -116,6 +117,7 @@ def test_missing_calls_and_a_missing_end_are_told_apart(cli, journal, tmp_path):
 def test_a_table_from_a_journal(cli, journal, ending):
     done = cli("audit", "show", "run.jsonl", "--out", f"t.{ending}")
     assert (done.code, done.out) == (0, "")
+    assert len(cli("audit", "show", "run.jsonl", "--out", f"t.{ending}", "--json").json) == 3
     done = cli("audit", "verify", f"t.{ending}")
     assert done.code == 0
     assert "intact" in done.out
@@ -211,11 +213,11 @@ def test_secrets_are_in_no_audit(cli, server, tmp_path):
     ("arguments", "code", "words"),
     [
         (["verify", "nowhere.jsonl"], 1, "nowhere.jsonl"),
-        (["verify", "x.txt"], 1, "no ending"),
+        (["verify", "x.txt"], 1, "the ending of its name has to be"),
         (["show", "x.csv"], 1, "no column Tool name"),
         (["show", "x.jsonl"], 1, "line 1"),
         (["show", "x.csv", "--html", "x.txt"], 2, "should end in .html"),
-        (["show", "x.csv", "--out", "x.json"], 2, "no ending"),
+        (["show", "x.csv", "--out", "x.json"], 2, "the ending of its name has to be"),
         (["verify"], 2, "Missing argument"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
-from knime_mcp.cli import demo_files
+from knime_mcp.cli.demo import file_tools
 
 FOLDER = Path(__file__).parents[2] / "examples" / "demo" / "files"
 
@@ -19,23 +19,23 @@ def folder(tmp_path):
 
 
 def test_lists_files(folder):
-    found = demo_files.list_files(folder)
+    found = file_tools.list_files(folder)
     assert [(f.path, f.kind, f.lines) for f in found] == [("a.txt", "txt", 1), ("t.csv", "csv", 4)]
 
 
 def test_counts_words_of_any_language_alike(folder):
-    counted = demo_files.count_words(folder, "a.txt", 3, 2)
+    counted = file_tools.count_words(folder, "a.txt", 3, 2)
     assert (counted.words, counted.distinct) == (7, 5)
     assert counted.most_common == {"dog": 3, "and": 1}
 
 
 def test_finds_lines(folder):
-    assert [m.line for m in demo_files.search_text(folder, "MÜLLER", None, case_sensitive=False)] == [1]
-    assert demo_files.search_text(folder, "MÜLLER", "a.txt", case_sensitive=True) == []
+    assert [m.line for m in file_tools.search_text(folder, "MÜLLER", None, case_sensitive=False)] == [1]
+    assert file_tools.search_text(folder, "MÜLLER", "a.txt", case_sensitive=True) == []
 
 
 def test_summarizes_columns(folder):
-    number, text = demo_files.summarize_csv(folder, "t.csv", [])
+    number, text = file_tools.summarize_csv(folder, "t.csv", [])
     assert (number.type, number.rows, number.missing, number.minimum, number.mean, number.maximum) == (
         ("number", 3, 1, 1.0, 1.5, 2.0)
     )
@@ -43,12 +43,12 @@ def test_summarizes_columns(folder):
 
 
 def test_converts(folder):
-    assert demo_files.convert_csv(folder, "t.csv", "markdown", 2).splitlines()[-1] == r"| 2 | a\|b |"
-    assert json.loads(demo_files.convert_csv(folder, "t.csv", "json", 1)) == [{"n": "1", "s": "x"}]
+    assert file_tools.convert_csv(folder, "t.csv", "markdown", 2).splitlines()[-1] == r"| 2 | a\|b |"
+    assert json.loads(file_tools.convert_csv(folder, "t.csv", "json", 1)) == [{"n": "1", "s": "x"}]
 
 
 def test_draws_a_readable_picture():
-    data = demo_files.plot_column(FOLDER, "orders.csv", "quantity", 12)
+    data = file_tools.plot_column(FOLDER, "orders.csv", "quantity", 12)
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
     begin = data.index(b"IDAT") + 4
@@ -60,15 +60,15 @@ def test_draws_a_readable_picture():
 @pytest.mark.parametrize("path", ["../demo/parameters.csv", "/etc/hostname", "no.txt", ".", ""])
 def test_never_leaves_the_folder(path):
     with pytest.raises(ToolError, match=r"There are: climate\.csv, "):
-        demo_files.count_words(FOLDER, path, 1, 1)
+        file_tools.count_words(FOLDER, path, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: demo_files.summarize_csv(FOLDER, "orders.csv", ["prise"]), "no column 'prise'"),
-        (lambda: demo_files.summarize_csv(FOLDER, "install_guide.txt", []), "not a CSV file"),
-        (lambda: demo_files.plot_column(FOLDER, "orders.csv", "product", 5), "holds no numbers"),
+        (lambda: file_tools.summarize_csv(FOLDER, "orders.csv", ["prise"]), "no column 'prise'"),
+        (lambda: file_tools.summarize_csv(FOLDER, "install_guide.txt", []), "not a CSV file"),
+        (lambda: file_tools.plot_column(FOLDER, "orders.csv", "product", 5), "holds no numbers"),
     ],
 )
 def test_says_what_is_wrong(call, words):

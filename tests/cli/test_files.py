@@ -92,7 +92,7 @@ def test_streams_that_the_shell_has_closed(cli, server, folder):
     cli("graph", "new", "graph.yaml")
     done = cli.closing("<&-", "graph", "run", "graph.yaml", "greet", "@-")
     assert done.code == 2
-    assert "What standard input says cannot be read as JSON" in done.err
+    assert "The arguments in standard input cannot be read as JSON" in done.err
     done = cli.closing(">&-", "call", server.url, "echo", "text=a")
     assert (done.code, done.err) == (0, "")
     assert cli.closing("2>&-", "call", server.url, "nothing").code == 1

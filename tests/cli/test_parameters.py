@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from knime_mcp.cli.exits import CommandError
+from knime_mcp.cli.errors import CommandError
 from knime_mcp.cli.parameters import read_parameters
 
 
@@ -46,7 +46,7 @@ def test_a_list_of_objects_is_rows(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("p.xlsx", b"", r"Use one of \.csv"),
+        ("p.xlsx", b"", "has to be one of .csv"),
         ("p.csv", b"", "is empty"),
         ("p.json", b'{"a": 1}', "not a list of JSON objects"),
         ("p.json", b'[{"a": 1}, 2]', "not a list of JSON objects"),
@@ -75,7 +75,7 @@ def test_rows_from_the_middle(tmp_path):
 def test_a_device_has_no_end(tmp_path, name):
     file = tmp_path / name
     file.symlink_to("/dev/zero")
-    with pytest.raises(CommandError, match="is a device or a pipe, and no file"):
+    with pytest.raises(CommandError, match="is a device or a pipe, not a file"):
         read_parameters(file)
 
 

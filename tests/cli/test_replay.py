@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.files import csv_rows, json_lines
+from tests.support.recordings import record_calls
 
 from .conftest import RECORDED
 
@@ -108,6 +109,38 @@ def test_a_csv_that_lost_columns(cli, record, tmp_path):
     done = cli("replay", "few.csv", "--json", *IGNORED)
     assert done.json["counts"] == {"same": 5, "skipped": 1}
     assert done.json["records"] == "not verifiable"
+
+
+def test_calls_of_several_runs_are_told_apart(cli, replayed, tmp_path):
+    """Each `knime-mcp call --audit` is a run of its own, whose only call has the number 1."""
+    for run in ("run-one", "run-two"):
+        record_calls(tmp_path / f"{run}.jsonl", replayed.url("/base"), SAME[:1], run=run)
+    assert "run-one" not in cli("replay", "run-one.jsonl").out
+    both = [(tmp_path / f"{run}.jsonl").read_text("utf-8") for run in ("run-one", "run-two")]
+    (tmp_path / "both.jsonl").write_text("".join(both), "utf-8")
+    shown = cli("replay", "both.jsonl").out
+    assert [line.split()[:2] for line in shown.splitlines() if " same " in line] == [
+        ["run-one", "1"],
+        ["run-two", "1"],
+    ]
+
+
+def test_a_csv_that_lost_the_results(cli, record, tmp_path):
+    """Nothing says that the answers are different, or that they are the same."""
+    record()
+    assert cli("audit", "show", "run.jsonl", "--out", "t.csv").code == 0
+    few = ["Tool name", "Server", "Arguments", "Digest"]
+    with (tmp_path / "few.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, few, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(saved_again(tmp_path / "t.csv", ","))
+    done = cli("replay", "few.csv", "--json")
+    assert done.json["counts"] == {"skipped": 6}
+    made = [call for call in done.json["calls"] if "new_status" in call]
+    assert len(made) == 5
+    for call in made:
+        now = f"It is '{call['new_status']}' now"
+        assert call["reason"] == f"{now}, but the table has no column Result to compare with"
 
 
 @pytest.mark.real_knime

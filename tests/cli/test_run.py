@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     Column,
     Configuration,
@@ -125,7 +125,7 @@ def test_nodes_that_do_not_run_here_are_named_before_anything_runs(cli, server, 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--set", "x"], 2, "--set x says no value. Write it as NAME=VALUE."),
+        (["--set", "x"], 2, "--set x has no value. Write it as NAME=VALUE."),
         (["--set", "x=1", "--set", "x=2"], 2, "--set names 'x' twice"),
         (["--set", "y=1"], 2, "nothing called 'y' to set; it has: x"),
         (["--set", "x=many"], 2, "'x' is 'many', but it has to be a whole number"),
@@ -144,7 +144,7 @@ def test_files_that_are_no_workflow(cli, tmp_path):
     (tmp_path / "odd.knwf").write_bytes(b"no zip")
     done = cli("run", "odd.knwf")
     assert done.code == 1
-    assert "odd.knwf is no workflow that can be read" in done.err
+    assert "odd.knwf cannot be read as a workflow" in done.err
 
 
 def test_credentials_come_from_the_environment(cli, server, extension, write):

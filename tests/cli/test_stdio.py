@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.cli.exits import UsageError
-from knime_mcp.cli.options import ConnectionOptions
+from knime_mcp.cli.connection_options import ConnectionOptions
+from knime_mcp.cli.errors import UsageError
 from knime_mcp.cli.sessions import Sessions
 from knime_mcp.cli.stdio import parse_servers
 from knime_mcp.types.errors import SettingInvalid

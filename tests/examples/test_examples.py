@@ -130,7 +130,7 @@ def test_a_tool_that_fails_is_a_row_that_says_why(demo, tmp_path):
 BOTH_KINDS = """
 import sys
 from knime_mcp.headless import load_own_extension
-from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Connection, Workflow, boundary_node, concatenate_node, write_workflow
 
 host, url = load_own_extension(), sys.argv[2]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..exits import CommandError, ExitCode, reports_errors
+from ..errors import CommandError, ExitCode, reports_errors
 from ..files import check_output
 from ..progress import steps_progress
 from ..terminal import err, note, plain, print_json, say
@@ -82,7 +82,7 @@ def build(
     Example: knime-mcp nodes build --knime /opt/knime
     """
     from ...knowledge.building.build import build_catalogue
-    from ...knowledge.places import user_catalogue
+    from ...knowledge.catalogue.paths import user_catalogue
 
     check_output(out)
     path = out if out is not None else user_catalogue()

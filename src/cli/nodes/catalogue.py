@@ -10,7 +10,7 @@ import typer
 from ..terminal import note
 
 if TYPE_CHECKING:
-    from ...knowledge.catalogue import Catalogue
+    from ...knowledge.catalogue.reading import Catalogue
     from ...knowledge.model import CatalogueOrigin
 
 CatalogueOption = Annotated[
@@ -31,8 +31,8 @@ def open_catalogue(file: Path | None) -> Catalogue:
     Raises:
         CatalogueError: The catalogue is missing, damaged, or of another version.
     """
-    from ...knowledge.catalogue import Catalogue
-    from ...knowledge.places import user_catalogue
+    from ...knowledge.catalogue.paths import user_catalogue
+    from ...knowledge.catalogue.reading import Catalogue
 
     path = file or user_catalogue()
     if file is None and not path.exists():
@@ -46,8 +46,8 @@ def catalogue_that_comes_along() -> Path:
     Raises:
         CatalogueError: The catalogue cannot be built.
     """
+    from ...knowledge.catalogue.paths import default_catalogue
     from ...knowledge.packs.included_files import basic_nodes, basics_file
-    from ...knowledge.places import default_catalogue
     from .extension import own_files, own_nodes
 
     return default_catalogue(lambda: [*own_nodes(), *basic_nodes()], made_of=[basics_file(), *own_files()])
@@ -55,7 +55,7 @@ def catalogue_that_comes_along() -> Path:
 
 def tell_origin(origin: CatalogueOrigin) -> None:
     """Writes the source of an answer to standard error."""
-    from ...knowledge.service import origin_as_json
+    from ...knowledge.answers.tool_calls import origin_as_json
 
     facts = origin_as_json(origin)
     note(f"Catalogue {facts['version']} of {facts['built_at']}: {facts['nodes']} nodes; {facts['origin']}")

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..exits import CommandError
+from ..errors import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..exits import ExitCode, reports_errors
+from ..errors import ExitCode, reports_errors
 from ..extras import needs_gateway
 from ..serving import announce
 from ..terminal import note
@@ -46,8 +46,8 @@ def gateway(
     Example: knime-mcp nodes gateway --port 8000
     """
     from ...knowledge.gateway.gateway import opened_gateway
+    from ...knowledge.gateway.listeners import serve
     from ...knowledge.gateway.observability import configure_logging
-    from ...knowledge.gateway.serving import serve
     from ...knowledge.gateway.settings import read_settings
 
     settings = read_settings(

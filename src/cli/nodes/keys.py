@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..exits import ExitCode, UsageError, reports_errors
+from ..errors import ExitCode, UsageError, reports_errors
 from ..terminal import note, print_json, say, show, table
 
 if TYPE_CHECKING:

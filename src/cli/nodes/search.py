@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..exits import ExitCode, reports_errors
+from ..errors import ExitCode, reports_errors
 from ..terminal import note, one_line, print_json, show, table
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
@@ -31,8 +31,8 @@ def search(
 
     Example: knime-mcp nodes search VLOOKUP
     """
+    from ...knowledge.answers.tool_calls import NodeKnowledgeMCPService
     from ...knowledge.searching.search import search as search_catalogue
-    from ...knowledge.service import NodeKnowledgeMCPService
 
     query = " ".join(words)
     with open_catalogue(catalogue) as opened:

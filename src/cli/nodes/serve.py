@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..exits import ExitCode, reports_errors
+from ..errors import ExitCode, reports_errors
 from ..extras import needs_server
 from ..serving import LogLevel, announce, end_now, log_to_stderr
 from ..shared_options import HostOption, HttpOption, LogLevelOption
@@ -12,7 +12,7 @@ from ..terminal import complain
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
-    from ...knowledge.catalogue import Catalogue
+    from ...knowledge.catalogue.reading import Catalogue
 
 
 @reports_errors
@@ -41,9 +41,9 @@ def serve(
 def _serve(opened: Catalogue, *, http: int | None, host: str) -> bool:
     import anyio
 
-    from ...knowledge.served import ServedTools
-    from ...knowledge.service import NodeKnowledgeMCPService
-    from ...knowledge.serving import LOOPBACK, serve_http, serve_stdio
+    from ...knowledge.answers.tool_calls import NodeKnowledgeMCPService
+    from ...knowledge.mcp_server.tools import ServedTools
+    from ...knowledge.mcp_server.transports import LOOPBACK, serve_http, serve_stdio
 
     tools = ServedTools(NodeKnowledgeMCPService(opened))
     if http is None:

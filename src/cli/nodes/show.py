@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..exits import CommandError, ExitCode, reports_errors
+from ..errors import CommandError, ExitCode, reports_errors
 from ..terminal import note, one_line, print_json, say, show, table
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 

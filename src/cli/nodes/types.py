@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ..exits import ExitCode, UsageError, reports_errors
+from ..errors import ExitCode, UsageError, reports_errors
 from ..terminal import print_json, show, table
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
@@ -25,7 +25,7 @@ def types(
 
     Example: knime-mcp nodes types TRIGGER
     """
-    from ...knowledge.service import NodeKnowledgeService
+    from ...knowledge.answers.node_service import NodeKnowledgeService
 
     with open_catalogue(catalogue) as opened:
         service = NodeKnowledgeService(opened)

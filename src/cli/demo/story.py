@@ -6,19 +6,19 @@ import json
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from ..types.errors import Canceled
-from .exits import CommandError
-from .tables import TableFile
-from .terminal import complain, one_line, out, say, show, table
+from ...types.errors import Canceled
+from ..errors import CommandError
+from ..tables import TableFile
+from ..terminal import complain, one_line, out, say, show, table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from ..headless import NodeResult, OutputTable
-    from .demo_process import ServerProcess
-    from .interrupt import Interrupt
+    from ...headless import NodeResult, OutputTable
+    from ..interrupt import Interrupt
+    from .processes import ServerProcess
 
 PROVIDER, CALLER = "mcp_tool_provider", "mcp_tool_caller"
 NODE_QUERY = "VLOOKUP"
@@ -125,7 +125,7 @@ class DemoStory:
             _tell(f"{match['path']}, line {match['line']}: {match['text']}")
 
     def _batch(self, tools: OutputTable) -> None:
-        from .parameters import read_parameters
+        from ..parameters import read_parameters
 
         file = self._root / "examples" / "demo" / "parameters.csv"
         parameters = _typed(read_parameters(file).table)
@@ -143,7 +143,7 @@ class DemoStory:
         self._write("results", output)
 
     def _run(self, node_id: str, inputs: list[Any], parameters: dict[str, Any]) -> NodeResult:
-        from ..headless import HeadlessError, load_extension
+        from ...headless import HeadlessError, load_extension
 
         try:
             host = load_extension(self._root)
@@ -172,7 +172,7 @@ class DemoStory:
         return self._out / "workflow"
 
     def _write(self, name: str, output: OutputTable) -> None:
-        from ..headless.workflows.results import plain_table
+        from ...headless.workflows.results import plain_table
 
         self._out.mkdir(parents=True, exist_ok=True)
         for ending in (".csv", ".parquet"):
@@ -200,7 +200,7 @@ def _typed(parameters: pa.Table) -> pa.Table:
 
 
 def _parameters(schema: str) -> str:
-    from ..tools.node_settings.flow_choices import signature
+    from ...tools.node_settings.flow_choices import signature
 
     return signature(json.loads(schema))
 

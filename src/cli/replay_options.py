@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..audit.replay.decision import routes_of
 from ..audit.replay.ignore import IgnoreRules
 from ..audit.replay.options import ReplayOptions, RowSelection
-from .exits import UsageError
+from .errors import UsageError
 from .shared_options import pairs
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..audit.replay.calls import RecordedCall
     from ..types.routing import ServerRoute
-    from .options import ConnectionOptions
+    from .connection_options import ConnectionOptions
     from .replay import ReplaySettings
 
 _SERVERS = r"(.+?)=((?:https?|stdio):.+)"

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ..types.errors import Canceled
-from .exits import CommandError, ExitCode, reports_errors
-from .files import check_folder
-from .interrupt import Interrupt
-from .terminal import note, say
+from ...types.errors import Canceled
+from ..errors import CommandError, ExitCode, reports_errors
+from ..files import check_folder
+from ..interrupt import Interrupt
+from ..terminal import note, say
 
 
 @reports_errors
@@ -43,7 +43,7 @@ def extension_root() -> Path:
     Raises:
         CommandError: There is no such folder.
     """
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[2]
     for root in (package.parent, package):
         if (root / "knime.yml").is_file() and (root / "examples" / "demo").is_dir():
             return root
@@ -53,7 +53,7 @@ def extension_root() -> Path:
 
 
 def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
-    from .demo_process import DemoServer
+    from .processes import DemoServer
 
     with DemoServer(_files(root), port) as server:
         say(f"The demo's MCP server runs on this machine only: {server.url}")
@@ -68,13 +68,13 @@ def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
 
 
 def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
-    from .demo_process import DemoServer, ServerProcess
-    from .demo_story import DemoStory
+    from .processes import DemoServer, ServerProcess
+    from .story import DemoStory
 
     check_folder(out)
     began = time.perf_counter()
     # Both start at the same time, as imports take most of the time and use one core each.
-    with ServerProcess("demo_nodes") as nodes, DemoServer(_files(root), port) as server:
+    with ServerProcess("nodes_server") as nodes, DemoServer(_files(root), port) as server:
         if interrupt():
             raise Canceled("The demo was stopped")
         story = DemoStory(root, nodes, server, out, interrupt)

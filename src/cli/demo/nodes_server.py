@@ -1,7 +1,7 @@
 """The demo's node knowledge server: like ``knime-mcp nodes serve --http 0`` without a built catalogue.
 
-Runs as a separate process, ``python -m knime_mcp.cli.demo_nodes``. Like the demo's other server it prints one
-line with its URL as soon as it listens, and ends when its standard input closes.
+Runs as a separate process, ``python -m knime_mcp.cli.demo.nodes_server``. Like the demo's other server it
+prints one line with its URL as soon as it listens, and ends when its standard input closes.
 """
 
 import json
@@ -10,12 +10,12 @@ from contextlib import suppress
 
 import anyio
 
-from ..knowledge.catalogue import Catalogue
-from ..knowledge.served import ServedTools
-from ..knowledge.service import NodeKnowledgeMCPService
-from ..knowledge.serving import serve_http
-from .demo_process import when_stdin_closes
-from .nodes.catalogue import catalogue_that_comes_along
+from ...knowledge.answers.tool_calls import NodeKnowledgeMCPService
+from ...knowledge.catalogue.reading import Catalogue
+from ...knowledge.mcp_server.tools import ServedTools
+from ...knowledge.mcp_server.transports import serve_http
+from ..nodes.catalogue import catalogue_that_comes_along
+from .processes import when_stdin_closes
 
 
 def serve() -> None:

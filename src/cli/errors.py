@@ -18,6 +18,7 @@ P = ParamSpec("P")
 CREDENTIAL_HINT = (
     "On the command line: --credential NAME or --bearer-env VARIABLE, and --send-credentials-as."
 )
+MODEL_HINT = "On the command line: --model-url, --model, --token-limit and --model-timeout."
 
 
 class ExitCode(IntEnum):
@@ -119,7 +120,8 @@ def _system_error(error: OSError) -> str:
 
 def command_line_hint(error: Exception | None) -> str:
     """A hint for the command line, for errors whose next step is worded for a node's dialog."""
-    in_url = (
-        isinstance(error, SettingInvalid) and error.setting == "server_url" and "credential" in str(error)
-    )
+    text = str(error)
+    if "the node that connects the model" in text and "on the command line" not in text:
+        return f" {MODEL_HINT}"
+    in_url = isinstance(error, SettingInvalid) and error.setting == "server_url" and "credential" in text
     return f" {CREDENTIAL_HINT}" if in_url or isinstance(error, AuthError) else ""

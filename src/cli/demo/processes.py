@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from .exits import CommandError
-from .extras import missing_extra
+from ..errors import CommandError
+from ..extras import missing_extra
 
 START_SECONDS = 30.0  # a cold start of the SDK on a busy machine takes several seconds
 STOP_SECONDS = 5.0
@@ -125,7 +125,7 @@ class DemoServer(ServerProcess):
     """
 
     def __init__(self, folder: Path, port: int = 0) -> None:
-        super().__init__("demo_server", str(folder), str(port))
+        super().__init__("files_server", str(folder), str(port))
 
 
 def when_stdin_closes(end: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from ..tools.limits import Timeouts
 from ..tools.server_url import origin_of
 from ..tools.transports.stdio_server import StdioServer
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
-from .exits import UsageError
+from .errors import UsageError
 from .option_groups import takes
 from .stdio import parse_servers
 
