@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import email.utils
 import json
-import math
 import re
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
+from ...tools.protocol.challenges import parse_retry_after
 from ...types.errors import MCPError
 from .model_errors import (
     AnsweredError,
@@ -287,19 +285,10 @@ def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
     Returns:
         Seconds, at least 0; None if the endpoint gives no time.
     """
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        text = headers.get(name)
-        if not text:
-            continue
-        try:
-            seconds = float(text) * unit
-        except ValueError:
-            try:
-                seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-            except ValueError:
-                continue
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
+    milliseconds = parse_retry_after(headers.get("retry-after-ms"))
+    seconds = parse_retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
+    if seconds is not None:
+        return seconds
     requested = _ASKS_TO_WAIT.search(message)
     if requested is None:
         return None

@@ -85,7 +85,7 @@ class BearerChallenge:
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds to wait, from a number of seconds or a date; None if the value is neither."""
+    """Seconds to wait, from a number or a date (RFC 9110 §10.2.3); None if the value is neither."""
     if value is None:
         return None
     text = value.strip()
@@ -95,6 +95,6 @@ def parse_retry_after(value: str | None, now: datetime | None = None) -> float |
         at = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
+    # A date with the zone -0000 or without a zone is in UTC (RFC 9110 §5.6.7).
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     return max(0.0, (at - (now or datetime.now(UTC))).total_seconds())

@@ -408,7 +408,8 @@ def test_no_thread_stays_after_a_run():
         ({}, None),
         ({"retry-after": "7"}, 7.0),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
-        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "0.5"}, 0.5),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
@@ -418,6 +419,13 @@ def test_how_long_to_wait(headers, seconds):
     assert retry_after(headers) == seconds
 
 
-def test_a_date_to_wait_for():
-    date = email.utils.formatdate(time.time() + 100, usegmt=True)
-    assert 90 < retry_after({"retry-after": date}) <= 100
+@pytest.mark.parametrize("zone", ["GMT", "-0000"])
+def test_a_date_to_wait_for_is_in_utc(monkeypatch, zone):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        date = email.utils.formatdate(time.time() + 1000, usegmt=True).replace("GMT", zone)
+        assert 0 < retry_after({"retry-after": date}) <= 1000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
