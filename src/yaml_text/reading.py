@@ -195,7 +195,9 @@ class _Reading:
                 return node.text
         if fits:
             return value
-        self._wrong(f"'{node.text}' does not fit its tag !!{name}", node, path, "Correct the value or the tag")
+        self._wrong(
+            f"'{node.text}' does not fit its tag !!{name}", node, path, "Correct the value or the tag"
+        )
         return None
 
     def _check_tag(self, node: Node, kind: str, path: Path) -> None:
