@@ -1,6 +1,7 @@
 """The Python API: steering a run, looking at it while it goes on and afterwards."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -96,8 +97,10 @@ def test_stop_while_paused(api):
 
 def test_stop_ends_a_call():
     with McpGraphApi(document(ENTRY, call("sleep", "{seconds: 60}"), EXIT)) as api:
-        run = api.start("t")
-        assert run.controller.wait_for(RunStatus.RUNNING)
+        started = threading.Event()
+        hooks = Hooks(on_node_start=lambda _, node, __: started.set() if node.id == "x" else None)
+        run = api.start("t", hooks=hooks)
+        assert started.wait(30)
         run.controller.stop()
         with pytest.raises(RunError, match="Execution was stopped"):
             run.result(30)
@@ -120,8 +123,10 @@ def test_async_runs_and_cancel():
     async def work():
         with McpGraphApi(document(ENTRY, call("sleep", "{seconds: {expr: entry.s}}"), EXIT)) as api:
             assert (await api.execute_tool_async("t", {"s": 0})).result == {"slept": 0}
-            task = asyncio.create_task(api.execute_tool_async("t", {"s": 60}))
-            await asyncio.sleep(0.3)
+            started = threading.Event()
+            hooks = Hooks(on_node_start=lambda _, node, __: started.set() if node.id == "x" else None)
+            task = asyncio.create_task(api.execute_tool_async("t", {"s": 60}, hooks=hooks))
+            assert await asyncio.to_thread(started.wait, 30)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(task, 30)

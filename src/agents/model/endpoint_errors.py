@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from ...tools.protocol.challenges import parse_retry_after
+from ...tools.words import shortened
 from ...types.errors import MCPError
 from .model_errors import (
     AnsweredError,
@@ -328,5 +329,4 @@ def _quote(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[secret]")
-    text = _UNPRINTABLE.sub(" ", text).strip()
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…"
+    return shortened(_UNPRINTABLE.sub(" ", text).strip(), _LONGEST_QUOTE)

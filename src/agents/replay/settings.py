@@ -189,7 +189,7 @@ def check(node: Any, schema: Any) -> None:
 
 
 def nothing_to_compare(schema: Any) -> str | None:
-    """The warning for an input without results, in which every call with a result now is different."""
+    """The warning for an input without results, whose calls have nothing to be compared with."""
     if {"Result", "Structured result"} & {column.name for column in schema}:
         return None
     return "The table has no column Result, so there was nothing to compare with what tools answer now."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from ...tools.words import shortened
 from ..model.call_pieces import GIVEN_BACK, read_arguments
 from ..toolbox.toolbox import ToolReply, ToolRequest
 from .content import blocks_of, calls_of, text_of
@@ -151,7 +152,7 @@ def _request(call: Mapping[str, Any], *, number: int, taken: set[str], iteration
         arguments=parsed,
         iteration=iteration,
         error=error,
-        written="" if error is None else _quoted(str(call["arguments"])),
+        written="" if error is None else shortened(str(call["arguments"]), _LONGEST_QUOTE),
     )
 
 
@@ -163,7 +164,3 @@ def _repair_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
         "empty": "empty answers of the history were left out",
     }
     return tuple(f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind])
-
-
-def _quoted(text: str) -> str:
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ...tools.views.statuses import meaning_of
+from ...tools.words import shortened
 from ..run.events import (
     ModelAnswered,
     PromptGiven,
@@ -102,8 +103,7 @@ def tokens_text(usage: TokenUsage) -> str | None:
 
 def one_line(text: str, limit: int = _LONGEST_PREVIEW) -> str:
     """The beginning of a text, on one line."""
-    line = " ".join(text[: 8 * limit].split())
-    return line if len(line) <= limit and len(text) <= 8 * limit else f"{line[: limit - 1].rstrip()}…"
+    return shortened(" ".join(text.split()), limit)
 
 
 def arguments_line(call: ToolFinished) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.routing import looks_secret
 from ..json_pointer import pointer_text
-from ..words import counted
+from ..words import counted, shortened
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -266,5 +266,4 @@ def _kind(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+    return shortened(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_VALUE)

@@ -107,9 +107,16 @@ def test_arguments_that_are_an_object_stay_as_they_are(arguments):
     assert read_arguments(arguments) == (arguments, None)
 
 
-@pytest.mark.parametrize("arguments", [None, "", " \n", "null", "{}", '\ufeff{"a": 1}\n', '"{\\"a\\": 1}"'])
-def test_arguments_that_stand_for_an_object(arguments):
-    assert read_arguments(arguments) in (({}, None), ({"a": 1}, None))
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        *((nothing, {}) for nothing in (None, "", " \n", "null", "{}")),
+        ('\ufeff{"a": 1}\n', {"a": 1}),
+        ('"{\\"a\\": 1}"', {"a": 1}),
+    ],
+)
+def test_arguments_that_stand_for_an_object(arguments, read):
+    assert read_arguments(arguments) == (read, None)
 
 
 @pytest.mark.parametrize(

@@ -164,14 +164,6 @@ def test_a_content_encoding_that_is_none(era, encoding):
 
 
 def test_a_byte_order_mark_in_front_of_json(era):
-    def marked(reply):
-        return lambda request: [
-            reply(request)[0]
-            .replace(b"\r\n\r\n", b"\r\n\r\n\xef\xbb\xbf")
-            .replace(b"Content-Length", b"Content-Length: 99999\r\nX-Length"),
-            Part.CLOSE,
-        ]
-
     def with_mark(request):
         body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("hi")})
         return http(200, b"\xef\xbb\xbf" + body.encode())

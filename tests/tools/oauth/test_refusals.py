@@ -1,7 +1,5 @@
 """What must stop a login before any harm is done: nothing is sent on, and the person is told."""
 
-import time
-
 import pytest
 
 from knime_mcp.tools.limits import Timeouts
@@ -170,9 +168,7 @@ def test_huge_metadata_in_a_small_package(world, person):
 
 def test_slow_metadata_ends_at_the_clock(world, person):
     world.mcp.canned[PRM + "/mcp"] = Canned(body=b" " * 1000, drip=0.05)
-    started = time.monotonic()
     refused(world, person, "No login: No reply within", timeouts=Timeouts(connect=1, idle=1, total=0.5))
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize(
