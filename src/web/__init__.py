@@ -1,1 +1,1 @@
-"""Shared parts of the HTTP servers: sockets, the end by a signal, incomplete requests."""
+"""Shared parts of the HTTP servers: sockets, the end by a signal, incomplete requests, tracing."""

@@ -18,6 +18,8 @@ from knime_mcp.knowledge.building.introspection import plain_text, read_extensio
 from knime_mcp.knowledge.catalogue import paths
 from knime_mcp.knowledge.catalogue.reading import Catalogue, fingerprint
 from knime_mcp.version import VERSION
+from tests.knowledge.plugin_files import node as described
+from tests.knowledge.plugin_files import plugin_xml, write_jar
 
 
 @pytest.fixture(scope="module")
@@ -332,9 +334,29 @@ def test_of_old_default_catalogues_the_last_used_are_kept_and_those_that_process
 
 def test_a_source_without_nodes_is_an_error_that_says_what_to_name(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(build.CatalogueError, match=r"There are no nodes in .*empty\. Name the folder"):
+    with pytest.raises(build.CatalogueError, match=r"in .*empty\. empty has no plug-ins in it\. Name the f"):
         build.build_catalogue(tmp_path / "o.sqlite", plugins=[tmp_path / "empty"], with_own_packs=False)
     assert not (tmp_path / "o.sqlite").exists()
+
+
+def test_a_source_without_nodes_beside_others_is_reported(tmp_path):
+    (tmp_path / "empty").mkdir()
+    write_jar(tmp_path / "library" / "org.l_1.0.0.jar", {"plugin.xml": plugin_xml()})
+    registered = plugin_xml('factory-class="org.a.ANodeFactory" category-path="/"')
+    write_jar(tmp_path / "a.jar", {"plugin.xml": registered, "org/a/ANodeFactory.xml": described("A")})
+    sources = [tmp_path / name for name in ("empty", "a.jar", "library")]
+    report = build.build_catalogue(tmp_path / "o.sqlite", plugins=sources, with_own_packs=False)
+    assert [str(entry) for entry in report.skipped] == [
+        "empty has no plug-ins in it",
+        "library has only plug-ins that register no nodes",
+    ]
+
+
+def test_where_only_an_extension_has_no_nodes_no_knime_is_asked_for(tmp_path):
+    skipped = [plugins.Skipped(what="x", where="x", reason="registers no nodes", detail="so it is")]
+    with pytest.raises(build.CatalogueError) as caught:
+        build.build_catalogue(tmp_path / "o.sqlite", with_own_packs=False, skipped=skipped)
+    assert str(caught.value) == "There are no nodes in the sources. x registers no nodes: so it is."
 
 
 def test_where_nothing_can_be_read_it_is_said_why(tmp_path):

@@ -189,6 +189,7 @@ def test_two_nodes_with_one_id_are_refused_and_nothing_is_written(path):
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.requirement("V5")
 def test_the_search_table_is_filled_by_field(path):
     write_catalogue(path, [FULL, spec("ROW_FILTER", name="RowFilter")])
     with Catalogue(path) as catalogue, catalogue.reading() as reader:

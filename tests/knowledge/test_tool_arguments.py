@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge.answers.tool_definitions import TOOLS
+from knime_mcp.knowledge.answers.tool_definitions import TOOLS, TOOLS_BY_NAME
 from knime_mcp.types.errors import ArgumentsInvalid
 
 
@@ -60,6 +60,19 @@ def test_arguments_as_models_send_them(call):
     assert call("find_compatible", node="CSV Reader", port=0.0)["total"]
     assert call("search_nodes", query=42, max_results="3.0", cursor=None, include_details=None)["catalogue"]
     assert "max_results is 100" in call("search_nodes", query="row", max_results=5_000)["warning"]
+
+
+def test_what_the_search_names_may_be_asked_for_as_it_is(call):
+    """Clients check arguments against the schema, so a text must fit there, too."""
+    (hit, *_) = call("search_nodes", query="Joiner")["nodes"]
+    name = f"{hit['node_type']}.{hit['subtype']}"
+    schema = TOOLS_BY_NAME["get_node_details"].parameters
+    for entry in (name, "Joiner", {"id": name}):
+        jsonschema_rs.validate(dict(schema), {"nodes": [entry]})
+        (found,) = call("get_node_details", nodes=[entry])["nodes"]
+        assert found["subtype"] == hit["subtype"]
+    for entry in (7, None, {}, {"name": name}, [name]):
+        assert not jsonschema_rs.is_valid(dict(schema), {"nodes": [entry]})
 
 
 def test_a_blank_entry_costs_only_itself(call):

@@ -158,7 +158,7 @@ GET_NODE_DETAILS: Final = ToolDefinition(
         {
             "nodes": {
                 "type": "array",
-                "items": _REFERENCE,
+                "items": _NODE,
                 "minItems": 1,
                 "maxItems": MOST_NODES,
                 "description": "List of nodes to get details for",
@@ -174,7 +174,7 @@ GET_NODE_DETAILS: Final = ToolDefinition(
     workflow_guidance=_HUMAN,
     usage_examples=(
         {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]},
-        {"nodes": [{"id": "Joiner"}], "detail": "standard"},
+        {"nodes": ["Joiner"], "detail": "standard"},
     ),
 )
 

@@ -86,10 +86,12 @@ def build_catalogue(
     nodes = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
     if not nodes:
         where = ", ".join(str(root) for root in plugins) or "the sources"
-        why = "".join(f". {entry.what} {entry.reason}: {entry.detail}" for entry in left_out[:_MOST_REASONS])
+        why = "".join(f". {entry}" for entry in left_out[:_MOST_REASONS])
         raise CatalogueError(
             f"There are no nodes in {where}{why}",
-            fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins.",
+            fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins."
+            if plugins or not left_out
+            else "",
         )
     origin = write_catalogue(
         path,

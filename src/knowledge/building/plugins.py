@@ -49,10 +49,15 @@ class Skipped:
     reason: str
     detail: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.what} {self.reason}{': ' if self.detail else ''}{self.detail}"
+
 
 NO_XML: Final = "describes itself in Java code that cannot be read without running it"
 NODE_SET: Final = "is a set of nodes that Java code lists, which is not run"
 NOT_REGISTERED: Final = "has a description but is not registered in plugin.xml"
+NO_PLUGINS: Final = "has no plug-ins in it"
+NO_NODES: Final = "has only plug-ins that register no nodes"
 OLDER_DUPLICATE: Final = "is there more than once, and the newest version counts"
 
 
@@ -85,11 +90,14 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
     Raises:
         OSError: A root cannot be read.
     """
-    locations = {path: root for root in roots for path in find_bundles(root)}
+    bundles = {root: find_bundles(root) for root in roots}
+    locations = {path: root for root, paths in bundles.items() for path in paths}
     result = PluginNodes()
+    silent = set(locations)  # neither a node nor a reason
     categories: dict[str, str] = {}
     found: list[NodeSpec] = []
     for done, (location, root) in enumerate(locations.items(), 1):
+        before = len(found) + len(result.skipped)
         try:
             with opened(location, root=root) as bundle:
                 found += _PluginReader(bundle, result, categories).nodes()
@@ -103,8 +111,14 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
                     detail=str(error),
                 )
             )
+        if len(found) + len(result.skipped) > before:
+            silent.remove(location)
         if on_step is not None:
             on_step(("Reading plug-ins", done, len(locations)))
+    for root, paths in bundles.items():
+        if silent.issuperset(paths):
+            reason = NO_NODES if paths else NO_PLUGINS
+            result.skipped.append(Skipped(what=shown(root.resolve().name), where=shown(root), reason=reason))
     kept = _without_duplicates(found, result)
     successors = _successors(kept)
     result.nodes = completed(_finished(node, categories, successors) for node in kept)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ...version import VERSION
+from ...web.tracing import Tracing, provider_from_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
+
+    from opentelemetry.trace import Span, TracerProvider
 
     from .settings import GatewaySettings
 
@@ -132,7 +133,7 @@ def configure_logging(settings: GatewaySettings) -> None:
     logging.captureWarnings(True)
 
 
-class Spans:
+class Spans(Tracing):
     """Makes OpenTelemetry spans: one per request, as child of the client's ``traceparent``, and one per call.
 
     https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ defines the attributes of calls.
@@ -141,25 +142,22 @@ class Spans:
         provider: The tracer provider; None for the provider of the process.
     """
 
-    def __init__(self, provider: Any = None) -> None:
-        from opentelemetry import propagate, trace
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        from opentelemetry import propagate
 
-        self._trace = trace
+        super().__init__("knime_mcp.gateway", provider)
         self._extract = propagate.extract
-        self._provider = provider
-        self._tracer = trace.get_tracer("knime_mcp.gateway", VERSION, tracer_provider=provider)
 
-    def request(self, method: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
+    def request(self, method: str, headers: Mapping[str, str]) -> AbstractContextManager[Span]:
         """Opens the span of a request, and closes it on exit."""
-        return self._tracer.start_as_current_span(
+        return self._opened(
             method,
             context=self._extract(headers),
             kind=self._trace.SpanKind.SERVER,
             attributes={"http.request.method": method},
-            **_QUIET,
         )
 
-    def answered(self, span: Any, record: RequestRecord, *, method: str, route: str) -> None:
+    def answered(self, span: Span, record: RequestRecord, *, method: str, route: str) -> None:
         """Adds the route, status and client of an answered request to its span."""
         span.update_name(f"{method} {route}")
         span.set_attribute("http.route", route)
@@ -170,53 +168,16 @@ class Spans:
         if record.status >= 500:
             self.failed(span, record.error_type or str(record.status))
 
-    def call(self, tool: str) -> AbstractContextManager[Any]:
+    def call(self, tool: str) -> AbstractContextManager[Span]:
         """Opens the span of a call, and closes it on exit."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool,
         }
-        return self._tracer.start_as_current_span(f"tools/call {tool}", attributes=attributes, **_QUIET)
-
-    def failed(self, span: Any, error_type: str) -> None:
-        """Marks a span as failed, with the type of the error but without its message."""
-        span.set_attribute("error.type", error_type)
-        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error_type))
-
-    def close(self) -> None:
-        """Sends the remaining spans."""
-        shutdown = getattr(self._provider, "shutdown", None)
-        if shutdown is not None:
-            shutdown()
-
-
-_QUIET: Final[dict[str, Any]] = {"record_exception": False, "set_status_on_exception": False}
-_ENDPOINTS: Final = (
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "OTEL_TRACES_EXPORTER",
-)
+        return self._opened(f"tools/call {tool}", attributes=attributes)
 
 
 def spans_from_environment() -> Spans:
-    """Makes spans for the ``OTEL_*`` variables (OTLP over HTTP), or else for the provider of the process.
-
-    https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-    """
-    disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    if (
-        disabled
-        or os.environ.get("OTEL_TRACES_EXPORTER") == "none"
-        or not any(map(os.environ.get, _ENDPOINTS))
-    ):
-        return Spans()
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    name = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "knime-mcp-gateway"}
-    provider = TracerProvider(resource=Resource.create(name))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return Spans(provider)
+    """Makes spans for the endpoint in ``OTEL_*``, or else for the provider of the process."""
+    return Spans(provider_from_environment("knime-mcp-gateway"))

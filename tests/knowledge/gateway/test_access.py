@@ -115,7 +115,7 @@ def test_the_internal_listener_can_be_left_out(start):
     assert start(gateway_internal_port=-1).internal is None
 
 
-@pytest.mark.requirement("N25")
+@pytest.mark.requirement("N25", "V6", "W8")
 def test_a_key_may_only_send_so_many_requests(start):
     running = start(gateway_rate_limit=5)
     with running.client() as client, running.client(running.key(rate_limit=0)) as unlimited:
@@ -124,9 +124,13 @@ def test_a_key_may_only_send_so_many_requests(start):
         refused = client.get(f"{V1}/tools")
         assert 1 <= int(refused.headers["retry-after"]) <= 12
         assert refused.json()["error"]["data"]["error_type"] == "VALIDATION_ERROR"
+        search = {"name": "search_nodes", "arguments": {"query": "mail"}}
+        assert client.post(f"{V1}/invoke", json=search).status_code == 429
+        assert unlimited.post(f"{V1}/invoke", json=search).status_code == 200
         assert all(unlimited.get("/mcp/tools").status_code == 200 for _ in range(20))
 
 
+@pytest.mark.requirement("W11")
 def test_a_bucket_fills_up_again():
     now = 0.0
     limiter = RateLimiter(now=lambda: now)

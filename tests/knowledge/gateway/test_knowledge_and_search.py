@@ -100,7 +100,7 @@ def test_the_sources_function_gets_an_embedding(start, there):
     )
 
 
-@pytest.mark.requirement("W9")
+@pytest.mark.requirement("W9", "V5")
 def test_answers_are_kept_for_a_while(start, there):
     running = supabase(start, there)
     for _ in range(3):
@@ -114,7 +114,7 @@ def test_answers_are_kept_for_a_while(start, there):
     assert len(there.asked) == 3
 
 
-@pytest.mark.requirement("W6", "W7")
+@pytest.mark.requirement("W6", "W7", "W11", "V6")
 @pytest.mark.parametrize(
     ("answer", "status", "kind"),
     [
@@ -245,6 +245,7 @@ def test_a_host_of_elasticsearch_that_is_none_is_said(start, host):
     assert host not in str(caught.value)
 
 
+@pytest.mark.requirement("V5", "W9")
 def test_a_cache_keeps_answers_and_forgets_the_old_and_the_unused():
     now = [0.0]
     cache = TTLCache(seconds=10, most=2, now=lambda: now[0])

@@ -41,7 +41,7 @@ def lines():
     logger.setLevel(level)
 
 
-@pytest.mark.requirement("W10", "N21", "N28", "V7")
+@pytest.mark.requirement("W10", "N21", "N28", "V6", "V7")
 def test_a_request_is_one_line_without_what_was_sent(gateway, lines):
     key = gateway.key(name="reports")
     with gateway.client(key) as client:
@@ -74,7 +74,7 @@ def test_a_request_is_one_line_without_what_was_sent(gateway, lines):
     assert key.split("_", 2)[2] not in text
 
 
-@pytest.mark.requirement("N25")
+@pytest.mark.requirement("N25", "V6")
 def test_what_is_entered_on_the_page_is_not_logged(gateway, lines):
     key = gateway.key(name="Ada")
     with httpx.Client(base_url=gateway.url, headers={"Accept": "text/html"}) as client:
@@ -149,7 +149,7 @@ def test_a_span_per_request_and_call_below_the_clients(start):
     assert CANARY not in str([dict(span.attributes) for span in (called, request)])
 
 
-@pytest.mark.requirement("N24")
+@pytest.mark.requirement("N24", "W11")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_under_load_it_loses_no_key_and_no_line(tmp_path, catalogue, end):
     file = tmp_path / "log"

@@ -12,7 +12,7 @@ from knime_mcp.types.errors import SettingInvalid
 DOCS = Path(__file__).parents[3] / "docs" / "gateway.md"
 
 
-@pytest.mark.requirement("W5", "N30")
+@pytest.mark.requirement("W5", "N29", "N30")
 def test_names_and_defaults_are_the_sources():
     settings = read_settings({})
     assert settings.mcp_enabled is True
@@ -24,6 +24,21 @@ def test_names_and_defaults_are_the_sources():
     assert settings.gateway_port == 8000
     names = {"supabase_url", "supabase_secret_key", "supabase_anon_key"}
     assert names <= set(GatewaySettings.model_fields)
+
+
+@pytest.mark.requirement("N29")
+def test_the_container_has_the_same_port_and_settings_and_asks_for_the_health(gateway, monkeypatch):
+    text = (DOCS.parents[1] / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+    (environment,) = re.findall(r"^ENV (.+)$", text, re.M)
+    for pair in environment.split():
+        monkeypatch.setenv(*pair.split("="))
+    settings = read_settings()
+    assert (settings.gateway_host, settings.gateway_port) == ("0.0.0.0", 8000)
+    assert str(settings.gateway_keys_file).startswith("/data/knime-mcp/")
+    assert re.findall(r"^EXPOSE (.+)$", text, re.M) == ["8000"]
+    (path,) = re.findall(r"http://127\.0\.0\.1:8000(/[\w/]+)", text)
+    with gateway.client("") as client:
+        assert client.get(path).json()["status"] == "healthy"
 
 
 def shown(field):

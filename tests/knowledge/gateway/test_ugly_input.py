@@ -131,6 +131,7 @@ def test_arguments_are_compared_with_the_tools_schema(gateway):
     assert "node_names (required), include_metadata" in body["error"]
     status, body = call("get_node_details", nodes=[{"subtype": "MANUAL"}])
     assert (status, body["details"]["pointer"]) == (400, "/nodes/0")
+    assert call("get_node_details", nodes=["FLOW.IF", {"id": "FLOW.IF"}])[0] == 200
     # What MCP clients may send is not taken here: the schema is the contract.
     assert call("search_nodes", query="mail", max_results="3")[0] == 400
     assert call("get_node_types", type_filter=None)[0] == 400
