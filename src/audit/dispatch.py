@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from ..tools.protocol.results import ABSENT
+from ..tools.words import counted
 from ..types.errors import MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
 from .call import Answer, CallOutcome, Trace
@@ -174,7 +175,7 @@ def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> A
         raise MCPError("Workflow tools cannot be run here", tool=tool.name, fix=_NO_WORKFLOWS)
     if len(trace.data) != len(tool.input_ports):
         raise MCPError(
-            f"The workflow wants {len(tool.input_ports)} input table(s), but has {len(trace.data)}",
+            f"The workflow wants {counted(len(tool.input_ports), 'input table')}, but has {len(trace.data)}",
             tool=tool.name,
             fix=_WANTS_TABLES,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..tools.words import counted
 from ..types.errors import MCPError, ToolFormatError
 from ..types.portable import from_json_text
 from ..types.tool import MCPTool
@@ -75,7 +76,7 @@ def repeated_calls(records: Iterable[CallRecord]) -> str:
     """Lists tools and rows of the calls that may have changed something, as the new run may repeat them."""
     repeated = (record for record in records if _may_change(record))
     named = list(dict.fromkeys(_call_name(record) for record in repeated))
-    more = [f"{len(named) - _SHOWN_CALLS} others"] if len(named) > _SHOWN_CALLS else []
+    more = [counted(len(named) - _SHOWN_CALLS, "other")] if len(named) > _SHOWN_CALLS else []
     return ", ".join([*named[:_SHOWN_CALLS], *more])
 
 

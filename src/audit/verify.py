@@ -310,7 +310,7 @@ def _end_findings(run: str, ordered: Sequence[_ReadRecord], closing: _Closing) -
     if number < closing.count:
         missing = (range(number + 1, closing.count + 1),)
         text = (
-            f"{named} made {closing.count} calls; {_calls_text(missing).lower()} at its end"
+            f"{named} made {counted(closing.count, 'call')}; {_calls_text(missing).lower()} at its end"
             f" {'is' if _is_one(missing) else 'are'} missing."
         )
         return [Finding(Verdict.TRUNCATED, text, run, missing)]

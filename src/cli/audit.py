@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..tools.words import counted
-from .errors import ExitCode, UsageError, reports_errors
+from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
     check_output,
     check_page,
@@ -81,7 +81,8 @@ def verify(
         complain(f"{finding.verdict.value}: {finding.text}")
     if len(verification.findings) > _FINDINGS_SHOWN:
         complain(
-            f"… and {len(verification.findings) - _FINDINGS_SHOWN} more findings; --json names all of them."
+            f"… and {counted(len(verification.findings) - _FINDINGS_SHOWN, 'more finding')};"
+            " --json names all of them."
         )
     for text in verification.notes:
         note(text)
@@ -161,6 +162,8 @@ def export(
     with reading_records():
         records = read_calls(file)
         verified = verify_file(file)
+    if not records:
+        raise CommandError(f"{file} holds no calls to export.")
     with writing(out):
         exported = save_audit_workflow(records, out, question=question, answer=answer)
     note(f"Wrote {out}: {exported.text()}")
@@ -191,7 +194,7 @@ def _show_timeline(records: list[CallRecord]) -> None:
         columns = ("call", "at (UTC)", "took", "row", "tool", "status", "arguments", "result")
         show(table(f"Run {run}" if run else "Calls", columns, rows))
     if len(records) > _CALLS_SHOWN:
-        note(f"{len(records) - _CALLS_SHOWN:,} more calls are not shown. All: --json, or --out FILE")
+        note(f"{counted(len(records) - _CALLS_SHOWN, 'more call')} not shown. All: --json, or --out FILE")
 
 
 def _time(record: CallRecord) -> str:

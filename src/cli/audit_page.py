@@ -20,7 +20,7 @@ from ..tools.views.html import (
     properties,
 )
 from ..tools.views.statuses import meaning_of, status_badge
-from ..tools.words import beginning
+from ..tools.words import beginning, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,12 +48,13 @@ def audit_page(name: str, records: Sequence[CallRecord], verification: Verificat
     """
     runs = groupby(records[:_MOST_CALLS], key=attrgetter("run"))
     left_out = len(records) - _MOST_CALLS
+    more = counted(left_out, "more call")
     return page(
         f"Calls in {name}",
         heading(1, f"Calls in {name}"),
         _verdict(verification),
         join(_run(run, list(calls), verification) for run, calls in runs),
-        paragraph(f"… and {left_out} more calls, in the file", soft=True) if left_out > 0 else None,
+        paragraph(f"… and {more}, in the file", soft=True) if left_out > 0 else None,
     )
 
 

@@ -133,22 +133,23 @@ def _report(run: BatchRun, journal: Path | None, earlier: Path | None, *, fail: 
 
     summary = run.summary
     total = summary.total
+    calls = counted(total, "call")
     if earlier is not None:
-        note(f"{summary.resumed} of {total} calls were taken from {earlier}")
+        note(f"{summary.resumed:,} of {calls} taken from {earlier}")
     if run.canceled:
         go_on = f"Go on with: --resume {journal}" if journal else "With --audit FILE it could go on."
-        complain(f"Canceled after {summary.finished} of {total} calls. {go_on}")
+        complain(f"Canceled after {summary.finished:,} of {calls}. {go_on}")
         return ExitCode.CANCELED
     warning = summary.warning()
     if summary.failed and fail:
         first = summary.failures[0]
         complain(f"Ended at the first failure, row {first.input_row}: {first.error}")
-        complain(f"{summary.statuses[CallStatus.CANCELED]} of {total} calls were not made.")
+        complain(f"{summary.statuses[CallStatus.CANCELED]:,} of {calls} not made.")
         return ExitCode.FAILED
     if summary.failed:
         complain(warning or "")
         return ExitCode.FAILED
     if warning:
         note(warning)
-    note(f"{total} of {total} calls gave a result")
+    note(f"{total:,} of {calls} gave a result")
     return ExitCode.OK

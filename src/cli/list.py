@@ -100,13 +100,10 @@ def _title(outcome: ServerOutcome) -> str:
     if server is None:
         return outcome.request.server
     name = " ".join(part for part in (server.title or server.name, server.version) if part)
-    shown = (
-        f"{len(outcome.tools)} of {outcome.offered}"
-        if len(outcome.tools) < outcome.offered
-        else outcome.offered
-    )
+    offered = counted(outcome.offered, "tool")
+    shown = f"{len(outcome.tools):,} of {offered}" if len(outcome.tools) < outcome.offered else offered
     protocol = f"protocol {server.protocol_version}"
-    return f"{name or 'A server'} at {outcome.request.server}: {shown} tools ({protocol})"
+    return f"{name or 'A server'} at {outcome.request.server}: {shown} ({protocol})"
 
 
 def _row(tool: ProvidedTool) -> tuple[str, str, str, str]:

@@ -13,6 +13,7 @@ from ..tools.oauth.grants import AuthorizationCode, ClientCredentials, Grant, cl
 from ..tools.oauth.loopback import LoopbackBrowser
 from ..tools.oauth.store import KeyringStore, MemoryStore, TokenStore
 from ..tools.oauth.tokens import Client, Login, login_from_text
+from ..tools.words import counted
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
 from .credentials import secret_in
@@ -190,5 +191,5 @@ def _summary(made: Login, tools: int) -> str:
     if made.tokens.expires_at is not None:
         minutes = max(0, round((made.tokens.expires_at - time.time()) / 60))
         renewed = made.tokens.refresh_token is not None or made.grant == "client_credentials"
-        until = f" The token lasts {minutes} minutes{' and is renewed then' if renewed else ''}."
-    return f"Logged in at {origin_and_path(made.issuer)}; the server offers {tools} tools.{until}"
+        until = f" The token lasts {counted(minutes, 'minute')}{' and is renewed then' if renewed else ''}."
+    return f"Logged in at {origin_and_path(made.issuer)}; the server offers {counted(tools, 'tool')}.{until}"

@@ -163,7 +163,7 @@ class ReplayRun:
             first = 0 if len(self._recording.verification.runs) > 1 else 1
             show(table(None, heads[first:], [row[first:] for row in rows]))
         if len(rows) < self._done:
-            note(f"{self._done - len(rows)} more calls are not shown. All: --out FILE, or --json")
+            note(f"{counted(self._done - len(rows), 'more call')} not shown. All: --out FILE, or --json")
         say(self.summary.text(), "bold green" if self._good else "bold red")
 
     def report(self) -> ExitCode:
@@ -172,7 +172,7 @@ class ReplayRun:
         for finding in checked.findings:
             complain(f"Records {finding.verdict.value}: {finding.text}")
         if self.canceled:
-            complain(f"Canceled after {self._done} of {len(self._recording.calls)} calls.")
+            complain(f"Canceled after {self._done:,} of {counted(len(self._recording.calls), 'call')}.")
             return ExitCode.CANCELED
         if not self.summary.called and self._done:
             note("No call was made: nothing was compared.")

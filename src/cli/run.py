@@ -284,8 +284,9 @@ def _ended(report: RunReport) -> ExitCode:
     for own in report.plan.left_out:
         note(f"{label(own.node)} was left out: {own.why}. No other node needs it")
     executed = len(counts[NodeStatus.EXECUTED])
+    nodes = counted(len(report.outcomes), "node")
     if report.canceled:
-        complain(f"Canceled after {executed} of {len(report.outcomes)} nodes.")
+        complain(f"Canceled after {executed:,} of {nodes}.")
         return ExitCode.CANCELED
-    note(f"{executed} of {len(report.outcomes)} nodes executed")
+    note(f"{executed:,} of {nodes} executed")
     return ExitCode.OK if report.ok else ExitCode.FAILED

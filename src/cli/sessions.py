@@ -118,19 +118,21 @@ class Sessions:
             name: The name that the server knows.
 
         Returns:
-            The tool, with the server's definition.
+            The tool, with the server's definition and its digest.
 
         Raises:
             ToolNotFound: There is no tool of that name; suggests similar names, and how to list all tools.
             MCPError: The tools cannot be listed.
         """
+        from ..audit.definitions import pinned_tool
+
         try:
             definition = self.definitions.find(route, name, is_canceled=self.interrupt)
         except ToolNotFound as error:
             meant = f"Did you mean {' or '.join(error.suggestions)}? " if error.suggestions else ""
             error.fix = f"{meant}All tools: knime-mcp list {how_to_name(route)}"
             raise
-        return definition.to_tool(route, shown_name=definition.name)
+        return pinned_tool(definition, route, shown_name=definition.name)
 
     def provide(
         self, routes: Sequence[ServerRoute], *, include: str, exclude: str = "", prefix: str = ""

@@ -141,7 +141,16 @@ def test_a_journal_of_many_calls_is_not_a_table_of_many_rows(cli, tmp_path):
     done = cli("audit", "show", "many.jsonl")
     assert done.code == 0
     assert done.out.count(" search ") + done.out.count(" Flow ") == 1000
-    assert done.err == "100 more calls are not shown. All: --json, or --out FILE\n"
+    assert done.err == "100 more calls not shown. All: --json, or --out FILE\n"
+
+
+def test_a_journal_without_calls_is_not_exported(cli, tmp_path):
+    write_run(tmp_path / "none.jsonl", 0)
+    (tmp_path / "empty.jsonl").touch()
+    for name in ("none.jsonl", "empty.jsonl"):
+        done = cli("audit", "export", name, "none.knwf")
+        assert (done.code, done.out, done.err) == (1, "", f"{name} holds no calls to export.\n")
+    assert not (tmp_path / "none.knwf").exists()
 
 
 def test_the_page_shows_the_verdict_and_every_call(cli, journal, tmp_path):

@@ -83,7 +83,7 @@ def test_stops_at_the_first_failure_if_asked(cli, server, table, tmp_path):
     assert done.code == 1
     assert "row 1: " in done.err
     assert "It went wrong: a" in done.err
-    assert "1 of 2 calls were not made" in done.err
+    assert "1 of 2 calls not made" in done.err
     assert [row["Status"] for row in csv_rows(tmp_path / "r.csv")] == ["tool error", "canceled"]
 
 
@@ -153,7 +153,7 @@ def test_a_journal_of_other_calls_gives_none(cli, server, table):
     assert cli("batch", server.url, "echo", table("text\na\n"), "--audit", "a.jsonl").code == 0
     done = cli("batch", server.url, "show", table("code\na\n"), "--resume", "a.jsonl")
     assert done.code == 0
-    assert "0 of 1 calls were taken from a.jsonl" in done.err
+    assert "0 of 1 call taken from a.jsonl" in done.err
 
 
 def test_rows_without_columns_are_calls_without_arguments(cli, server, table, tmp_path):

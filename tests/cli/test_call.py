@@ -22,6 +22,20 @@ def test_values_have_the_types_of_the_schema(cli, server):
     assert record["protocol"] >= "2025-11-25"
 
 
+@pytest.mark.parametrize("how", ["call", "batch"])
+def test_the_record_has_the_digest_of_the_definition_that_was_used(cli, tmp_path, how):
+    (tmp_path / "p.csv").write_text("text\na\nb\n", "utf-8")
+    arguments = ["text=a"] if how == "call" else ["p.csv"]
+    with ScriptedServer(modern()) as server:
+        (listed,) = cli("list", server.url, "--json").json["tools"]
+        server.requests.clear()
+        assert cli(how, server.url, "echo", *arguments, "--audit", "run.jsonl").code == 0
+        assert server.methods.count("tools/list") == 1
+    for record in cli("audit", "show", "run.jsonl", "--json").json:
+        assert record["digest"] == listed["digest"]
+        assert f"#digest={record['digest']}" in json.dumps(record["tool"])
+
+
 def test_a_schema_that_cannot_be_used_is_said_and_the_call_made(cli):
     script = modern(
         tools__list=rpc({"tools": [tool(inputSchema={"properties": {"a": {"type": "str"}}})]}),

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.files import csv_rows
+from tests.support.scripted_server import ScriptedServer, modern
 
 TOOLS = ["echo", "add", "show", "fail", "picture", "slow", "nasty"]
 
@@ -16,6 +17,13 @@ def test_tools_are_shown_with_their_descriptions(cli, server):
     for name in TOOLS:
         assert name in done.out
     assert "Add two numbers." in done.out
+    assert f": {len(TOOLS)} tools " in done.out
+    assert f": 1 of {len(TOOLS)} tools " in cli("list", server.url, "--include", "echo").out
+
+
+def test_one_tool_is_not_called_tools(cli):
+    with ScriptedServer(modern()) as server:
+        assert ": 1 tool " in cli("list", server.url).out
 
 
 def test_tools_and_servers_as_json(cli, server):

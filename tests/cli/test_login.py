@@ -92,7 +92,7 @@ def terminal(tmp_path):
 def test_login_opens_a_browser_and_keeps_the_login(world, terminal):
     code, out, err = terminal("login", world.url)
     assert code == 0, err
-    assert f"Logged in at {world.auth.issuer}; the server offers 1 tools." in out
+    assert f"Logged in at {world.auth.issuer}; the server offers 1 tool." in out
     assert "is renewed then" in out
     assert CANARY not in out + err
     assert CANARY in terminal.keyring.read_text()

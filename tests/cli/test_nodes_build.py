@@ -35,7 +35,7 @@ def test_build_reports_what_is_in_it_and_what_is_not(cli, plugins, homes, tmp_pa
     assert done.code == 0, done.err
     path = tmp_path / "data" / "knime-mcp" / "nodes.sqlite"
     assert f"{path}: " in done.out
-    assert "nodes from 1 plug-ins" in done.out
+    assert "nodes from 1 plug-in and" in done.out
     assert "Left out: 4 × describes itself in Java code" in done.err
     assert "org.a.BNodeFactory in " in done.err
     assert "and 1 more; --skipped names them all" in done.err
@@ -75,6 +75,22 @@ def test_an_extension_that_cannot_be_imported_is_reported_and_the_rest_built(cli
     done = cli("nodes", "build", "--extension", "knime.yml", "-o", "c.sqlite", env=homes)
     assert done.code == 0, done.err
     assert "Left out: 1 × is a Python extension that cannot be imported" in done.err
+
+
+@pytest.mark.parametrize("named", ["knime.yml", "."])
+def test_an_extension_that_registers_no_nodes_is_reported_with_the_usual_reason(cli, homes, tmp_path, named):
+    (tmp_path / "knime.yml").write_text("name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: main\n")
+    (tmp_path / "main.py").write_text("import knime.extension as knext\n")
+    beside = cli("nodes", "build", "--extension", named, "-o", "c.sqlite", env=homes)
+    assert beside.code == 0, beside.err
+    assert "Left out: 1 × is a Python extension that registers no nodes" in beside.err
+    alone = cli("nodes", "build", "--extension", named, "--bare", "-o", "d.sqlite", env=homes)
+    assert alone.code == 1
+    what = tmp_path.name if named == "." else named
+    told = " ".join(alone.err.split())
+    assert f"There are no nodes in the sources. {what} is a Python extension that registers no nodes" in told
+    for done in (beside, alone):
+        assert "names as extension_module must define the nodes" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize("option", ["--knime", "--plugins", "--extension", "--pack"])

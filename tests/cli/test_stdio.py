@@ -10,6 +10,7 @@ import pytest
 
 from knime_mcp.cli.connection_options import ConnectionOptions
 from knime_mcp.cli.errors import UsageError
+from knime_mcp.cli.interrupt import _SENT_TWICE_SECONDS
 from knime_mcp.cli.sessions import Sessions
 from knime_mcp.cli.stdio import parse_servers
 from knime_mcp.types.errors import SettingInvalid
@@ -123,7 +124,8 @@ def test_ctrl_c_twice_does_not_wait_for_a_stubborn_server(cli, tmp_path, until):
     process = cli.start("inspect", "--stdio", shlex.join(["sh", "-c", script]))
     until(lambda: pids.exists() and pids.read_text().strip(), "the server starts")
     process.send_signal(signal.SIGINT)
-    time.sleep(0.8)  # it now waits for the server to end in order
+    assert process.stderr.readline().startswith("Stopping.")
+    time.sleep(_SENT_TWICE_SECONDS)  # a signal before that counts as the first one, sent twice
     process.send_signal(signal.SIGINT)
     assert cli.finish(process).code == 3
     assert gone(int(pids.read_text()))

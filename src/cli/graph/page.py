@@ -19,7 +19,7 @@ from ...graph.nodes import (
     type_name,
 )
 from ...graph.raw_values import mapping
-from ...graph.server_config import HttpConfig, SseConfig, StdioConfig
+from ...graph.server_config import StdioConfig, UrlConfig
 from ...tools.views.html import (
     badge,
     details,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _MOST_RECORDS: Final = 500
 _LONGEST_JSON: Final = 20_000
+_TRANSPORTS: Final = {"http": "streamable HTTP", "sse": "HTTP+SSE", "auto": "HTTP"}
 
 
 def graph_page(
@@ -215,7 +216,5 @@ def _where(config: ServerConfig) -> tuple[str, str]:
     match config:
         case StdioConfig():
             return "stdio", config.command
-        case SseConfig():
-            return "HTTP+SSE", origin_and_path(config.url)
-        case HttpConfig():
-            return "streamable HTTP", origin_and_path(config.url)
+        case UrlConfig():
+            return _TRANSPORTS[config.transport], origin_and_path(config.url)

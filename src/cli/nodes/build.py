@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...tools.words import counted
 from ..errors import CommandError, ExitCode, reports_errors
 from ..files import check_output
 from ..progress import steps_progress
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from ...knowledge.model import NodeSpec
 
 _SHOWN = 3
+_NO_NODES = (
+    "the module that its knime.yml names as extension_module must define the nodes with @knext.node, or"
+    " import the modules that do"
+)
 
 
 @reports_errors
@@ -105,19 +110,24 @@ def build(
 
 
 def _extensions(files: Sequence[Path], bare: bool) -> tuple[list[NodeSpec], list[Skipped]]:
-    """The nodes of extensions, and the extensions that cannot be imported."""
+    """The nodes of extensions, and the extensions that cannot be imported or register no nodes."""
     from ...knowledge.building.plugins import Skipped
     from .extension import extension_nodes, own_nodes
 
     nodes = [] if bare else own_nodes()
     left_out: list[Skipped] = []
     for file in files:
+        name = file.resolve().name
         try:
+            described = extension_nodes(file)
             known = {node.id for node in nodes}
-            nodes += [node for node in extension_nodes(file) if node.id not in known]
+            nodes += [node for node in described if node.id not in known]
+            if not described:
+                reason = "is a Python extension that registers no nodes"
+                left_out.append(Skipped(what=name, where=str(file), reason=reason, detail=_NO_NODES))
         except CommandError as error:
             reason = "is a Python extension that cannot be imported"
-            left_out.append(Skipped(what=file.name, where=str(file), reason=reason, detail=str(error)))
+            left_out.append(Skipped(what=name, where=str(file), reason=reason, detail=str(error)))
     return nodes, left_out
 
 
@@ -135,8 +145,9 @@ def _tell(report: BuildReport, *, every: bool) -> None:
     for source in report.origin.sources:
         err().print(plain(f"{source.nodes:6} nodes from {source.text}"))
     say(
-        f"{report.path}: {report.origin.nodes} nodes from {report.plugins.bundles} plug-ins and"
-        f" {len(report.origin.sources)} sources, {report.size / 1e6:.1f} MB, {report.seconds:.1f} s,"
+        f"{report.path}: {counted(report.origin.nodes, 'node')} from"
+        f" {counted(report.plugins.bundles, 'plug-in')} and {counted(len(report.origin.sources), 'source')},"
+        f" {report.size / 1e6:.1f} MB, {report.seconds:.1f} s,"
         f" version {report.origin.version}",
         "bold green",
     )

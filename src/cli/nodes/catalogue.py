@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...tools.words import counted
 from ..terminal import note
 
 if TYPE_CHECKING:
@@ -58,4 +59,5 @@ def tell_origin(origin: CatalogueOrigin) -> None:
     from ...knowledge.answers.tool_calls import origin_as_json
 
     facts = origin_as_json(origin)
-    note(f"Catalogue {facts['version']} of {facts['built_at']}: {facts['nodes']} nodes; {facts['origin']}")
+    nodes = counted(facts["nodes"], "node")
+    note(f"Catalogue {facts['version']} of {facts['built_at']}: {nodes}; {facts['origin']}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...tools.words import counted
 from ..errors import ExitCode, reports_errors
 from ..terminal import note, one_line, print_json, show, table
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
@@ -49,7 +50,8 @@ def search(
                 show(
                     table(None, ("node", "ask for it as", "found by", "what it does"), map(_row, found.hits))
                 )
-            note(f"{len(found.hits)} of {found.total} nodes." if found.total else "Nothing was found.")
+            nodes = counted(found.total, "node")
+            note(f"{len(found.hits):,} of {nodes}." if found.total else "Nothing was found.")
             tell_origin(reader.origin)
     return ExitCode.OK if found.hits else ExitCode.FAILED
 
