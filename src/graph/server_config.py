@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+Transport = Literal["auto", "http", "sse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,21 +39,13 @@ class UrlConfig:
         name: Key in the document.
         url: Its URL.
         headers: The headers of each request.
+        transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` tries both.
     """
 
     name: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    transport: Transport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SseConfig(UrlConfig):
-    """A server with the older HTTP+SSE transport."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpConfig(UrlConfig):
-    """A server with streamable HTTP."""
-
-
-ServerConfig = StdioConfig | SseConfig | HttpConfig
+ServerConfig = StdioConfig | UrlConfig

@@ -1,13 +1,16 @@
 """The Python API: steering a run, looking at it while it goes on and afterwards."""
 
 import asyncio
+import json
 import threading
 
 import pytest
 
 from knime_mcp.graph import Graph, GraphExecutor, Hooks, McpGraphApi, RunError, RunStatus
 from knime_mcp.graph.execution.control import ControlError
-from tests.graph.graphs import ENTRY, EXIT, call, document, transform
+from tests.graph.graphs import ENTRY, EXIT, call, document, tool, transform, yaml
+from tests.support.scripted_server import ScriptedServer, modern
+from tests.support.sse_server import SseServer
 
 
 @pytest.fixture
@@ -28,6 +31,17 @@ def test_a_document_can_be_looked_at(api):
     assert [tool.name for tool in api.list_tools()] == ["t"]
     assert api.server_info.name == "s"
     assert api.graph("other") is None
+
+
+@pytest.mark.parametrize("kind", [lambda: ScriptedServer(modern()), SseServer])
+def test_a_server_with_only_a_url_is_called_by_the_transport_that_it_has(tmp_path, kind):
+    file, others = tmp_path / "graph.yaml", tmp_path / "mcp.json"
+    nodes = (call("echo", following="y"), transform("{'said': x}", node="y"))
+    file.write_text(yaml(tool(ENTRY, *nodes, EXIT), servers=""), "utf-8")
+    with kind() as server:
+        others.write_text(json.dumps({"mcpServers": {"fx": {"url": server.url}}}), "utf-8")
+        with McpGraphApi(file, mcp_file=others) as api:
+            assert api.execute_tool("t").result == {"said": "hi"}
 
 
 @pytest.mark.requirement("G20")

@@ -1,6 +1,7 @@
 """Documents: both dialects and all layouts become one model; every mistake is found, with its place."""
 
 import json
+import os
 
 import pytest
 
@@ -8,7 +9,7 @@ from knime_mcp.graph.documents.loading import check_text, load_document
 from knime_mcp.graph.documents.problems import DocumentError, Severity
 from knime_mcp.graph.model import Dialect
 from knime_mcp.graph.nodes import Expression, InvalidExpression, SwitchNode
-from knime_mcp.graph.server_config import HttpConfig, SseConfig, StdioConfig
+from knime_mcp.graph.server_config import StdioConfig, UrlConfig
 from tests.graph.graphs import HEAD, one_tool, texts, tool
 from tests.graph.recorded import filled, recorded
 
@@ -218,9 +219,11 @@ mcpServers:
     assert a.args == ("--key=k1", "${KEY}")
     assert a.env == {"TOKEN": "canary", "X": "x"}
     assert a.cwd == tmp_path / "sub"
-    assert isinstance(b, HttpConfig)
+    assert isinstance(b, UrlConfig)
+    assert b.transport == "http"
     assert b.headers == {"Authorization": "Bearer canary"}
-    assert isinstance(c, SseConfig)
+    assert isinstance(c, UrlConfig)
+    assert c.transport == "sse"
     assert c.headers == {"X-A": "1", "X-B": "3"}
     assert "canary" not in repr(found) + caplog.text
     assert "dialect 'next'" in caplog.text
@@ -259,6 +262,67 @@ def test_mcp_json(tmp_path):
     assert f"MCP file not found: {missing}" in "".join(texts(check_text(text, mcp_file=missing)))
 
 
+@pytest.mark.requirement("G12")
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ('{name: n, version: "2"}', ("n", "n", "2", None)),
+        ('{name: n, version: "2", title: T, instructions: Ask.}', ("n", "T", "2", "Ask.")),
+        ('{version: "2"}', "'name' is missing"),
+        ("{name: n}", "'version' is missing"),
+        ("{}", "'name' is missing"),
+    ],
+)
+def test_a_server_has_a_name_and_a_version_and_may_have_more(server, said):
+    checked = check_text(f'version: "1.0"\nserver: {server}\ntools: []\n')
+    if isinstance(said, str):
+        assert said in "".join(texts(checked))
+        return
+    found = checked.document.server
+    assert (found.name, found.title, found.version, found.instructions) == said
+
+
+@pytest.mark.parametrize(
+    ("key", "server", "transport"),
+    [
+        ("mcpServers", {"url": "https://h/mcp"}, "auto"),
+        ("mcpServers", {"url": "https://h/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}}, "auto"),
+        ("mcpServers", {"serverUrl": "https://h/mcp"}, "auto"),
+        ("mcpServers", {"httpUrl": "https://h/mcp"}, "auto"),
+        ("mcpServers", {"type": "streamable-http", "url": "https://h/mcp"}, "http"),
+        ("mcpServers", {"transport": "sse", "url": "https://h/mcp"}, "sse"),
+        ("mcpServers", {"type": "http", "serverUrl": "https://h/mcp"}, "http"),
+        ("servers", {"type": "http", "url": "https://h/mcp"}, "http"),
+        ("servers", {"type": "sse", "url": "https://h/mcp"}, "sse"),
+    ],
+)
+def test_mcp_json_of_other_programs(tmp_path, key, server, transport):
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({key: {"far": server}, "inputs": []}), "utf-8")
+    checked = check_text(HEAD + "tools: []\n", mcp_file=file, environ={"TOKEN": "canary"})
+    assert texts(checked) == []
+    found = checked.document.servers["far"]
+    assert (found.url, found.transport) == ("https://h/mcp", transport)
+    assert set(found.headers.values()) == ({"Bearer canary"} if "headers" in server else set())
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({"serverUrl": "h/mcp"}, "the URL of the server 'far' must begin with http:// or https://"),
+        ({"transport": "ftp", "url": "https://h"}, "the server 'far' has an unknown type"),
+        ({"type": "http"}, "'url' is missing"),
+        ({"url": "https://h", "headers": {"X": "${input:key}"}}, "only VS Code can ask for ${input:key}"),
+        ({"url": "https://h", "headers": {"X": "${env:NOPE}"}}, "the environment variable NOPE is not set"),
+    ],
+)
+def test_mistakes_in_the_mcp_json_of_other_programs(tmp_path, server, said):
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"servers": {"far": server}}), "utf-8")
+    checked = check_text(HEAD + "tools: []\n", mcp_file=file, environ=os.environ)
+    assert said in "".join(texts(checked))
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -270,6 +334,7 @@ def test_mcp_json(tmp_path):
         (b"tools: 5\n", "'tools' must be a list"),
         (b"mcpServers: {s: {type: ssse, url: x}}\n", "Did you mean 'sse'?"),
         (b"mcpServers: {s: {url: 'http://x'}}\n", "has a 'url' but no 'type'"),
+        (b"mcpServers: {s: {serverUrl: 'http://x'}}\n", "has a 'serverUrl' but no 'type'"),
         (b"mcpServers: {s: {type: sse, url: 'ftp://x'}}\n", "must begin with http:// or https://"),
     ],
 )

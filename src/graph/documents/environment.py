@@ -1,7 +1,8 @@
 """Fills in ``${NAME}`` in the settings of servers, so that secrets need not stand in a document.
 
-The syntax is that of other programs' ``mcp.json``: ``${NAME}``, ``${NAME:-default}``; ``$${`` is a literal
-``${``.
+The syntax is that of other programs' ``mcp.json``: ``${NAME}``, ``${NAME:-default}``, and ``${env:NAME}``, as
+Cursor, Windsurf and VS Code write it; ``$${`` is a literal ``${``. VS Code's ``${input:id}``, which asks the
+person, counts as not set.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_REFERENCE: Final = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_REFERENCE: Final = re.compile(
+    r"\$(\$\{)|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{(input:[^}]*)\}"
+)
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
@@ -30,11 +33,12 @@ def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, .
     def value(match: re.Match[str]) -> str:
         if match[1]:
             return match[1]
-        if match[2] in environ:
-            return environ[match[2]]
+        name = match[2] or match[4]
+        if name in environ:
+            return environ[name]
         if match[3] is not None:
             return match[3]
-        missing.append(match[2])
+        missing.append(name)
         return match[0]
 
     return _REFERENCE.sub(value, text), tuple(dict.fromkeys(missing))

@@ -232,11 +232,12 @@ def _mcp_servers(
     if not isinstance(data, dict):
         findings.error("the file must be a JSON object with 'mcpServers'", ())
         return {}, findings.problems
-    servers = mapping(data).get("mcpServers")
+    key = "servers" if "mcpServers" not in data else "mcpServers"  # VS Code calls them servers
+    servers = mapping(data).get(key)
     if servers is not None and not isinstance(servers, dict):
-        findings.error("'mcpServers' must be an object", ("mcpServers",))
+        findings.error(f"'{key}' must be an object", (key,))
     wanted = {name: raw for name, raw in mapping(servers).items() if name not in without}
-    configs = ServerReading(findings, path.parent.absolute(), environ, lenient=True).read(wanted)
+    configs = ServerReading(findings, path.parent.absolute(), environ, lenient=True).read(wanted, key)
     return configs, findings.problems
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ..raw_values import kind_of
-from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
+from ..server_config import ServerConfig, StdioConfig, UrlConfig
 from .environment import substitute
 from .fields import REQUIRED, Fields, did_you_mean
 
@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ..server_config import Transport
     from .fields import Findings
     from .yaml_source import Path as KeyPath
 
-_TYPES: Final = ("stdio", "sse", "streamableHttp", "http", "streamable-http")
-_HTTP_TYPES: Final = frozenset({"streamableHttp", "http", "streamable-http"})
+_TRANSPORTS: Final[Mapping[str, Transport]] = {
+    "sse": "sse",
+    "streamableHttp": "http",
+    "http": "http",
+    "streamable-http": "http",
+}
+_TYPES: Final = ("stdio", *_TRANSPORTS)
+# The keys of the URL in the files of Cursor, Claude Code and VS Code; of Windsurf; of Gemini CLI.
+_URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
 
 
 class ServerReading:
@@ -29,7 +37,8 @@ class ServerReading:
         findings: Collects the problems.
         folder: The file's folder; relative working folders start there.
         environ: Environment variables, or None to leave references unchanged.
-        lenient: Whether the file is a ``mcp.json``, in which ``args`` may be missing.
+        lenient: Whether the file is a ``mcp.json`` of another program. There ``args`` may be missing, and a
+            server with a URL needs no type: its transport is found out when connecting.
     """
 
     def __init__(
@@ -38,18 +47,20 @@ class ServerReading:
         self._findings = findings
         self._folder = folder
         self._environ = environ
+        self._lenient = lenient
         self._args: Any = [] if lenient else REQUIRED
 
-    def read(self, servers: Mapping[str, Any]) -> dict[str, ServerConfig]:
+    def read(self, servers: Mapping[str, Any], key: str = "mcpServers") -> dict[str, ServerConfig]:
         """Reads all servers.
 
         Args:
-            servers: The members of ``mcpServers``.
+            servers: The servers by name.
+            key: The key in the file that holds them.
 
         Returns:
             The valid servers; problems of the other servers are in the findings.
         """
-        configs = {name: self._server(name, raw, ("mcpServers", name)) for name, raw in servers.items()}
+        configs = {name: self._server(name, raw, (key, name)) for name, raw in servers.items()}
         return {name: config for name, config in configs.items() if config is not None}
 
     def _server(self, name: str, raw: Any, path: KeyPath) -> ServerConfig | None:
@@ -57,24 +68,29 @@ class ServerReading:
             self._findings.error(f"the server '{name}' must be a mapping, not {kind_of(raw)}", path)
             return None
         values = cast("dict[str, Any]", raw)
-        kind = values.get("type")
-        if kind is None and "command" not in values and "url" in values:
+        type_key = "transport" if self._lenient and "type" not in values else "type"
+        kind = values.get(type_key)
+        url_key = next((key for key in _URL_KEYS if key in values), "url")
+        has_url_only = kind is None and "command" not in values and url_key in values
+        if has_url_only and not self._lenient:
             self._findings.error(
-                f"the server '{name}' has a 'url' but no 'type'",
+                f"the server '{name}' has a '{url_key}' but no 'type'",
                 path,
-                "Write 'type: streamableHttp', or 'type: sse' for the older transport",
+                "Write 'url' with 'type: streamableHttp', or with 'type: sse' for the older transport",
             )
             return None
         if kind is not None and kind not in _TYPES:
             fix = did_you_mean(kind, _TYPES) if isinstance(kind, str) else None
             message = f"the server '{name}' has an unknown type; the types are stdio, sse and streamableHttp"
-            self._findings.error(message, (*path, "type"), fix)
+            self._findings.error(message, (*path, type_key), fix)
             return None
         fields = Fields(self._findings, values, path)
-        fields.get("type", default=None)
+        fields.get(type_key, default=None)
+        if has_url_only:
+            return self._http(name, fields, url_key, "auto")
         if kind in (None, "stdio"):
             return self._command(name, fields)
-        return self._http(name, fields, HttpConfig if kind in _HTTP_TYPES else SseConfig)
+        return self._http(name, fields, url_key if self._lenient else "url", _TRANSPORTS[kind])
 
     def _command(self, name: str, fields: Fields) -> StdioConfig | None:
         path = fields.path
@@ -116,16 +132,21 @@ class ServerReading:
         message = f"there is no program '{command}' on this computer, so the server '{name}' cannot start"
         self._findings.warn(message, path, "Install it, or write its full path")
 
-    def _http(self, name: str, fields: Fields, made: type[HttpConfig | SseConfig]) -> ServerConfig | None:
+    def _http(self, name: str, fields: Fields, url_key: str, transport: Transport) -> UrlConfig | None:
         path = fields.path
-        url, headers = fields.text("url"), fields.text_mapping("headers")
+        url, headers = fields.text(url_key), fields.text_mapping("headers")
         init = fields.mapping("requestInit", default=None)
-        source = fields.mapping("eventSourceInit", default=None) if made is SseConfig else {}
+        source = fields.mapping("eventSourceInit", default=None) if transport == "sse" else {}
         if not fields.end():
             return None
         for key in source:
             self._ignored((*path, "eventSourceInit", key))
-        return made(name=name, url=self._url(name, url, path), headers=self._headers(headers, init, path))
+        return UrlConfig(
+            name=name,
+            url=self._url(name, url, (*path, url_key)),
+            headers=self._headers(headers, init, path),
+            transport=transport,
+        )
 
     def _headers(
         self, own_headers: Mapping[str, str], init: Mapping[str, Any], path: KeyPath
@@ -151,12 +172,12 @@ class ServerReading:
         self._findings.warn(message, path, "Use 'headers' for headers")
 
     def _url(self, name: str, text: str, path: KeyPath) -> str:
-        url = self._filled(text, (*path, "url"))
+        url = self._filled(text, path)
         # A reference that could not be filled in was reported already.
         parts = urlsplit(url) if "${" not in url else urlsplit("http://unknown")
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             message = f"the URL of the server '{name}' must begin with http:// or https://"
-            self._findings.error(message, (*path, "url"))
+            self._findings.error(message, path)
         return url
 
     def _all_filled(self, texts: Mapping[str, str], path: KeyPath) -> dict[str, str]:
@@ -167,6 +188,10 @@ class ServerReading:
             return text
         filled, missing = substitute(text, self._environ)
         for variable in missing:
+            if variable.startswith("input:"):
+                message = f"only VS Code can ask for ${{{variable}}}"
+                self._findings.error(message, path, "Write ${NAME} for the environment variable NAME")
+                continue
             self._findings.error(
                 f"the environment variable {variable} is not set",
                 path,

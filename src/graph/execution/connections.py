@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...tools.mcp_client import MCPClient
 from ...tools.transports.stdio_server import StdioServer
-from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
+from ..server_config import ServerConfig, StdioConfig, UrlConfig
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -32,7 +32,5 @@ def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
             cwd = None if config.cwd is None else str(config.cwd)
             server = StdioServer(name, (config.command, *config.args), env=config.env, cwd=cwd)
             return MCPClient(stdio=server, **settings)
-        case SseConfig():
-            return MCPClient(config.url, headers=config.headers, transport="sse", **settings)
-        case HttpConfig():
-            return MCPClient(config.url, headers=config.headers, transport="http", **settings)
+        case UrlConfig():
+            return MCPClient(config.url, headers=config.headers, transport=config.transport, **settings)
