@@ -63,7 +63,7 @@ class Archive:
     """
 
     def __init__(self, path: str | os.PathLike[str], limits: ArchiveLimits) -> None:
-        self._label = Path(path).name
+        self._label = Path(path).name or str(path)
         self._limits = limits
         self._bytes_left = limits.total
         if Path(path).is_dir():

@@ -115,6 +115,11 @@ def test_a_folder_is_no_archive(tmp_path):
         read_workflow(tmp_path / "w")
 
 
+def test_a_folder_without_a_name_is_no_archive():
+    with pytest.raises(KnwfError, match=r"^\. is a folder; export the workflow from KNIME"):
+        read_workflow(".")
+
+
 def test_a_folder_belongs_to_one_node(tmp_path):
     """Were it not so, a few nested metanodes that name one folder often would hold more than any machine."""
     shared = NODE.replace("N (#{id})", "N (#1)")

@@ -6,7 +6,7 @@ a node runs, and `run_plan` (``plan_runner``). Each kind of node that runs here 
 """
 
 from .errors import NodeFailed, RunError
-from .node_kind import Done, World
+from .node_kinds.node_kind import Done, World
 from .plan import NotRunnable, Plan, Step, label, plan_run
 from .plan_runner import NodeOutcome, NodeStatus, RunReport, Watcher, run_plan
 from .run import RunOptions, run_workflow

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import RunError
 
 if TYPE_CHECKING:
-    from .node_kind import World
+    from .node_kinds.node_kind import World
 
 _ENDING = ".knwf"
 _FIX = "Use paths relative to the workflow, such as ../other-workflow"

@@ -20,13 +20,13 @@ from ...knwf import (
     check,
 )
 from ...knwf.metanode import inner_nodes
-from .boundary import BoundaryNode
-from .concatenate import Concatenate
-from .configuration import ConfigurationNode
 from .errors import RunError
 from .metanodes import expanded
-from .path_nodes import StringToPath, WorkflowToTool
-from .table_creator import TableCreator
+from .node_kinds.boundary import BoundaryNode
+from .node_kinds.concatenate import Concatenate
+from .node_kinds.configuration import ConfigurationNode
+from .node_kinds.path_nodes import StringToPath, WorkflowToTool
+from .node_kinds.table_creator import TableCreator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ...knwf import Node, OtherNode, Workflow
     from ..host import ExtensionHost
     from .metanodes import Expanded, LeftOut
-    from .node_kind import NodeKind, Ready
+    from .node_kinds.node_kind import NodeKind, Ready
 
 _NATIVE: Final[dict[str, NodeKind]] = {
     TABLE_CREATOR_FACTORY: TableCreator(),
@@ -138,7 +138,7 @@ def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
     Raises:
         NotRunnable: The workflow cannot run here. The error names every node with a problem, and what to do.
     """
-    from .python_node import PythonNode
+    from .node_kinds.python_node import PythonNode
 
     problems: list[tuple[str, str]] = []
     steps: dict[int, Step] = {}

@@ -17,13 +17,13 @@ from ...types.errors import MCPError
 from ..errors import HeadlessError
 from .control import controlled
 from .errors import RunError
-from .node_kind import Done, Job
+from .node_kinds.node_kind import Done, Job
 from .plan import label
 from .variables import available, merged, workflow_stack
 
 if TYPE_CHECKING:
     from ...knwf import NativeNode
-    from .node_kind import World
+    from .node_kinds.node_kind import World
     from .plan import Plan, Step
     from .variables import Stack
 

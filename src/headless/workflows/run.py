@@ -12,9 +12,9 @@ from ...knwf import (
     read_boundary,
     read_configuration,
 )
-from .configuration import from_text
 from .errors import RunError
-from .node_kind import World
+from .node_kinds.configuration import from_text
+from .node_kinds.node_kind import World
 from .plan import plan_run
 from .plan_runner import run_plan
 from .servers import with_servers

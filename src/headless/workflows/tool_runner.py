@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...knwf import KnwfError, read_workflow
 from ..results import OutputTable
-from .configuration import from_json
 from .errors import RunError
-from .node_kind import World
+from .node_kinds.configuration import from_json
+from .node_kinds.node_kind import World
+from .node_kinds.tables import first_cell
 from .plan import plan_run
 from .plan_runner import NodeStatus, run_plan
 from .run import unpack_data_area
-from .tables import first_cell
 from .workflow_tool import tool_parts
 
 if TYPE_CHECKING:

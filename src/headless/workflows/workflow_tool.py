@@ -154,7 +154,7 @@ def make_workflow_tool(
         workflow = read_workflow(knwf)
         parts = tool_parts(workflow)
     except KnwfError as error:
-        raise RunError(f"{Path(knwf).name} is no workflow that can be read: {error}") from None
+        raise RunError(f"{Path(knwf).name} cannot be read as a workflow: {error}") from None
     plan_run(parts.workflow, host)
     outputs = [node for i, node in enumerate(parts.outputs) if i != parts.message_index]
     path, key = host.file_stores.create_file_store()
@@ -217,7 +217,7 @@ def tools_table(host: ExtensionHost, tools: Sequence[WorkflowTool]) -> OutputTab
     from knime.types.tool import WorkflowTool as KnimeTool
 
     from ...types.columns import knime_value
-    from .tables import made_table
+    from .node_kinds.tables import made_table
 
     column = host.column_of([knime_value(tool) for tool in tools], KnimeTool)
     return made_table(host, pa.table([column], names=["Tool"]))

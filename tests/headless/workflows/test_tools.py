@@ -190,7 +190,7 @@ def test_workflows_of_which_no_tool_can_be_made(trial, tmp_path):
         make_workflow_tool(path, host=trial)
     broken = replace(variable(1, "a", 1), model=Config("model"))
     write_workflow(workflow(broken), path)
-    with pytest.raises(RunError, match=r"w\.knwf is no workflow .* does not say which flow variable"):
+    with pytest.raises(RunError, match=r"w\.knwf cannot be read as a workflow: .* does not say which flow"):
         make_workflow_tool(path, host=trial)
     path.write_bytes(b"no zip")
     with pytest.raises(RunError, match=r"w\.knwf is no workflow"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...knwf import read_boundary
-from .errors import RunError
+from ....knwf import read_boundary
+from ..errors import RunError
 from .node_kind import Done, Ports, Ready
 from .tables import arriving_table, given_table
 
 if TYPE_CHECKING:
-    from ...knwf import NativeNode
+    from ....knwf import NativeNode
     from .node_kind import Job
 
 

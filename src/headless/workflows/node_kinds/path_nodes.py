@@ -7,19 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...knwf import KnwfError, read_string_to_path, read_workflow_to_tool
-from ...knwf.archive import write_archive
-from .errors import RunError
-from .locations import place_of, workflow_at
+from ....knwf import KnwfError, read_string_to_path, read_workflow_to_tool
+from ....knwf.archive import write_archive
+from ..errors import RunError
+from ..locations import place_of, workflow_at
 from .node_kind import Done, Ports, Ready
 from .tables import arriving_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...knwf import NativeNode
-    from ...types.tool import WorkflowTool
-    from ..results import OutputTable
+    from ....knwf import NativeNode
+    from ....types.tool import WorkflowTool
+    from ...results import OutputTable
     from .node_kind import Job, World
 
 _PATHS = "org.knime.filehandling.core.data.location.FSLocationValueFactory"
@@ -70,7 +70,7 @@ class WorkflowToTool:
         """See `NodeKind`. As in KNIME, a workflow without a tool leads to a missing cell and a warning."""
         from knime.types.tool import WorkflowTool as KnimeTool
 
-        from ...types.columns import knime_value
+        from ....types.columns import knime_value
 
         settings = read_workflow_to_tool(job.node)
         table, world = arriving_table(job.inputs[0]), job.world
@@ -112,7 +112,7 @@ def _cells(table: OutputTable, column: str) -> list[Any]:
 
 
 def _tool(location: Any, world: World) -> WorkflowTool:
-    from .workflow_tool import make_workflow_tool
+    from ..workflow_tool import make_workflow_tool
 
     place = workflow_at(location, world)
     name = str(location.path).rstrip("/").rpartition("/")[2]

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from ...knwf import Config, NativeNode
-    from ..host import ExtensionHost
-    from ..services import ToolHandler
-    from .variables import CredentialValue, FlowVariable, Stack
+    from ....knwf import Config, NativeNode
+    from ...host import ExtensionHost
+    from ...services import ToolHandler
+    from ..variables import CredentialValue, FlowVariable, Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...types.column_kinds import ROW_ID
-from ..results import OutputTable
-from .errors import RunError
+from ....types.column_kinds import ROW_ID
+from ...results import OutputTable
+from ..errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from ..host import ExtensionHost
+    from ...host import ExtensionHost
 
 
 def made_table(host: ExtensionHost, columns: pa.Table, row_ids: Sequence[str] | None = None) -> OutputTable:

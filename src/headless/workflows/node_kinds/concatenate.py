@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...knwf import read_concatenation
-from ..results import OutputTable
-from ..value_types import factory_of
-from .errors import RunError
+from ....knwf import read_concatenation
+from ...results import OutputTable
+from ...value_types import factory_of
+from ..errors import RunError
 from .node_kind import Done, Ports, Ready
 from .tables import arriving_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...knwf import Concatenation, NativeNode
-    from ..host import ExtensionHost
+    from ....knwf import Concatenation, NativeNode
+    from ...host import ExtensionHost
     from .node_kind import Job
 
 _VALUE: Final = "org.knime.core.data.v2.value."
@@ -88,7 +88,7 @@ def _tools(name: str, tables: Sequence[OutputTable], host: ExtensionHost) -> Any
     """
     import pyarrow as pa
 
-    from ...types.columns import ColumnForm, read_tools, tool_column_names, write_tools
+    from ....types.columns import ColumnForm, read_tools, tool_column_names, write_tools
 
     has = [name in table.column_names for table in tables]
     if len({t.logical_types[name] for t, own in zip(tables, has, strict=True) if own}) < 2:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...knwf import Config, created_columns
-from .errors import RunError
+from ....knwf import Config, created_columns
+from ..errors import RunError
 from .node_kind import Done, Ports, Ready
 from .tables import made_table
 
 if TYPE_CHECKING:
-    from ...knwf import NativeNode
+    from ....knwf import NativeNode
     from .node_kind import Job
 
 

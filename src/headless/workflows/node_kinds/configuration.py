@@ -6,15 +6,15 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...knwf import read_configuration
-from .errors import RunError
+from ....knwf import read_configuration
+from ..errors import RunError
+from ..variables import CredentialValue, FlowVariable, VariableKind, parsed
 from .node_kind import Done, Ports, Ready
-from .variables import CredentialValue, FlowVariable, VariableKind, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...knwf import Configuration, NativeNode
+    from ....knwf import Configuration, NativeNode
     from .node_kind import Job
 
 _KINDS: Final[Mapping[str, VariableKind]] = {

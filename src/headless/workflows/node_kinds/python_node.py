@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 from knime.extension import parameter as kp
 from knime.extension.ports import Port, PortGroup, PortType
 
-from ...knwf import KnwfError, NodeState
-from ...knwf.parameters import to_model
-from ...types.errors import MCPError
-from ..errors import HeadlessError
-from ..results import OutputTable
-from .errors import NodeFailed, RunError
+from ....knwf import KnwfError, NodeState
+from ....knwf.parameters import to_model
+from ....types.errors import MCPError
+from ...errors import HeadlessError
+from ...results import OutputTable
+from ..errors import NodeFailed, RunError
+from ..variables import credentials, pushed, python_values
 from .node_kind import Done, Ports, Ready
-from .variables import credentials, pushed, python_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...knwf import Config, NativeNode
-    from ..host import ExtensionHost
+    from ....knwf import Config, NativeNode
+    from ...host import ExtensionHost
     from .node_kind import Job
 
 _AnyPort = Port | PortGroup
