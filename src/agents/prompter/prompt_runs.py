@@ -193,7 +193,7 @@ class PromptRuns:
         try:
             self.finished.keep(answered)
         except OSError as error:
-            self.notes[f"FinishedPrompts conversations cannot be kept: {error.strerror or error}"] = None
+            self.notes[f"Finished conversations cannot be kept: {error.strerror or error}"] = None
 
     def _take_all(self, all_answered: Generator[Answered]) -> None:
         try:

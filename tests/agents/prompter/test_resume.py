@@ -259,3 +259,14 @@ def test_what_was_never_sent_is_not_made_again():
     fields = json.loads(tool)
     for text in ("{", json.dumps({**fields, "output_spec": "{"})):  # its effects are unknown
         assert repeated_calls([replace(begun, tool=text)]) == "order"
+
+
+def test_conversations_that_cannot_be_kept_are_a_warning_and_lose_no_answer(script, ask, answers_of, tmp_path):
+    def turn(request):
+        (journal,) = (tmp_path / "workflow").rglob("*.jsonl")
+        journal.with_suffix(".conversations").mkdir(exist_ok=True)
+        return echo(request)
+
+    result = ask(script(turn, turn), data=[{"text": ["a", "b"]}], prompt_column="text")
+    assert answers_of(result) == ["You said a", "You said b"]
+    assert any(w.startswith("Finished conversations cannot be kept: ") for w in result.warnings)
