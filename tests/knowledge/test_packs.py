@@ -86,7 +86,7 @@ WRONG = [
     (LEGACY.replace("    description: Sends.\n", ""), r"3:5: nodes\[0\]: 'description' is missing"),
     (
         LEGACY.replace("type: integer", "type: int"),
-        r"8:\d+: nodes\[0\].parameters\[1\].type: 'int' is no type; did you mean 'integer'\?",
+        r"8:\d+: nodes\[0\].parameters\[1\].type: 'int' is not a type; did you mean 'integer'\?",
     ),
     (LEGACY.replace("default_value: 3", "default_value: 9"), r"parameters\[1\].default_value: 9 is outside"),
     (LEGACY.replace("default_value: 3", "default_value: three"), r"is a text, but the type is integer"),

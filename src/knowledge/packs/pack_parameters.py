@@ -53,7 +53,7 @@ def read_parameter(fields: Fields, *, name: str | None = None) -> Parameter:
     if kind and kind not in TYPES:
         near = difflib.get_close_matches(kind.lower(), TYPES, n=1)
         meant = f" did you mean '{near[0]}'?" if near else ""
-        fields.wrong("type", f"'{kind}' is no type;{meant} types: {', '.join(TYPES)}")
+        fields.wrong("type", f"'{kind}' is not a type;{meant} types: {', '.join(TYPES)}")
     options = _options(fields, "options") or _options(fields, "enum_values")
     parameter = Parameter(
         name=fields.text("name", required=True) if name is None else name,
