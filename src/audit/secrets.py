@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ..tools.validation.schema_parts import items, member, parts_of
+from ..tools.validation.schema_parts import MOST_PARTS, items, member, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -92,6 +92,8 @@ class SecretMarker:
         schema = _schema_with_secrets(schema_json)
         if schema is None:
             return self.scrub(dict(arguments))
+        if _is_secret(schema, schema):
+            return {self.scrub(name): self._mark(value) for name, value in arguments.items()}
         return self._copy(arguments, schema, schema)
 
     def scrub(self, value: Any) -> Any:
@@ -147,7 +149,7 @@ class SecretMarker:
         if depth > _DEEPEST:
             return self.scrub(value)
         if value is not None and _is_secret(schema, root):
-            return self._mark(value if isinstance(value, str) else json.dumps(value, sort_keys=True))
+            return self._mark(value)
         match value:
             case dict():
                 members = cast("dict[str, Any]", value)
@@ -161,7 +163,8 @@ class SecretMarker:
             case _:
                 return self.scrub(value)
 
-    def _mark(self, secret: str) -> str:
+    def _mark(self, value: Any) -> str:
+        secret = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
         digest = hmac.new(self.key, secret.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
         return f"⟨secret {digest[:12]}⟩"
 
@@ -197,8 +200,10 @@ def _schema_with_secrets(schema_json: str) -> dict[str, Any] | None:
 
 
 def _is_secret(schema: Any, root: Mapping[str, Any]) -> bool:
-    return any(
-        part.get("format") == "password" or part.get("writeOnly") is True for part in parts_of(schema, root)
+    parts = parts_of(schema, root)
+    # Where some parts were not read, one of them may call the value secret.
+    return len(parts) >= MOST_PARTS or any(
+        part.get("format") == "password" or part.get("writeOnly") is True for part in parts
     )
 
 

@@ -40,6 +40,11 @@ def schema(inner, **more):
             schema({"$ref": "#key"}, **{"$defs": {"k": {"$anchor": "key", "format": "password"}}}),
         ),
         ({"a": SECRET}, schema({"anyOf": [{"type": "null"}, {"format": "password"}]})),
+        ({"a": SECRET}, schema({"anyOf": [*({"const": n} for n in range(2000)), {"format": "password"}]})),
+        (
+            {"a": SECRET},
+            json.dumps({"allOf": [*({"title": str(n)} for n in range(2000)), {"writeOnly": True}]}),
+        ),
         ({"a": SECRET}, json.dumps({"allOf": [{"properties": {"a": {"format": "password"}}}]})),
         (
             {"a": {"a": {"a": SECRET, "s": SECRET}}},

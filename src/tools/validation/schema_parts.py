@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 
-_MOST_PARTS: Final = 1000
+MOST_PARTS: Final = 1000
 """The largest number of subschemas that are read for one value."""
 
 
@@ -38,7 +38,7 @@ def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     parts: dict[int, dict[str, Any]] = {}
     waiting: deque[Any] = deque([schema])
-    while waiting and len(parts) < _MOST_PARTS:
+    while waiting and len(parts) < MOST_PARTS:
         part = waiting.popleft()
         if not isinstance(part, dict) or id(cast("object", part)) in parts:
             continue

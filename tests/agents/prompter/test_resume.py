@@ -261,7 +261,9 @@ def test_what_was_never_sent_is_not_made_again():
         assert repeated_calls([replace(begun, tool=text)]) == "order"
 
 
-def test_conversations_that_cannot_be_kept_are_a_warning_and_lose_no_answer(script, ask, answers_of, tmp_path):
+def test_conversations_that_cannot_be_kept_are_a_warning_and_no_answer_is_lost(
+    script, ask, answers_of, tmp_path
+):
     def turn(request):
         (journal,) = (tmp_path / "workflow").rglob("*.jsonl")
         journal.with_suffix(".conversations").mkdir(exist_ok=True)
