@@ -19,8 +19,8 @@ from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.call import Dispatcher
 from knime_mcp.audit.definitions import Definitions, pinned_tool
 from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.tools import MCPClient
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool
 from tests.agents.toolbox import many_tools

@@ -19,9 +19,9 @@ from knime_mcp.audit.call import Call, Dispatcher
 from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.audit.dispatch import failed_call, recorded_call
 from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.tools import MCPClient
 from knime_mcp.tools.caller.batch import run_batch
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 
 NAME = "tool_00001"

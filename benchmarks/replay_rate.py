@@ -23,8 +23,8 @@ from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.replay.options import ReplayOptions
 from knime_mcp.audit.replay.replayer import Replayer
 from knime_mcp.audit.replay.table import read_recording
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.tools import MCPClient
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 
 

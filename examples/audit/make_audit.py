@@ -14,10 +14,10 @@ from knime_mcp.audit.journal import Journal, new_run_id
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.audit.table import read_calls, write_calls
 from knime_mcp.cli.demo.processes import DemoServer
+from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.headless import use_standin
 from knime_mcp.tools.audit_workflow.saving import save_audit_workflow
-from knime_mcp.tools.mcp_client import MCPClient
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 
 PORT = 8931

@@ -10,7 +10,7 @@ from ..audit.call import Dispatcher
 from ..audit.definitions import Definitions, pinned_tool
 from ..audit.journal import new_run_id
 from ..audit.secrets import SecretMarker
-from ..tools.session_pool import SessionPool
+from ..client.session_pool import SessionPool
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
 from .toolbox.calls_under_way import CallsUnderWay
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import StructuredTool
 
     from ..audit.journal import Journal
-    from ..tools.mcp_client import MCPClient
+    from ..client.mcp_client import MCPClient
 
 _LAST_SECONDS: Final = 2.0  # for calls that are under way at the end
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from ..tools.mcp_client import Progress
-    from ..tools.protocol.results import ContentBlock
-    from ..tools.session_pool import SessionPool
+    from ..client.mcp_client import Progress
+    from ..client.protocol.results import ContentBlock
+    from ..client.session_pool import SessionPool
     from ..types.errors import MCPError
     from ..types.tool import Tool, WorkflowTool
     from .definitions import Definitions

@@ -22,9 +22,9 @@ from ..types.errors import Canceled, MCPError, ToolChanged, ToolNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..tools.mcp_client import MCPClient
-    from ..tools.protocol.tools import ToolDefinition
-    from ..tools.session_pool import SessionPool
+    from ..client.mcp_client import MCPClient
+    from ..client.protocol.tools import ToolDefinition
+    from ..client.session_pool import SessionPool
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
-from ..tools.protocol.results import ABSENT
-from ..tools.words import counted
+from ..client.protocol.results import ABSENT
+from ..client.words import counted
 from ..types.errors import MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
 from .call import Answer, CallOutcome, Trace
@@ -34,8 +34,8 @@ from .recording import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..tools.mcp_client import MCPClient, Progress
-    from ..tools.protocol.results import CallToolResult
+    from ..client.mcp_client import MCPClient, Progress
+    from ..client.protocol.results import CallToolResult
     from .call import Call, Dispatcher
 
 _NO_WORKFLOWS = (
@@ -202,7 +202,7 @@ def _message_of(error: Exception) -> str:
 
 def _validate(tool: MCPTool, trace: Trace) -> None:
     """Checks the arguments against the schema before anything is sent."""
-    from ..tools.arguments import ArgumentValidator
+    from ..client.arguments import ArgumentValidator
 
     validator = ArgumentValidator.for_schema(tool.schema_json)
     trace.arguments, coercions = validator.check(trace.arguments)

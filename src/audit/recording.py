@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Required, Self, TypedDict, Unpack, assert_never, cast
 
-from ..tools.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
+from ..client.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
 from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, kind_and_place
 from ..types.portable import to_json_text
@@ -17,7 +17,7 @@ from .record import CallRecord, CallStatus, status_of, utc_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..tools.protocol.results import ContentBlock
+    from ..client.protocol.results import ContentBlock
     from ..types.tool import Tool
     from .call import Answer, Call, Dispatcher, Trace
     from .secrets import SecretMarker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..tools.words import counted
+from ..client.words import counted
 from ..types.errors import MCPError, ToolFormatError
 from ..types.portable import from_json_text
 from ..types.tool import MCPTool

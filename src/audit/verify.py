@@ -14,7 +14,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..tools.words import counted
+from ..client.words import counted
 from .chain import Link, chain_hash, link_of, same_hash
 from .journal import SUFFIX, journal_lines
 from .table import COLUMNS, laid_out_anew, links_of, lost_columns, read_table

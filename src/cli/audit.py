@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..tools.words import counted
+from ..client.words import counted
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
     check_output,

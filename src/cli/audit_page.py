@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..audit.verify import Verdict
+from ..client.words import beginning, counted
 from ..tools.views.html import (
     badge,
     details,
@@ -20,7 +21,6 @@ from ..tools.views.html import (
     properties,
 )
 from ..tools.views.statuses import meaning_of, status_badge
-from ..tools.words import beginning, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

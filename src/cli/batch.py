@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..tools.words import counted
+from ..client.words import counted
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor

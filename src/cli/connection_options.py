@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ..tools.limits import Timeouts
-from ..tools.server_url import origin_of
-from ..tools.transports.stdio_server import StdioServer
+from ..client.limits import Timeouts
+from ..client.server_url import origin_of
+from ..client.transports.stdio_server import StdioServer
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from .errors import UsageError
 from .option_groups import takes
 from .stdio import parse_servers
 
 if TYPE_CHECKING:
-    from ..tools.network import NetworkSettings
+    from ..client.network import NetworkSettings
 
 _WHO = "Who you are"
 _HOW = "How to reach the server"
@@ -156,7 +156,7 @@ class ConnectionOptions:
     def network(self) -> "NetworkSettings":
         """Trust store and proxy."""
         # Imported here, as TLS is a quarter of the start of commands that need no server.
-        from ..tools.network import NetworkSettings
+        from ..client.network import NetworkSettings
 
         return NetworkSettings(ca_file=self.ca_file, proxy=self.proxy)
 

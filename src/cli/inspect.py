@@ -15,8 +15,8 @@ from .stdio import how_to_name
 from .terminal import print_json, say, show, table
 
 if TYPE_CHECKING:
-    from ..tools.mcp_client import ServerInfo, Step
-    from ..tools.protocol.tools import ToolDefinition
+    from ..client.mcp_client import ServerInfo, Step
+    from ..client.protocol.tools import ToolDefinition
     from ..types.routing import ServerRoute
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..tools.words import counted
+from ..client.words import counted
 from .connection_options import ConnectionOptions, takes_connection
 from .errors import ExitCode, command_line_hint, reports_errors
 from .files import TABLES, check_table, writing

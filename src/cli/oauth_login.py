@@ -4,16 +4,16 @@ import time
 import webbrowser
 from collections.abc import Callable
 
-from ..tools.auth import StaticAuthorization
-from ..tools.clock import IsCanceled
-from ..tools.mcp_client import MCPClient
-from ..tools.network import NetworkSettings
-from ..tools.oauth.authorization import OAuth, login_key
-from ..tools.oauth.grants import AuthorizationCode, ClientCredentials, Grant, client_key
-from ..tools.oauth.loopback import LoopbackBrowser
-from ..tools.oauth.store import KeyringStore, MemoryStore, TokenStore
-from ..tools.oauth.tokens import Client, Login, login_from_text
-from ..tools.words import counted
+from ..client.auth import StaticAuthorization
+from ..client.clock import IsCanceled
+from ..client.mcp_client import MCPClient
+from ..client.network import NetworkSettings
+from ..client.oauth.authorization import OAuth, login_key
+from ..client.oauth.grants import AuthorizationCode, ClientCredentials, Grant, client_key
+from ..client.oauth.loopback import LoopbackBrowser
+from ..client.oauth.store import KeyringStore, MemoryStore, TokenStore
+from ..client.oauth.tokens import Client, Login, login_from_text
+from ..client.words import counted
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
 from .credentials import secret_in

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, TaskID
     from rich.status import Status
 
-    from ..tools.mcp_client import Progress
+    from ..client.mcp_client import Progress
 
 
 class StatusLine:

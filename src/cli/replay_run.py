@@ -12,8 +12,8 @@ from ..audit.replay.decision import routes_of
 from ..audit.replay.replayer import Replayer
 from ..audit.replay.table import ReplaySummary, replay_table
 from ..audit.verify import Verdict
+from ..client.words import counted
 from ..tools.views.replay import ShownCalls, replay_page
-from ..tools.words import counted
 from ..types.errors import Canceled, MCPError
 from .errors import ExitCode
 from .executors import call_executor

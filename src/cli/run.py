@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..tools.words import counted
+from ..client.words import counted
 from .connection_options import ConnectionOptions
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import check_folder, writing

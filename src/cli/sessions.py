@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from ..tools.mcp_client import MCPClient
+from ..client.mcp_client import MCPClient
+from ..client.session_pool import SessionPool
 from ..tools.node_settings.credentials import fill
-from ..tools.session_pool import SessionPool
 from ..types.errors import Canceled, ToolNotFound
 from .credentials import Credentials
 from .stdio import how_to_name, is_command, named_server
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from ..audit.call import Call, Dispatcher
     from ..audit.definitions import Definitions
-    from ..tools.auth import Authorization
-    from ..tools.mcp_client import Progress, Step
+    from ..client.auth import Authorization
+    from ..client.mcp_client import Progress, Step
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool

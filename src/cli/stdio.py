@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from ..tools.transports.stdio_server import StdioServer
+from ..client.transports.stdio_server import StdioServer
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
 from .errors import UsageError

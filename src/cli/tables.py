@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from ..tools.protocol.json_text import decode
+from ..client.protocol.json_text import decode
 from ..types.column_kinds import ROW_ID
 from ..types.errors import ProtocolError
 from .files import writing

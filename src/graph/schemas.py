@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..tools.limits import Limits
-from ..tools.validation.schemas import CompiledSchema, compile_schema
+from ..client.limits import Limits
+from ..client.validation.schemas import CompiledSchema, compile_schema
 from ..types.canonical import compact_json
 from ..types.errors import MCPError
 from .expressions.values import json_value

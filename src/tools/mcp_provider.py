@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import knime.extension as knext
 
+from ..client.words import counted
 from ..types.errors import MCPError, SettingInvalid
 from .node_settings import connection, connection_settings
 from .node_settings.credentials import check_one_origin, credential_from_port, find_credential
 from .node_settings.tool_settings import NO_COLUMN, chosen_column
-from .words import counted
 
 if TYPE_CHECKING:
+    from ..client.mcp_client import MCPClient
     from ..types.columns import ColumnForm
-    from .mcp_client import MCPClient
     from .provider.provide import Provision, ServerRequest
 
 _SERVERS: Final = 0

@@ -10,10 +10,10 @@ from knime_mcp.audit.definitions import Definitions, Pinning
 from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.client.auth import BearerAuth
+from knime_mcp.client.connecting import memory
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.tools import Limits, MCPClient
-from knime_mcp.tools.auth import BearerAuth
-from knime_mcp.tools.client.connecting import memory
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import (
     Part,

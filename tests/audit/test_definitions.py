@@ -4,8 +4,8 @@ import pytest
 
 from knime_mcp.audit import definitions
 from knime_mcp.audit.definitions import Definitions
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.tools import Limits, MCPClient
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.errors import ConnectError
 from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import (

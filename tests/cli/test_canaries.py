@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from tests.client.oauth.world import CANARY, open_world
 from tests.support.scripted_server import (
     ScriptedServer,
     event,
@@ -15,7 +16,6 @@ from tests.support.scripted_server import (
     stream,
     text,
 )
-from tests.tools.oauth.world import CANARY, open_world
 
 from .conftest import SECRET
 

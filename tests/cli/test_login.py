@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from knime_mcp.cli.oauth_login import stored_login
-from knime_mcp.tools.mcp_client import MCPClient
-from knime_mcp.tools.network import NetworkSettings
-from knime_mcp.tools.oauth.authorization import OAuth
-from knime_mcp.tools.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.tools.oauth.store import MemoryStore
-from knime_mcp.tools.oauth.tokens import Client
+from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.client.network import NetworkSettings
+from knime_mcp.client.oauth.authorization import OAuth
+from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
+from knime_mcp.client.oauth.store import MemoryStore
+from knime_mcp.client.oauth.tokens import Client
 from tests.cli.conftest import CommandLine
-from tests.tools.oauth.world import CANARY, Person, open_world
+from tests.client.oauth.world import CANARY, Person, open_world
 
 # A keyring in a file of the test, and a browser that is a short program.
 KEYRING = """

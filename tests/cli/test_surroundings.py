@@ -52,7 +52,7 @@ def test_remarks_into_a_log_load_no_console():
         "import sys\n"
         "from knime_mcp.cli.progress import CallProgress\n"
         "from knime_mcp.cli.terminal import complain\n"
-        "from knime_mcp.tools.mcp_client import Progress\n"
+        "from knime_mcp.client.mcp_client import Progress\n"
         "with CallProgress() as progress:\n"
         "    progress(Progress(progress=1, total=2, message='half \\x1b'))\n"
         "complain('gone')\n"

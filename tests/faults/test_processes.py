@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from knime_mcp.client.transports import stdio_process
+from knime_mcp.client.transports.stdio_process import Outgoing
 from knime_mcp.tools import MCPClient, StdioServer, Timeouts
-from knime_mcp.tools.transports import stdio_process
-from knime_mcp.tools.transports.stdio_process import Outgoing
 from knime_mcp.types.errors import ConnectError, ProtocolError, TimedOut
 from tests.faults.rows import PATIENT, SLACK
 

@@ -6,8 +6,8 @@ import threading
 
 import trustme
 
+from knime_mcp.client.network import NetworkSettings
 from knime_mcp.tools import MCPClient, Timeouts
-from knime_mcp.tools.network import NetworkSettings
 from knime_mcp.types.errors import ConnectError
 from tests.faults.rows import run_rows, script_for
 from tests.support.scripted_server import ScriptedServer

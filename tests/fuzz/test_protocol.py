@@ -9,21 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.tools.client.failures import describe_answer, error_from
-from knime_mcp.tools.client.listing import ttl_seconds
-from knime_mcp.tools.client.task_calls import poll_pause
-from knime_mcp.tools.clock import Wait
-from knime_mcp.tools.limits import Timeouts
-from knime_mcp.tools.protocol import json_text, jsonrpc
-from knime_mcp.tools.protocol.answers import Refusal, Response, rpc_error
-from knime_mcp.tools.protocol.challenges import parse_challenges, parse_retry_after
-from knime_mcp.tools.protocol.headers import (
+from knime_mcp.client.clock import Wait
+from knime_mcp.client.failures import describe_answer, error_from
+from knime_mcp.client.limits import Timeouts
+from knime_mcp.client.listing import ttl_seconds
+from knime_mcp.client.protocol import json_text, jsonrpc
+from knime_mcp.client.protocol.answers import Refusal, Response, rpc_error
+from knime_mcp.client.protocol.challenges import parse_challenges, parse_retry_after
+from knime_mcp.client.protocol.headers import (
     InvalidAnnotationError,
     argument_headers,
     encode_header_value,
     mirrored_arguments,
 )
-from knime_mcp.tools.protocol.negotiation import (
+from knime_mcp.client.protocol.negotiation import (
     Agreed,
     Discover,
     Failed,
@@ -33,12 +32,13 @@ from knime_mcp.tools.protocol.negotiation import (
     Remembered,
     SseOpened,
 )
-from knime_mcp.tools.protocol.results import CallToolResult
-from knime_mcp.tools.protocol.server_info import read_server_info
-from knime_mcp.tools.protocol.server_requests import ServerRequests, answer_inputs
-from knime_mcp.tools.protocol.sse import iter_events
-from knime_mcp.tools.protocol.tools import ToolDefinition, parse_page
-from knime_mcp.tools.protocol.versions import ALL_VERSIONS
+from knime_mcp.client.protocol.results import CallToolResult
+from knime_mcp.client.protocol.server_info import read_server_info
+from knime_mcp.client.protocol.server_requests import ServerRequests, answer_inputs
+from knime_mcp.client.protocol.sse import iter_events
+from knime_mcp.client.protocol.tools import ToolDefinition, parse_page
+from knime_mcp.client.protocol.versions import ALL_VERSIONS
+from knime_mcp.client.task_calls import poll_pause
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 

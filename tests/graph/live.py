@@ -14,9 +14,9 @@ from pathlib import Path
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.stdio.pipes import Incoming, Outgoing
 from knime_mcp.stdio.sdk_streams import sdk_streams
-from knime_mcp.tools.mcp_client import MCPClient, StdioServer
 from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, SERVER, call, tool, yaml
 from tests.support.peers import OWN_CODE

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from knime_mcp.audit.journal import read_journal
-from knime_mcp.tools.mcp_client import MCPClient
+from knime_mcp.client.mcp_client import MCPClient
 from tests.support.waiting import until
 
 from .graphs import STUBBORN, call, transform

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from knime_mcp.tools.mcp_client import MCPClient
+from knime_mcp.client.mcp_client import MCPClient
 from tests.support.waiting import until
 
 from .graphs import STUBBORN, call, transform

@@ -10,8 +10,7 @@ import pytest
 SRC = Path(__file__).parents[2] / "src"
 Import = ast.Import | ast.ImportFrom
 
-#: Part -> the parts it may import. A part is a folder of src/, or one of the two groups in `tools`:
-#: the client, and the node modules with what only they use.
+#: Part -> the parts it may import. A part is a folder of src/.
 MAY_IMPORT = {
     "types": set(),
     "client": {"types"},
@@ -20,30 +19,16 @@ MAY_IMPORT = {
     "yaml_text": set(),
     "web": set(),
     "stdio": set(),
-    "nodes": {"types", "client", "audit", "knwf"},
-    "agents": {"types", "client", "audit", "knwf", "nodes"},
+    "tools": {"types", "client", "audit", "knwf"},
+    "agents": {"types", "client", "audit", "knwf", "tools"},
     "headless": {"types", "audit", "knwf"},
     "graph": {"types", "client", "audit", "yaml_text", "web", "stdio"},
     "knowledge": {"types", "yaml_text", "web", "stdio"},
-    "cli": {"types", "client", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
-}
-NODES = {
-    "audit_workflow",
-    "caller",
-    "hidden_text.py",
-    "mcp_caller.py",
-    "mcp_provider.py",
-    "node_settings",
-    "provider",
-    "views",
+    "cli": {"types", "client", "audit", "knwf", "tools", "agents", "headless", "graph", "knowledge"},
 }
 EVERYBODY = {"version"}
-#: Folder of the client -> the folders of `tools` that it may import beside itself.
-CLIENT_LAYERS = {
-    "protocol": set(),
-    "transports": {"protocol"},
-    "client": {"protocol", "transports", "validation"},
-}
+#: Folder of the client -> the folders of `client` that it may import beside itself.
+CLIENT_LAYERS = {"protocol": set(), "transports": {"protocol"}, "validation": {"protocol"}}
 IO_MODULES = {
     "anyio",
     "asyncio",
@@ -60,10 +45,7 @@ IO_MODULES = {
 
 def part_of(path: Path) -> str:
     """The part that a file below src/ belongs to."""
-    folder, *rest = path.relative_to(SRC).parts
-    if folder == "tools":
-        return "nodes" if rest and rest[0] in NODES else "client"
-    return folder
+    return path.relative_to(SRC).parts[0]
 
 
 def target(base: Path, module: str) -> Path:
@@ -121,8 +103,8 @@ def test_imports_follow_the_arrows(imports):
 
 def test_contributing_says_the_same():
     text = (SRC.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)/`(?: \((\w+)\))? \|.*\| (.+) \|$", text, re.MULTILINE)
-    said = {group or folder: set(parts.split(", ")) - {"nothing"} for folder, group, parts in rows}
+    rows = re.findall(r"^\| `(\w+)/` \|.*\| (.+) \|$", text, re.MULTILINE)
+    said = {folder: set(parts.split(", ")) - {"nothing"} for folder, parts in rows}
     assert said == MAY_IMPORT
 
 
@@ -130,17 +112,17 @@ def test_contributing_says_the_same():
 @pytest.mark.parametrize("layer", CLIENT_LAYERS)
 def test_the_client_has_layers(imports, layer):
     wrong = []
-    for file in (SRC / "tools" / layer).glob("*.py"):
+    for file in (SRC / "client" / layer).glob("*.py"):
         for line, imported in relative_imports(file, imports[file]):
             folder = imported.parent if imported.is_file() else imported
-            if folder.parent == SRC / "tools" and folder.name not in {layer, *CLIENT_LAYERS[layer]}:
+            if folder.parent == SRC / "client" and folder.name not in {layer, *CLIENT_LAYERS[layer]}:
                 wrong.append(f"{file}:{line} imports {imported.relative_to(SRC)}")
     assert wrong == []
 
 
 @pytest.mark.requirement("T31")
 def test_the_protocol_does_no_io(imports):
-    for file in (SRC / "tools" / "protocol").glob("*.py"):
+    for file in (SRC / "client" / "protocol").glob("*.py"):
         names = {name for _, name in absolute_imports(imports[file])}
         assert not {name.partition(".")[0] for name in names} & IO_MODULES, file
 

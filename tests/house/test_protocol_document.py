@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS, TESTS = ROOT / "src" / "tools", ROOT / "tests"
+SRC, TESTS = ROOT / "src", ROOT / "tests"
 ROW = re.compile(r"^\| (?!rule|---)(.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 
@@ -15,13 +15,9 @@ def rules():
         yield pytest.param(re.findall(r"`(.+?)`", modules), re.findall(r"`(.+?)`", tests), id=rule)
 
 
-def file_of(name: str) -> Path:
-    return (TESTS if name.startswith(("faults/", "peers/")) else TESTS / "tools") / name
-
-
 @pytest.mark.parametrize(("modules", "tests"), list(rules()))
 def test_modules_and_tests_of_a_rule_exist(modules, tests):
     assert modules
     assert tests
-    assert [name for name in modules if not (TOOLS / name).exists()] == []
-    assert [name for name in tests if not file_of(name).is_file()] == []
+    assert [name for name in modules if not (SRC / name).exists()] == []
+    assert [name for name in tests if not (TESTS / name).is_file()] == []

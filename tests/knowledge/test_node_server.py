@@ -10,9 +10,9 @@ import pytest
 import typer
 
 from knime_mcp.cli.errors import reports_errors
+from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.packs.included_files import own_packs
-from knime_mcp.tools.mcp_client import MCPClient, StdioServer
 from knime_mcp.types.errors import ServerError, ToolNotFound
 from tests.support.peers import OWN_CODE
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 
 import pytest
 
-from knime_mcp.tools.mcp_client import MCPClient
+from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.types.errors import MCPError
 
 from .conftest import DEADLINE, ERAS, data, served

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from knime_mcp.client.protocol.results import EmbeddedResource, ImageContent, ResourceLink, TextContent
 from knime_mcp.tools import ABSENT, MCPClient, Progress
-from knime_mcp.tools.protocol.results import EmbeddedResource, ImageContent, ResourceLink, TextContent
 
 pytestmark = pytest.mark.peer
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from knime_mcp.client.transports.stdio_server import StdioServer
 from knime_mcp.tools import MCPClient
-from knime_mcp.tools.transports.stdio_server import StdioServer
 from tests.graph.live import COMMAND, PROGRAM, REVISIONS, SERVE, client_of, command, run
 from tests.graph.recorded import compare, filled, recorded
 from tests.peers import build_peers

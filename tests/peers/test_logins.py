@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from knime_mcp.client.oauth.authorization import OAuth
+from knime_mcp.client.oauth.grants import AuthorizationCode
 from knime_mcp.tools import MCPClient
-from knime_mcp.tools.oauth.authorization import OAuth
-from knime_mcp.tools.oauth.grants import AuthorizationCode
+from tests.client.oauth.world import Person
 from tests.support import peers
 from tests.support.peers import Server, running
-from tests.tools.oauth.world import Person
 
 pytestmark = pytest.mark.peer
 

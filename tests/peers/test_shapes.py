@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from knime_mcp.client.protocol.results import ImageContent, TextContent, UnknownContent
 from knime_mcp.tools import ABSENT, Limits, MCPClient
-from knime_mcp.tools.protocol.results import ImageContent, TextContent, UnknownContent
 from knime_mcp.types.errors import MCPError, ResultTooLarge, ServerError, ToolNotFound
 from tests.support.peers import Server
 from tests.support.servers.shapes import FOREST, HUGE, LONG_NAME, NAMES, SURROGATE, encode

@@ -9,9 +9,9 @@ from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.audit.dispatch import failed_call
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.audit.workers.workers import Workers
+from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.tools.caller.batch import run_batch
-from knime_mcp.tools.mcp_client import MCPClient
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
 from tests.support.waiting import until

@@ -13,8 +13,8 @@ from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.replay.options import ReplayOptions
 from knime_mcp.audit.replay.replayer import Replayer
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.tools.mcp_client import MCPClient
-from knime_mcp.tools.session_pool import SessionPool
+from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
 

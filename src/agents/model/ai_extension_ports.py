@@ -23,8 +23,8 @@ from .chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...tools.auth import Authorization
-    from ...tools.clock import IsCanceled
+    from ...client.auth import Authorization
+    from ...client.clock import IsCanceled
 
 _EXTENSION: Final = "org.knime.python.llm"
 _OPENAI_URL: Final = "https://api.openai.com/v1"

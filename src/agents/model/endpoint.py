@@ -16,14 +16,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from ...tools.network import NetworkSettings
+from ...client.network import NetworkSettings
 from ...tools.node_settings.credentials import fill
 from ...types.routing import looks_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...tools.auth import Authorization
+    from ...client.auth import Authorization
     from ...tools.node_settings.credentials import Credential
     from ...types.routing import ServerRoute
 

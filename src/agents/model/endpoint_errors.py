@@ -7,8 +7,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from ...tools.protocol.challenges import parse_retry_after
-from ...tools.words import shortened
+from ...client.protocol.challenges import parse_retry_after
+from ...client.words import shortened
 from ...types.errors import MCPError
 from .model_errors import (
     AnsweredError,

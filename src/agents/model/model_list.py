@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
 
-from ...tools.clock import POLL_SECONDS
+from ...client.clock import POLL_SECONDS
 from ...types.errors import Canceled
 from .endpoint_errors import login_failed, moved, no_connection
 from .model_errors import ModelUnreachable

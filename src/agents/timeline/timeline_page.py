@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...client.words import counted
 from ...tools.views.html import (
     Html,
     badge,
@@ -24,7 +25,6 @@ from ...tools.views.html import (
     paragraph,
     properties,
 )
-from ...tools.words import counted
 from ..run.content import image_of, shown_text
 from ..run.events import (
     Ending,

@@ -7,8 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from ...tools.hidden_text import hidden_characters
-from ...tools.protocol.results import (
+from ...client.protocol.results import (
     ABSENT,
     AudioContent,
     EmbeddedResource,
@@ -16,6 +15,7 @@ from ...tools.protocol.results import (
     TextContent,
     format_size,
 )
+from ...tools.hidden_text import hidden_characters
 from ...types.canonical import compact_json
 from ...types.tool import MCPTool, WorkflowTool
 from .record_tables import find_records, records_table

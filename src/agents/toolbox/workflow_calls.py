@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from ...audit.call import DataInput
-from ...tools.json_pointer import pointer_text
+from ...client.json_pointer import pointer_text
 from ...types.canonical import compact_json
 from ...types.errors import ProtocolError
 from .functions import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
@@ -13,7 +13,7 @@ from .functions import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...tools.arguments import ArgumentValidator
+    from ...client.arguments import ArgumentValidator
     from ...types.tool import WorkflowTool
     from .data_registry import DataRegistry
 
@@ -52,7 +52,7 @@ def _checked_arguments(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[st
 
 def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
     """The validator of a schema; None for a schema that cannot be used."""
-    from ...tools.arguments import ArgumentValidator
+    from ...client.arguments import ArgumentValidator
 
     try:
         validator = ArgumentValidator.for_schema(compact_json(schema))

@@ -223,7 +223,7 @@ def _tool_of(recorded: RecordedCall) -> Tool:
 
 
 def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tuple[ReplayVerdict, str]:
-    from ...tools.arguments import ArgumentValidator
+    from ...client.arguments import ArgumentValidator
 
     validator = ArgumentValidator.for_schema(tool.schema_json)
     try:

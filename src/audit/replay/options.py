@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ...tools.server_url import origin_of
+from ...client.server_url import origin_of
 from ...types.errors import SettingInvalid
 from ...types.routing import ServerRoute
 from .ignore import IgnoreRules

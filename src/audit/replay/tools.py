@@ -11,7 +11,7 @@ from ..definitions import changed_parts, pinned_tool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...tools.protocol.tools import ToolDefinition
+    from ...client.protocol.tools import ToolDefinition
     from ...types.routing import ServerRoute
     from ...types.tool import MCPTool
 

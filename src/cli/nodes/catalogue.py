@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...tools.words import counted
+from ...client.words import counted
 from ..terminal import note
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...tools.limits import Timeouts
+from ...client.limits import Timeouts
 from ...types.errors import MCPError
 from ..execution.connections import client_for
 from ..nodes import Expression, InvalidExpression, McpNode
@@ -15,7 +15,7 @@ from .problems import Problem, Severity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...tools.protocol.tools import ToolDefinition
+    from ...client.protocol.tools import ToolDefinition
     from ..model import GraphDocument
     from ..nodes import Position
     from ..server_config import ServerConfig

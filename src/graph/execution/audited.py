@@ -11,7 +11,7 @@ from ...audit.call import Answer, Call, Dispatcher, Trace
 from ...audit.definitions import Definitions, pinned_tool
 from ...audit.record import status_of, utc_text
 from ...audit.recording import Ending, answered, error_text, marker_of, record_of, scrubbed, unknown_record
-from ...tools.session_pool import SessionPool
+from ...client.session_pool import SessionPool
 from ...types.errors import MCPError, ToolNotFound
 from ...types.routing import ServerRoute
 from ..server_config import StdioConfig
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ...audit.journal import Journal
     from ...audit.record import CallRecord
     from ...audit.secrets import SecretMarker
-    from ...tools.mcp_client import MCPClient
-    from ...tools.protocol.results import CallToolResult
+    from ...client.mcp_client import MCPClient
+    from ...client.protocol.results import CallToolResult
     from ..server_config import ServerConfig
     from .calls import CallOptions
 

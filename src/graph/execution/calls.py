@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 
-from ...tools.protocol.results import ABSENT
+from ...client.protocol.results import ABSENT
 from ...types.canonical import canonical_json
 from ...types.errors import ArgumentsInvalid, AuthError, Canceled, MCPError, ServerError, TimedOut
 from ..expressions.values import UNDEFINED, json_value, plain_number
@@ -19,8 +19,8 @@ from .failures import RunError, ToolFailedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...tools.mcp_client import Progress
-    from ...tools.protocol.results import CallToolResult
+    from ...client.mcp_client import Progress
+    from ...client.protocol.results import CallToolResult
     from ..nodes import McpNode, Retry, Template
     from .history import NodeRecord
     from .run import Line

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ...tools.mcp_client import MCPClient
-from ...tools.transports.stdio_server import StdioServer
+from ...client.mcp_client import MCPClient
+from ...client.transports.stdio_server import StdioServer
 from ..server_config import ServerConfig, StdioConfig, UrlConfig
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")

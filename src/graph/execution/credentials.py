@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...audit.secrets import SecretMarker
-from ...tools.auth import header_secrets
-from ...tools.client.redaction import secrets_in
+from ...client.auth import header_secrets
+from ...client.redaction import secrets_in
 from ...types.routing import looks_secret
 from ..server_config import StdioConfig
 

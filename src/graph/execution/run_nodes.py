@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, assert_never
 
-from ...tools.protocol.results import ABSENT
+from ...client.protocol.results import ABSENT
 from ..expressions import UNDEFINED, ExpressionError, holds
 from ..expressions.coercion import truthy
 from ..expressions.errors import Stopped

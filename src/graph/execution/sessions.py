@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from ...tools.limits import Timeouts
+from ...client.limits import Timeouts
 from ...types.errors import ConnectError, SettingInvalid
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ...audit.journal import Journal
-    from ...tools.mcp_client import MCPClient
-    from ...tools.protocol.results import CallToolResult
+    from ...client.mcp_client import MCPClient
+    from ...client.protocol.results import CallToolResult
     from ..server_config import ServerConfig
     from .calls import CallOptions, CallTool
 

@@ -11,7 +11,7 @@ from .failures import RunError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...tools.validation.schemas import CompiledSchema
+    from ...client.validation.schemas import CompiledSchema
     from ..model import ToolDefinition
 
 _log = logging.getLogger(__name__)
@@ -74,6 +74,6 @@ def _problem(schema: CompiledSchema, value: Any, whole: str) -> str | None:
             return None
     except ValueError as error:
         return str(error)
-    from ...tools.validation.problems import describe_problems  # imported late, so that servers start faster
+    from ...client.validation.problems import describe_problems  # imported late, so that servers start faster
 
     return describe_problems(schema, schema.problems(value), whole=whole)[1]

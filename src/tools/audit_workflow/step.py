@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...audit.record import CallStatus
+from ...client.protocol.json_text import decode
 from ...types.canonical import compact_json
 from ...types.errors import MCPError, ToolFormatError
 from ...types.portable import from_json_text
 from ...types.routing import ServerRoute
 from ...types.tool import MCPTool
 from ...version import VERSION
-from ..protocol.json_text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

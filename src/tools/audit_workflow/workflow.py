@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ...client.words import counted
 from ...types.tool import MCPTool
-from ..words import counted
 from .canvas import GRAY, GREEN, RED, YELLOW, Canvas
 from .step import is_command, step_of
 

@@ -18,12 +18,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never, cast
 from unicodedata import normalize
 
-from ...types.errors import ArgumentsInvalid, SettingInvalid
-from ...types.tool import MCPTool, WorkflowTool
-from ..json_pointer import pointer_step
-from ..protocol.json_text import DEEPEST, is_deeper
-from ..protocol.jsonrpc import as_object
-from ..validation.schema_parts import (
+from ...client.json_pointer import pointer_step
+from ...client.protocol.json_text import DEEPEST, is_deeper
+from ...client.protocol.jsonrpc import as_object
+from ...client.validation.schema_parts import (
     items,
     kinds,
     matches,
@@ -33,6 +31,8 @@ from ..validation.schema_parts import (
     required_names,
     type_of,
 )
+from ...types.errors import ArgumentsInvalid, SettingInvalid
+from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -214,7 +214,7 @@ class EarlierRun:
         return (call.input_row, call.tool.name, server, self._arguments(call))
 
     def _arguments(self, call: Call) -> str | None:
-        from ..arguments import ArgumentValidator
+        from ...client.arguments import ArgumentValidator
 
         assert call.tool is not None
         arguments: dict[str, Any] = dict(call.arguments or {})

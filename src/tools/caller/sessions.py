@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, Literal, Self, assert_never
 from ...audit.call import Dispatcher
 from ...audit.definitions import Definitions, Pinning
 from ...audit.secrets import SecretMarker
+from ...client.session_pool import SessionPool
 from ...types.columns import knime_value
 from ...types.errors import MCPError
 from ...types.tool import MCPTool, WorkflowTool
 from ..audit_workflow.segment import segment_digest
 from ..node_settings.connection import client_for, refuse_commands
 from ..node_settings.credentials import check_one_origin, credential_from_port, find_credential
-from ..session_pool import SessionPool
 from .run import JOURNALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...audit.call import Call, WorkflowRunner
+    from ...client.limits import Timeouts
+    from ...client.mcp_client import MCPClient
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
-    from ..limits import Timeouts
-    from ..mcp_client import MCPClient
     from ..node_settings.credentials import Credential
 
 

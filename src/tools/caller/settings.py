@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import knime.extension as knext
 
+from ...client.words import shortened
 from ...types.errors import SettingInvalid
 from ..hidden_text import visible
 from ..node_settings.flow_choices import decode_choices
 from ..node_settings.tool_settings import NO_COLUMN, chosen_column, column_choices, labelled
-from ..words import shortened
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...audit.record import CallStatus
+from ...client.words import beginning, counted
 from ..hidden_text import visible
-from ..words import beginning, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

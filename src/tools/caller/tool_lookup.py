@@ -6,10 +6,10 @@ import difflib
 from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
+from ...client.words import counted
 from ...types.errors import ToolNotFound
 from ...types.tool import MCPTool, WorkflowTool
 from ..provider.tool_names import server_labels
-from ..words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,16 +6,16 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from ...client.limits import Timeouts
 from ...types.errors import MCPError, SettingInvalid
 from ...types.routing import ServerRoute
-from ..limits import Timeouts
 from .credentials import chosen, fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...client.mcp_client import MCPClient, Step
     from ...types.routing import SendCredentialsAs, TransportName
-    from ..mcp_client import MCPClient, Step
     from .credentials import Credential
 
 
@@ -104,7 +104,7 @@ def client_for(
     Raises:
         SettingInvalid: The credential cannot be sent that way.
     """
-    from ..mcp_client import MCPClient
+    from ...client.mcp_client import MCPClient
 
     filled = fill(route, credential)
     return MCPClient(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import knime.extension as knext
 
-from ..limits import Timeouts
+from ...client.limits import Timeouts
 from .credentials import NO_CREDENTIAL
 
 if TYPE_CHECKING:

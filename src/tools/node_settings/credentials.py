@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 from urllib.parse import quote, urlsplit
 
+from ...client.server_url import is_loopback_host
 from ...types.errors import SettingInvalid
 from ...types.routing import TEMPLATES
-from ..server_url import is_loopback_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...client.auth import Authorization
+    from ...client.network import NetworkSettings
     from ...types.routing import ServerRoute
-    from ..auth import Authorization
-    from ..network import NetworkSettings
 
 NO_CREDENTIAL: Final = "<none>"
 """The choice that stands for no credential. It comes first and is the default, because KNIME's dialogs
@@ -147,7 +147,7 @@ def _authorization(
     route: ServerRoute, credential: Credential, network: NetworkSettings | None
 ) -> Authorization:
     """Bearer, basic or header authorization, or OAuth by client credentials, as the route says."""
-    from ..auth import BasicAuth, BearerAuth, HeaderAuth
+    from ...client.auth import BasicAuth, BearerAuth, HeaderAuth
 
     try:
         match route.send_credentials_as:
@@ -179,10 +179,10 @@ def _authorization(
 def _client_credentials(
     route: ServerRoute, credential: Credential, network: NetworkSettings | None
 ) -> Authorization:
-    from ..network import NetworkSettings
-    from ..oauth.authorization import OAuth
-    from ..oauth.grants import ClientCredentials
-    from ..oauth.tokens import Client
+    from ...client.network import NetworkSettings
+    from ...client.oauth.authorization import OAuth
+    from ...client.oauth.grants import ClientCredentials
+    from ...client.oauth.tokens import Client
 
     _require(credential, "user name", "the client id of OAuth", route)
     _require(credential, "password", "the client secret of OAuth", route)

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
+from ...client.validation.schema_parts import listed_parameters, resolve
+from ...client.words import shortened
 from ...types.canonical import canonical_json
-from ..validation.schema_parts import listed_parameters, resolve
-from ..words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

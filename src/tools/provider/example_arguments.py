@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final, cast
 
+from ...client.protocol.jsonrpc import as_object
+from ...client.validation.schema_parts import as_list, matches, member, required_names, resolve, type_of
 from ...types.canonical import compact_json
-from ..protocol.jsonrpc import as_object
-from ..validation.schema_parts import as_list, matches, member, required_names, resolve, type_of
 from .pattern_text import text_for_pattern
 
 _MAX_DEPTH: Final = 12

@@ -14,6 +14,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from ...client.words import counted
 from ...types.errors import (
     AuthError,
     Canceled,
@@ -23,7 +24,6 @@ from ...types.errors import (
     SettingInvalid,
     VersionError,
 )
-from ..words import counted
 from .findings import Finding, foreign_identifiers, scan
 from .tool_names import NamedServer, NameFilter, ShownNames, shown_names
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
+    from ...client.mcp_client import MCPClient, ServerInfo, Step
+    from ...client.protocol.tools import ToolDefinition
     from ...types.routing import ServerRoute
     from ...types.tool import MCPTool
-    from ..mcp_client import MCPClient, ServerInfo, Step
     from ..node_settings.credentials import Credential
-    from ..protocol.tools import ToolDefinition
 
     OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]
     # The outcome of a server, still without tools, and the definitions of its tools.

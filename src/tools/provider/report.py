@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...client.words import counted
 from ...types.errors import MCPError
 from ..hidden_text import visible
 from ..node_settings.credentials import sent_in_clear
-from ..words import counted
 
 if TYPE_CHECKING:
     from .provide import Provision, ServerOutcome

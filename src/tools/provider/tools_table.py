@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...client.protocol.tools import ToolDefinition
     from ...types.column_kinds import ColumnKind
     from ...types.columns import ColumnForm
-    from ..protocol.tools import ToolDefinition
     from .provide import ProvidedTool, ServerOutcome
 
 TOOLS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.record import CallStatus
+from ...client.words import counted
 from ...types.errors import ToolFormatError
 from ...types.tool import MCPTool, WorkflowTool
-from ..words import counted
 from .html import (
     Html,
     badge,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ...client.validation.schema_parts import listed_parameters, resolve
+from ...client.words import counted, shortened
 from ..node_settings.flow_choices import signature, type_in_words
 from ..provider.example_arguments import example_arguments
-from ..validation.schema_parts import listed_parameters, resolve
-from ..words import counted, shortened
 from .html import (
     Html,
     badge,

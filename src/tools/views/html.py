@@ -13,9 +13,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ...client.words import beginning
 from ...types.canonical import without_surrogates
 from ..hidden_text import escape, hidden_characters, name_of, visible
-from ..words import beginning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

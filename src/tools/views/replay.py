@@ -11,7 +11,7 @@ from ...audit.replay.calls import ReplayVerdict
 from ...audit.replay.comparison import document_of
 from ...audit.replay.ignore import MEMBERS, IgnoreRules
 from ...audit.verify import Verdict
-from ..words import beginning
+from ...client.words import beginning
 from .html import (
     Html,
     badge,

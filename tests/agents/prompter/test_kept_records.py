@@ -10,8 +10,8 @@ from knime_mcp.agents.toolbox.calls_under_way import CallsUnderWay
 from knime_mcp.audit.call import Call, Dispatcher
 from knime_mcp.audit.definitions import Definitions
 from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.tools.node_settings.connection import client_for
-from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.tool import WorkflowTool
 from tests.support.chat_server import call, calls
 

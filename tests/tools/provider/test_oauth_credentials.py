@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.tools.oauth.world import basic, open_world
+from tests.client.oauth.world import basic, open_world
 
 SECRET = "s3cr3t-canary"
 

@@ -1,0 +1,1 @@
+"""The MCP client: protocol, transports, logins, validation, and the sessions that calls share."""

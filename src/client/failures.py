@@ -1,0 +1,188 @@
+"""Turns refusals and error responses into errors that tell a person what to do next."""
+
+import re
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from ..types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError, origin_and_path
+from .auth import Authorization
+from .protocol.answers import Answer, Refusal, Response
+from .protocol.challenges import Challenge, parse_challenges
+from .protocol.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    URL_ELICITATION_REQUIRED,
+    RpcError,
+    as_object,
+    error_of,
+)
+from .words import in_one_line
+
+_LONGEST_MESSAGE: Final = 1000
+_MOST_PAGES, _LONGEST_PAGE = 5, 200
+_LONGEST_ATTEMPT: Final = 200  # characters of each attempt in a list
+_HOST: Final = re.compile(r"\bhost\b|localhost", re.IGNORECASE)
+_PATH: Final = "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse"
+_TRANSPORT: Final = "The server does not follow the MCP transport; ask whoever runs it"
+_FIXES: Final[dict[int, str]] = {
+    400: "Check that the URL is the server's MCP endpoint; if it is, look into the server's log",
+    402: "Ask whoever runs the server: it wants to be paid first",
+    404: _PATH,
+    405: _PATH,
+    406: _TRANSPORT,
+    408: "Try again later",
+    409: "Another session may be open; try again",
+    413: "The arguments are too large for the server; send less at once",
+    415: _TRANSPORT,
+    421: "Use the host name that the server is configured for",
+    422: "Compare the arguments with what the tool wants, or look into the server's log",
+    429: "Try again later, or make fewer calls at once",
+}
+
+
+def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
+    """The error for an answer that is not a result."""
+    if isinstance(answer, Response):
+        error = error_of(answer.message)
+        if error is not None:
+            return server_error(error)
+        return ProtocolError("The server's reply is neither a result nor an error")
+    if answer.status in {401, 403}:
+        return auth_error(answer, authorization)
+    if answer.error is not None:
+        return server_error(answer.error)
+    return http_error(answer)
+
+
+def server_error(error: RpcError) -> ServerError:
+    """The error for a JSON-RPC error."""
+    text = in_one_line(error.message, _LONGEST_MESSAGE) or "no message"
+    return ServerError(
+        f"The server answered with error {error.code}: {text}",
+        code=error.code,
+        data=error.data,
+        fix=_rpc_fix(error),
+    )
+
+
+_RPC_FIXES: Final[dict[int, str]] = {
+    INVALID_PARAMS: "Compare tool name and arguments with what the server lists now",
+    METHOD_NOT_FOUND: "The server does not offer this; list its tools again",
+    HEADER_MISMATCH: "A proxy in between may change headers; try a direct connection",
+}
+
+
+def _rpc_fix(error: RpcError) -> str | None:
+    if "already initialized" in error.message.lower():
+        return "The server takes one client only, and has had it: restart it, or ask whoever wrote it"
+    if error.code == URL_ELICITATION_REQUIRED:
+        return _visit(error)
+    if error.code != MISSING_CAPABILITY:
+        return _RPC_FIXES.get(error.code)
+    names = ", ".join(as_object(as_object(error.data).get("requiredCapabilities"))) or "one it does not name"
+    return f"The tool needs a client capability that this client does not have: {names}"
+
+
+def _visit(error: RpcError) -> str:
+    """The web pages that a person has to visit (2025-11-25, *URL Elicitation Required*); not opened here."""
+    wanted = as_object(error.data).get("elicitations")
+    entries = cast("list[Any]", wanted)[:_MOST_PAGES] if isinstance(wanted, list) else []
+    urls = [url for entry in entries if isinstance(url := as_object(entry).get("url"), str)]
+    pages = " and ".join(origin_and_path(url)[:_LONGEST_PAGE] for url in urls) or "a web page"
+    return f"A person has to visit {pages} first; the error's data holds the whole address. Then call again"
+
+
+def http_error(refusal: Refusal) -> ConnectError:
+    """The error for an HTTP answer without a JSON-RPC message."""
+    excerpt = _quoted_excerpt(refusal)
+    if refusal.media_type == "text/html" and refusal.status < 400:
+        what = f"The URL answers with a web page{excerpt}, not with MCP"
+        return ConnectError(what, phase="protocol", fix=_PATH)
+    if refusal.status < 300:
+        kind = refusal.media_type or "no content type"
+        return ConnectError(
+            f"The server answered {refusal.status} with {kind} where JSON or an event stream is due{excerpt}",
+            phase="protocol",
+            fix="Check that the URL is the server's MCP endpoint",
+        )
+    if refusal.status == 407:
+        return ConnectError(
+            "407: the proxy wants a login",
+            phase="proxy",
+            fix="Put user name and password into the proxy's URL",
+        )
+    wait = f"; it asks to wait {refusal.retry_after:.0f} s" if refusal.retry_after is not None else ""
+    fix = _FIXES.get(refusal.status)
+    if fix is None:
+        fix = "Try again later, or ask whoever runs the server" if refusal.status >= 500 else _FIXES[400]
+    return ConnectError(f"{_status(refusal.status)}{excerpt}{wait}", phase="http", fix=fix)
+
+
+def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthError:
+    """The error for 401 and 403, with the credential that was sent and the one that is wanted."""
+    challenges = parse_challenges(refusal.challenge)
+    sent = authorization.describe() if authorization is not None else "no credentials"
+    excerpt = _quoted_excerpt(refusal)
+    for parameters in (challenge.parameters for challenge in challenges):
+        if reason := parameters.get("error_description") or parameters.get("error"):
+            excerpt = f" ({in_one_line(reason, _LONGEST_ATTEMPT)})"
+            break
+    is_wanted = not sent.startswith("no ") and any(c.scheme.lower() in sent.lower() for c in challenges)
+    if refusal.status == 403 and not challenges and _HOST.search(refusal.excerpt):
+        fix = "The server may answer to one host name only: put it into the URL, such as localhost"
+    elif authorization is None:
+        fix = "Choose a credential for this server"
+        if any("resource_metadata" in challenge.parameters for challenge in challenges):
+            fix += "; it offers OAuth: the credential's password is then an access token for it"
+    elif challenges and not is_wanted:
+        fix = "Change 'Send credentials as'"
+    elif refusal.status == 403:
+        fix = "The credential is known but may not do this: ask for the permission" + _scopes(challenges)
+    else:
+        fix = "Check the credential: it may be wrong, expired, or meant for another server"
+    if refusal.status == 401:
+        wants = f"wants {_wanted(challenges)}; you send {sent}"
+        what = f"does not accept what you send: {sent}" if is_wanted else wants
+        return AuthError(f"401: the server {what}{excerpt}", status=401, fix=fix)
+    return AuthError(f"403: the server refuses access; you send {sent}{excerpt}", status=403, fix=fix)
+
+
+def _wanted(challenges: list[Challenge]) -> str:
+    names = {"bearer": "a Bearer token", "basic": "a user name and password (Basic)"}
+    wanted = [names.get(challenge.scheme.lower(), challenge.scheme) for challenge in challenges]
+    return " or ".join(dict.fromkeys(wanted)) or "credentials and does not say which"
+
+
+def _scopes(challenges: list[Challenge]) -> str:
+    scopes = [challenge.parameters["scope"] for challenge in challenges if "scope" in challenge.parameters]
+    return f" (scope {scopes[0]})" if scopes else ""
+
+
+def _quoted_excerpt(refusal: Refusal) -> str:
+    return f" ('{refusal.excerpt}')" if refusal.excerpt else ""
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _rpc_attempt(error: RpcError) -> str:
+    return f"error {error.code} {in_one_line(error.message, _LONGEST_ATTEMPT)}".strip()
+
+
+def describe_answer(answer: Answer) -> str:
+    """An unsuccessful answer in a few words, for lists of attempts."""
+    if isinstance(answer, Response):
+        error = error_of(answer.message)
+        return _rpc_attempt(error) if error else "an unexpected result"
+    parts = [str(answer.status), answer.media_type]
+    if answer.error is not None:
+        parts.append(_rpc_attempt(answer.error))
+    elif answer.excerpt:
+        parts.append(f"'{answer.excerpt}'")
+    return " ".join(part for part in parts if part)

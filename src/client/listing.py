@@ -1,0 +1,200 @@
+"""The server's list of tools: reads all pages, and keeps the list for as long as the server allows."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..types.collector import collector_paused
+from ..types.errors import MCPError, ProtocolError, ResultTooLarge, ServerError
+from .clock import Wait
+from .connecting import ConnectSettings
+from .protocol.answers import Response
+from .protocol.headers import ANNOTATION, InvalidAnnotationError, Mirrored, mirrored_arguments
+from .protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, result_of
+from .protocol.results import format_size
+from .protocol.tools import ToolDefinition, parse_page
+from .protocol.versions import Era, era_of
+from .retrying import Conversations, Requests
+from .transports.base import Step
+from .words import counted
+
+_logger = logging.getLogger(__name__)
+_LONGEST_TTL: Final = 24 * 3600.0
+_FURTHER: Final = ("(further tools)", "every page is the first one; a gateway may pass no cursors on")
+
+
+class Listing:
+    """A list of tools, with the time until which it is valid and the mirrored arguments.
+
+    Args:
+        tools: The tools, in the server's order.
+        fresh_until: The end of the list's validity, by the monotonic clock.
+        mirrored: Arguments that are repeated as headers, by tool.
+    """
+
+    def __init__(
+        self,
+        tools: list[ToolDefinition],
+        fresh_until: float = 0.0,
+        mirrored: dict[str, tuple[Mirrored, ...]] | None = None,
+    ) -> None:
+        self.tools = tools
+        self.fresh_until = fresh_until
+        self.by_name = {tool.name: tool for tool in reversed(tools)}  # of equal names the first one counts
+        self.mirrored = mirrored or {}
+
+
+class _Pages:
+    """The pages of a listing that have been read so far."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.ttl = _LONGEST_TTL
+        self.count = 0
+        self.bytes = 0
+        self.may_mirror = False
+        self.is_whole = True
+
+
+class Listings:
+    """Lists the tools of one server, and keeps the list while the server allows it.
+
+    Args:
+        client: Gives conversations.
+        requests: Sends requests.
+        settings: Limits, trace.
+    """
+
+    def __init__(self, client: Conversations, requests: Requests, settings: ConnectSettings) -> None:
+        self._client = client
+        self._requests = requests
+        self._limits = settings.limits
+        self._trace = settings.trace
+        # The last listing, valid or not: results are checked with its definitions until the next listing.
+        self.current: Listing | None = None
+        self._lock = threading.Lock()
+        self.changes = 0
+        self.dropped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the cached listing is still valid."""
+        return self.current is not None and time.monotonic() < self.current.fresh_until
+
+    def changed(self) -> None:
+        """Notes that the server announced a change of its tools."""
+        with self._lock:
+            self.changes += 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Makes the next `get` fetch the tools again."""
+        listing = self.current
+        if listing is not None:
+            listing.fresh_until = 0.0
+
+    def get(self, wait: Wait) -> Listing:
+        """Lists all tools, from the cache while the server's ``ttlMs`` allows it."""
+        listing = self.current
+        if listing is not None and self.is_kept:
+            return listing
+        started = time.monotonic()
+        changes = self.changes
+        pages = self._fetch(wait)
+        listing = self._read(pages)
+        if changes != self.changes:  # while the pages arrived
+            listing.fresh_until = 0.0
+        self.current = listing
+        if self._trace is not None:
+            what = f"{counted(len(listing.tools), 'tool')} on {counted(pages.count, 'page')}"
+            self._trace(Step("tools", "tools/list", True, what, time.monotonic() - started))
+        return listing
+
+    def _fetch(self, wait: Wait, *, is_second: bool = False) -> _Pages:
+        pages = _Pages()
+        limits = self._limits
+        seen: set[str] = set()
+        cursor: str | None = None
+        entries: list[dict[str, Any]] = []
+        while pages.count < limits.pages:
+            try:
+                response = self._page(cursor, wait)
+            except ServerError as error:
+                if cursor is None or error.code != INVALID_PARAMS or is_second:
+                    raise
+                # The list may have changed meanwhile, which makes the server forget its cursors: start over.
+                return self._fetch(wait, is_second=True)
+            pages.count += 1
+            if response is None:
+                return pages
+            result = result_of(response.message)
+            asked, before = cursor, entries
+            entries, cursor = parse_page(result)
+            if asked is not None and asked == cursor and entries == before:
+                pages.is_whole = not cursor  # against the protocol, some servers end with an empty cursor
+                return pages
+            pages.entries.extend(entries)
+            pages.bytes += len(response.body)
+            pages.ttl = min(pages.ttl, ttl_seconds(result))
+            pages.may_mirror = pages.may_mirror or response.may_mention(ANNOTATION)
+            if len(pages.entries) > limits.tools:
+                raise ResultTooLarge(f"The server lists more than {limits.tools} tools", limit=limits.tools)
+            if pages.bytes > limits.listing_bytes:
+                raise ResultTooLarge(
+                    f"The server's list of tools is larger than {format_size(limits.listing_bytes)}",
+                    limit=limits.listing_bytes,
+                    fix="Ask whoever runs the server for fewer tools, or raise the limit",
+                )
+            if cursor is None:
+                return pages
+            if cursor in seen:
+                raise ProtocolError(
+                    f"The server's list of tools runs in circles after {pages.count} pages",
+                    fix="Ask whoever runs the server",
+                )
+            seen.add(cursor)
+        raise ResultTooLarge(
+            f"The server's list of tools has more than {limits.pages} pages", limit=limits.pages
+        )
+
+    def _page(self, cursor: str | None, wait: Wait) -> Response | None:
+        """Reads one page; None if the server has no tools at all."""
+        params = {} if cursor is None else {"cursor": cursor}
+        try:
+            return self._requests.send("tools/list", params, wait, repeatable=True)
+        except ServerError as error:
+            if error.code == METHOD_NOT_FOUND and "tools" not in self._client.server.capabilities:
+                return None
+            raise
+
+    def _read(self, pages: _Pages) -> Listing:
+        server = self._client.server
+        is_modern = era_of(server.protocol_version) is Era.MODERN
+        mirrors = is_modern and server.transport == "http" and pages.may_mirror
+        tools: list[ToolDefinition] = []
+        mirrored: dict[str, tuple[Mirrored, ...]] = {}
+        dropped: list[tuple[str, str]] = [] if pages.is_whole else [_FURTHER]
+        with collector_paused():
+            for entry in pages.entries:
+                try:
+                    tool = ToolDefinition.from_raw(entry)
+                    if mirrors and (arguments := mirrored_arguments(tool.input_schema)):
+                        mirrored.setdefault(tool.name, arguments)
+                    tools.append(tool)
+                except (ProtocolError, InvalidAnnotationError) as error:
+                    name = str(entry.get("name") or "(without a name)")
+                    dropped.append((name, error.what if isinstance(error, MCPError) else str(error)))
+        for name, why in dropped:
+            _logger.warning("tool %s is left out: %s", name, why)
+        self.dropped = tuple(dropped)
+        return Listing(tools, time.monotonic() + pages.ttl if is_modern else 0.0, mirrored)
+
+
+def ttl_seconds(result: Mapping[str, Any]) -> float:
+    """The seconds for which a result may be cached (2026-07-28, *Caching*), a day at most."""
+    ttl = result.get("ttlMs")
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
+        return 0.0
+    return min(max(0.0, ttl), _LONGEST_TTL * 1000) / 1000

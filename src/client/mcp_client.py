@@ -1,0 +1,387 @@
+"""The MCP client: connects to a server, lists its tools and calls them.
+
+Synchronous, as KNIME nodes are, and safe for use by many threads at once. All failures are raised as errors
+of `knime_mcp.types.errors`, which name the server by origin and path and contain no secrets.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from ..types.errors import Canceled, MCPError, SettingInvalid
+from .auth import Authorization
+from .calling import ToolCalls
+from .clock import IsCanceled, Wait
+from .connecting import ConnectSettings, connect, memory
+from .conversation import Conversation, OnProgress, Progress, request_ids
+from .limits import Limits, Timeouts
+from .network import NetworkSettings
+from .protocol.results import CallToolResult
+from .protocol.server_info import ServerInfo
+from .protocol.server_requests import Elicitation, ServerRequests
+from .protocol.tools import ToolDefinition
+from .protocol.versions import ALL_VERSIONS
+from .redaction import error_without, secrets_in, server_without, step_without, tools_without, values_in
+from .server_url import checked_url
+from .transports.base import Step, Trace, client_closed
+from .transports.stdio_server import StdioServer
+
+if TYPE_CHECKING:
+    from .transports.http_channel import HttpChannel
+
+__all__ = ["MCPClient", "Progress", "ServerInfo", "StdioServer", "Step"]
+
+_logger = logging.getLogger(__name__)
+
+
+class MCPClient:
+    """A client of one server.
+
+    Example:
+        with MCPClient("https://host/mcp", auth=BearerAuth(token)) as client:
+            tools = client.list_tools()
+            result = client.call_tool("search", {"query": "knime"}, timeout=30)
+
+    Args:
+        server_uri: The server's URL with a complete query; a fragment is ignored. May be given to `connect`
+            instead.
+        auth: The caller's authorization.
+        headers: Further headers; like the credentials they go to the server's own origin only.
+        transport: ``http`` allows streamable HTTP only, ``sse`` HTTP+SSE only.
+        protocol_version: The only revision to accept, instead of the newest that both sides speak.
+        timeouts: The three clocks.
+        limits: Limits on what a server can make the client read, hold, follow or repeat.
+        network: Trust store and proxy.
+        trace: Called with every step of connecting, in the connecting thread; must not raise.
+        elicitation: The answer when a server wants a form filled in. By default the client declares that it
+            cannot do so.
+        check_results: Compare structured results with the tool's output schema, once the tool was listed.
+        reopen_sessions: Send a call again in a new session after the server lost the session. The call cannot
+            have run, but the state of the old session is lost. False raises `SessionLost` for calls instead.
+        stdio: A command to start and to speak to over its standard input and output, instead of a URL.
+
+    Raises:
+        SettingInvalid: A URL, header or version is not valid.
+    """
+
+    def __init__(
+        self,
+        server_uri: str | None = None,
+        *,
+        auth: Authorization | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: Literal["auto", "http", "sse"] = "auto",
+        protocol_version: str | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
+        trace: Trace | None = None,
+        elicitation: Elicitation = "unsupported",
+        check_results: bool = True,
+        reopen_sessions: bool = True,
+        stdio: StdioServer | None = None,
+    ) -> None:
+        if protocol_version is not None and protocol_version not in ALL_VERSIONS:
+            raise SettingInvalid(
+                f"'{protocol_version}' is not a revision of the protocol that this client knows",
+                setting="protocol_version",
+                fix=f"Use one of {', '.join(ALL_VERSIONS)}",
+            )
+        if stdio is not None and server_uri is not None:
+            raise SettingInvalid(
+                "A server is either a URL or a command", setting="server_url", fix="Leave one of them out"
+            )
+        self._stdio = stdio
+        url = None if server_uri is None else checked_url(server_uri)
+        self._url = url if stdio is None else stdio.url
+        self._auth = auth
+        self._headers = dict(headers or {})
+        self._timeouts = timeouts
+        self._limits = limits
+        self._network = network
+        self._trace = None if trace is None else partial(self._trace_step, trace)
+        self._lock = threading.Lock()
+        self._channel: HttpChannel | None = None
+        self._conversation: Conversation | None = None
+        self._info: ServerInfo | None = None
+        self._opening = 0
+        self._ids = request_ids()
+        self._settings = ConnectSettings(
+            authorization=auth,
+            transport=transport,
+            protocol_version=protocol_version,
+            limits=limits,
+            requests=ServerRequests(elicitation),
+            trace=self._trace,
+            on_list_changed=lambda: self._calls.listings.changed(),
+        )
+        self._calls = ToolCalls(
+            self, self._settings, check_results=check_results, reopen_sessions=reopen_sessions
+        )
+
+    def connect(self, server_uri: str | None = None, *, is_canceled: IsCanceled | None = None) -> ServerInfo:
+        """Connects and negotiates; does nothing if the client is connected.
+
+        Args:
+            server_uri: The server, if not given to the constructor.
+            is_canceled: Called at least every 0.5 s.
+
+        Raises:
+            ConnectError: A phase failed; the error names the phase, the reason and what to do next.
+            AuthError: The server refuses the credentials.
+            VersionError: Client and server have no revision in common.
+            MCPError: A clock ran out, the person canceled, or a limit was exceeded.
+        """
+        if server_uri is not None:
+            url = checked_url(server_uri)
+            if self._url is not None and url != self._url:
+                self.close()
+                self._calls.listings.current = None  # the listing of another server
+            self._url, self._stdio = url, None
+        with self._completed_errors():
+            self.conversation(self._wait(is_canceled))
+            return self.server
+
+    @property
+    def server(self) -> ServerInfo:
+        """The server's description from the last connection; connects if there was none."""
+        return self._info or self.connect()
+
+    def list_tools(self, *, is_canceled: IsCanceled | None = None) -> list[ToolDefinition]:
+        """All tools of all pages, in the server's order.
+
+        Tools that the specification forbids to use over HTTP (malformed ``x-mcp-header``) and entries without
+        a name are left out; `dropped_tools` says which and why. Repeated secrets are blacked out.
+
+        Raises:
+            MCPError: A page could not be read.
+        """
+        with self._completed_errors():
+            return tools_without(self._sent_secrets(), self._calls.list_tools(self._wait(is_canceled)))
+
+    @property
+    def dropped_tools(self) -> tuple[tuple[str, str], ...]:
+        """Name and reason of each tool that the last listing left out."""
+        return self._calls.listings.dropped
+
+    def watch_tools(self) -> None:
+        """Listens for changes of the server's tools, in the background, until the client is closed.
+
+        Takes a connection if the server announces changes. Connects if necessary. Must be called again in a
+        new session, and after the server has ended the subscription.
+
+        Raises:
+            MCPError: The client could not connect.
+        """
+        with self._completed_errors():
+            self._calls.watch(self._wait())
+
+    @property
+    def tool_changes(self) -> int:
+        """The number of times that the server's tools have changed, or may have changed.
+
+        Callers that keep definitions list the tools again when the number has grown.
+        """
+        return self._calls.listings.changes
+
+    def call_tool(
+        self,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        on_attempt: Callable[[], None] | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        is_canceled: IsCanceled | None = None,
+    ) -> CallToolResult:
+        """Calls a tool and waits for its result.
+
+        Args:
+            tool_name: The server's name of the tool.
+            arguments: The arguments, sent unchanged.
+            timeout: Seconds in total, instead of `Timeouts.total`.
+            on_progress: Called with progress reports, in this thread or in a reader thread.
+            on_attempt: Called each time that the call was sent; again after a lost session, 429, input.
+            meanwhile: Called once, in this thread, while the server is busy with the call.
+            is_canceled: Called at least every 0.5 s; True ends the call and tells the server.
+
+        Returns:
+            The result. A failure that the tool itself reports is a result with ``is_error``.
+
+        Raises:
+            ToolNotFound: The server has no such tool.
+            ServerError: The server answered with a protocol error.
+            ResultInvalid: The structured result violates the tool's own output schema; holds the result.
+            ResultTooLarge: The result exceeds the limit.
+            TimedOut: A clock ran out. The tool may have run.
+            Canceled: `is_canceled` returned True. The tool may have run.
+            MCPError: There is no connection, the login was refused, or the session was lost.
+        """
+        started = time.perf_counter()
+        with self._completed_errors(tool_name):
+            wait = self._wait(is_canceled, total=timeout)
+            wait.meanwhile = meanwhile
+            result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress, on_attempt)
+        if _logger.isEnabledFor(logging.DEBUG):
+            _logger.debug(
+                "%s: %d blocks in %.3f s", tool_name, len(result.content), time.perf_counter() - started
+            )
+        return result
+
+    def close(self) -> None:
+        """Ends the session and closes all connections; calls under way fail.
+
+        The client may be connected again.
+        """
+        self._opening += 1  # first: a thread that connects holds the lock, and this cancels it
+        with self._lock:
+            conversation, self._conversation = self._conversation, None
+            channel, self._channel = self._channel, None
+        self._calls.stop_watching()
+        self._calls.listings.forget()
+        if conversation is not None:
+            conversation.close()
+        if channel is not None:
+            channel.close()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
+        """The current conversation; a new one if there is none, or if it is `instead_of`.
+
+        For the client's own parts.
+
+        Args:
+            wait: Clocks and cancel.
+            instead_of: The lost conversation. If many threads noticed the loss, only the first reconnects.
+        """
+        current = self._conversation
+        if current is not None and current is not instead_of and wait.opening == self._opening:
+            return current
+        wait.for_lock(self._lock)
+        try:
+            if wait.opening != self._opening:
+                raise client_closed()
+            current = self._conversation
+            if current is not None and current is not instead_of:
+                return current
+            if current is not None:
+                self._conversation = None
+                current.transport.retire()
+            return self._open(wait)
+        finally:
+            self._lock.release()
+
+    def _open(self, wait: Wait) -> Conversation:
+        before = self._channel
+        server = self._open_channel() if self._stdio is None else self._stdio
+        try:
+            self._conversation = connect(server, self._settings, wait, self._ids)
+        except BaseException:
+            # A channel from before stays open, as calls of other threads may be using its connections.
+            if before is None and self._channel is not None:
+                self._channel.close()
+                self._channel = None
+            raise
+        self._info = server_without(self._sent_secrets(), self._conversation.info)
+        if self._channel is not None:
+            self._channel.stop_tracing()
+        return self._conversation
+
+    def forget_server(self) -> None:
+        """Forgets the remembered outcome of the negotiation. For the client's own parts."""
+        if self._channel is not None:
+            memory.pop(self._settings.memory_key(self._channel), None)
+
+    def _open_channel(self) -> "HttpChannel":
+        if self._url is None:
+            raise SettingInvalid(
+                "There is no server to connect to", setting="server_url", fix="Enter the server's URL"
+            )
+        if self._channel is None:
+            # Imported here, as HTTP would take most of the time of importing the client.
+            from .transports.http_channel import HttpChannel
+
+            self._channel = HttpChannel(
+                self._url,
+                authorization=self._auth,
+                headers=self._headers,
+                network=self._network,
+                limits=self._limits,
+                trace=self._trace,
+            )
+        return self._channel
+
+    def _wait(self, is_canceled: IsCanceled | None = None, *, total: float | None = None) -> Wait:
+        opening = self._opening
+
+        def is_over() -> bool:
+            return self._opening != opening or (is_canceled is not None and is_canceled())
+
+        wait = Wait(self._timeouts, total=total, is_canceled=is_over)
+        wait.opening = opening
+        return wait
+
+    def _completed_errors(self, tool: str | None = None) -> "_CompletedErrors":
+        opening = self._opening
+
+        def completed(error: MCPError) -> MCPError:
+            if isinstance(error, Canceled) and self._opening != opening:
+                error = client_closed()
+            return error_without(self._all_secrets(), error.at(server=self._url, tool=tool))
+
+        return _CompletedErrors(completed)
+
+    def _trace_step(self, trace: Trace, step: Step) -> None:
+        trace(step_without(self._all_secrets(), step))
+
+    def secrets(self) -> tuple[str, ...]:
+        """The authorization's secrets, which the server could repeat. They change when a token is renewed."""
+        return () if self._auth is None else self._auth.secrets()
+
+    def _sent_secrets(self) -> tuple[str, ...]:
+        """The secrets that are sent with every request."""
+        return (*self.secrets(), *secrets_in(self._headers, self._url or ""))
+
+    def _all_secrets(self) -> Iterator[str]:
+        """All secrets, in the forms in which a server could repeat them."""
+        yield from self.secrets()
+        yield from values_in(self._headers, self._url or "")
+        if self._stdio is not None:
+            yield from self._stdio.secrets()
+
+
+class _CompletedErrors:
+    """Completes the errors that leave the client: adds server and tool, and removes secrets and traceback.
+
+    The frames of a traceback hold arguments, credentials and large replies, which would stay in memory and
+    accessible as long as the error does.
+    """
+
+    __slots__ = ("_complete",)
+
+    def __init__(self, complete: Callable[[MCPError], MCPError]) -> None:
+        self._complete = complete
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, MCPError):
+            del traceback
+            error.__traceback__ = error.__context__ = None
+            raise self._complete(error) from None

@@ -1,1 +1,0 @@
-"""The parts of `MCPClient`: connecting, conversations, calls, listings, error messages."""

@@ -1,0 +1,104 @@
+"""The listener that a browser comes back to."""
+
+import socket
+import threading
+
+import httpx
+import pytest
+
+from knime_mcp.client.oauth.loopback import LoopbackBrowser
+from knime_mcp.types.errors import AuthError, Canceled, SettingInvalid
+
+
+def visit(*paths):
+    """A browser that visits paths of the listener, one after the other; what it got."""
+    got: list[tuple[int, str]] = []
+
+    def open_url(url):
+        def work():
+            with httpx.Client(trust_env=False) as client:
+                for path in paths:
+                    answer = client.get(url + path)
+                    got.append((answer.status_code, answer.text))
+
+        threading.Thread(target=work, daemon=True).start()
+
+    return open_url, got
+
+
+def test_the_answer_is_taken_and_everything_else_is_not():
+    open_url, got = visit("/favicon.ico", "/callback", "/callbackx?code=1", "/callback?code=c%20d&state=s")
+    with LoopbackBrowser(open_url) as browser:
+        uri = browser.redirect_uri(None)
+        assert uri.startswith("http://127.0.0.1:")
+        answer = browser.authorize(uri.removesuffix("/callback"), None)
+    assert answer == f"{uri}?code=c%20d&state=s"
+    assert [status for status, _ in got[:3]] == [404, 404, 404]
+
+
+def test_the_page_echoes_nothing():
+    open_url, got = visit("/callback?code=canary<script>&state=s")
+    with LoopbackBrowser(open_url) as browser:
+        browser.authorize(browser.redirect_uri(None).removesuffix("/callback"), None)
+        for _ in range(200):
+            if got:
+                break
+            threading.Event().wait(0.05)
+    (status, page) = got[0]
+    assert status == 200
+    assert "canary" not in page
+    assert "return to where you started" in page
+
+
+def test_the_registered_port_is_used_again_if_it_is_free():
+    with LoopbackBrowser(lambda url: None) as browser:
+        first = browser.redirect_uri(None)
+    with LoopbackBrowser(lambda url: None) as browser:
+        assert browser.redirect_uri(first) == first
+        with LoopbackBrowser(lambda url: None) as other:
+            assert other.redirect_uri(first) != first
+
+
+def test_a_port_that_is_taken_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            LoopbackBrowser(lambda url: None, port=port) as browser,
+            pytest.raises(SettingInvalid, match=f"Port {port} of this machine is taken"),
+        ):
+            browser.redirect_uri(None)
+
+
+def test_a_person_who_does_not_come_is_not_awaited_for_ever():
+    with LoopbackBrowser(lambda url: None, seconds=0.3) as browser:
+        uri = browser.redirect_uri(None)
+        with pytest.raises(AuthError, match="Nobody logged in within"):
+            browser.authorize(uri, None)
+
+
+def test_cancel_ends_the_wait():
+    with LoopbackBrowser(lambda url: None) as browser:
+        uri = browser.redirect_uri(None)
+        with pytest.raises(Canceled):
+            browser.authorize(uri, lambda: True)
+
+
+def test_somebody_who_connects_and_says_nothing_does_not_hold_up_the_answer(monkeypatch):
+    monkeypatch.setattr("knime_mcp.client.oauth.loopback._Handler.timeout", 0.2)
+    open_url, _ = visit("/callback?code=c&state=s")
+    with LoopbackBrowser(open_url) as browser:
+        uri = browser.redirect_uri(None)
+        port = int(uri.rpartition(":")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port)):
+            assert browser.authorize(uri.removesuffix("/callback"), None).endswith("?code=c&state=s")
+
+
+def test_nobody_is_asked_for_the_name_of_this_machine(monkeypatch):
+    """Which takes seconds where the resolver does not answer."""
+
+    def ask(*_):
+        raise AssertionError("a name server was asked")
+
+    monkeypatch.setattr(socket, "getfqdn", ask)
+    with LoopbackBrowser(lambda _: None) as browser:
+        assert browser.redirect_uri(None).startswith("http://127.0.0.1:")

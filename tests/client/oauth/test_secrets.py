@@ -1,0 +1,78 @@
+"""No token, code, verifier, secret or key is ever seen: not in errors, logs, descriptions or tracebacks."""
+
+import logging
+import traceback
+
+import pytest
+
+from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.client.oauth.authorization import OAuth
+from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
+from knime_mcp.client.oauth.store import MemoryStore
+from knime_mcp.client.oauth.tokens import Client
+from knime_mcp.types.errors import AuthError, MCPError
+from tests.client.oauth.world import CANARY, Canned
+
+
+def everything(error, authorization, store, caplog):
+    told = [str(error), repr(error), repr(vars(error)), "".join(traceback.format_exception(error))]
+    told += [repr(authorization), authorization.describe(), authorization.identity, repr(store)]
+    told += [repr(authorization.login), caplog.text]
+    return "\n".join(told)
+
+
+def test_a_whole_life_of_a_login_shows_no_secret(world, person, caplog):
+    caplog.set_level(logging.DEBUG)
+    store = MemoryStore()
+    authorization = OAuth(world.url, AuthorizationCode(person), store=store)
+    with MCPClient(world.url, auth=authorization) as client:
+        client.list_tools()
+        world.expire_all()
+        client.list_tools()
+        world.expire_all()
+        world.auth.refuse_refresh = True
+        world.auth.redirect_extra = {"code": None, "error": "access_denied"}
+        with pytest.raises(AuthError) as caught:
+            client.list_tools()
+    own = [record for record in caplog.records if record.name.startswith("knime_mcp")]
+    assert own, "something is logged"
+    caplog.records[:] = own
+    told = everything(caught.value, authorization, store, caplog)
+    assert CANARY not in told.replace(caplog.text, "") + "\n".join(record.getMessage() for record in own)
+
+
+def test_a_token_endpoint_that_echoes_secrets(world, caplog):
+    caplog.set_level(logging.DEBUG, "knime_mcp")
+    secret = f"machine-{CANARY}"
+    store = MemoryStore()
+    authorization = OAuth(
+        world.url, ClientCredentials(Client("robot", secret)), store=store, issuer=world.auth.issuer
+    )
+    world.auth.http.canned["/token"] = Canned(
+        400, {"error": "invalid_client", "error_description": f"the secret {secret} is wrong"}
+    )
+    with (
+        pytest.raises(AuthError, match=r"the secret \[secret\] is wrong") as caught,
+        MCPClient(world.url, auth=authorization),
+    ):
+        pass
+    assert CANARY not in everything(caught.value, authorization, store, caplog)
+
+
+def test_an_mcp_server_that_echoes_the_token(world, person, caplog):
+    caplog.set_level(logging.DEBUG, "knime_mcp")
+    store = MemoryStore()
+    authorization = OAuth(world.url, AuthorizationCode(person), store=store)
+    with MCPClient(world.url, auth=authorization) as client:
+        client.list_tools()
+        token = authorization.login.tokens.access_token
+        world.mcp.canned["/mcp"] = Canned(500, f"bad token {token}".encode(), {"Content-Type": "text/plain"})
+        with pytest.raises(MCPError, match=r"bad token \[secret\]") as caught:
+            client.call_tool("ask", {})
+    assert CANARY not in everything(caught.value, authorization, store, caplog)
+
+
+def test_past_tokens_are_still_blacked_out(world, person):
+    authorization = OAuth(world.url, AuthorizationCode(person))
+    tokens = [authorization.log_in().tokens.access_token for _ in range(3)]
+    assert set(tokens) <= set(authorization.secrets())

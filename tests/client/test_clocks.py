@@ -1,0 +1,378 @@
+"""The three clocks, cancel, and what a server learns of them. Bounds are generous: machines are slow at
+times."""
+
+import itertools
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from statistics import median
+
+import pytest
+
+from knime_mcp.client.clock import Wait, backoff
+from knime_mcp.client.transports.sockets import Backend, Stream, waiting
+from knime_mcp.tools import MCPClient, NetworkSettings, Timeouts
+from knime_mcp.types.errors import Canceled, ConnectError, TimedOut
+from tests.support.scripted_server import (
+    Part,
+    ScriptedServer,
+    event,
+    legacy,
+    modern,
+    notification,
+    reply_event,
+    rpc,
+    stream,
+    text,
+)
+
+STALL = [Part.STALL]
+HALF_A_REPLY = [
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+    Part.STALL,
+]
+SILENT_STREAM = stream(b": hello\n\n", Part.STALL)
+STALLS = pytest.mark.parametrize(
+    "stall", [STALL, HALF_A_REPLY, SILENT_STREAM], ids=["headers", "body", "stream"]
+)
+
+
+@contextmanager
+def takes(at_least, at_most):
+    started = time.monotonic()
+    yield
+    assert at_least <= time.monotonic() - started < at_most
+
+
+@STALLS
+def test_silence_ends_at_the_idle_clock(era, stall):
+    with (
+        ScriptedServer(era(tools__call=stall)) as server,
+        MCPClient(server.url, timeouts=Timeouts(idle=0.3)) as client,
+    ):
+        with takes(0.3, 30), pytest.raises(TimedOut) as caught:
+            client.call_tool("echo")
+        assert caught.value.kind == "idle"
+        assert caught.value.tool == "echo"
+        assert server.disconnected.wait(30)
+        _assert_told(server, era)
+
+
+@STALLS
+def test_the_total_clock_of_a_call_wins(stall):
+    with ScriptedServer(modern(tools__call=stall)) as server, MCPClient(server.url) as client:
+        with takes(0.3, 30), pytest.raises(TimedOut) as caught:
+            client.call_tool("echo", timeout=0.3)
+        assert caught.value.kind == "total"
+        assert "0.3 s" in str(caught.value)
+
+
+@STALLS
+def test_cancel_wakes_a_blocked_read(era, stall):
+    def is_canceled():
+        sent = server.named("tools/call")
+        return bool(sent) and time.monotonic() > sent[0].at + 0.3
+
+    with ScriptedServer(era(tools__call=stall)) as server, MCPClient(server.url) as client:
+        with takes(0.3, 30), pytest.raises(Canceled):
+            client.call_tool("echo", is_canceled=is_canceled)
+        assert server.disconnected.wait(30)
+        _assert_told(server, era)
+
+
+def _assert_told(server, era):
+    """In the handshake era by a notification, in the modern one by the closed stream alone."""
+    told = server.named("notifications/cancelled")
+    if era is modern:
+        assert not told
+    else:
+        (request,) = server.named("tools/call")
+        assert [note.params["requestId"] for note in told] == [request.json["id"]]
+
+
+def test_what_is_canceled_asks_ends_the_wait_and_keeps_its_own_error():
+    class StopError(Exception):
+        pass
+
+    def stop():
+        raise StopError
+
+    with (
+        ScriptedServer(modern(tools__call=STALL)) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(StopError),
+    ):
+        client.call_tool("echo", is_canceled=stop)
+
+
+def test_is_canceled_is_asked_often_while_waiting():
+    asked = []
+
+    def ask():
+        asked.append(time.monotonic())
+        return len(asked) > 5
+
+    with (
+        ScriptedServer(modern(tools__call=STALL)) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(Canceled),
+    ):
+        client.call_tool("echo", is_canceled=ask)
+    assert median(b - a for a, b in itertools.pairwise(asked)) < 0.5  # a machine may be slow for once
+
+
+def test_progress_extends_the_idle_clock():
+    def reply(request):
+        token = request.params["_meta"]["progressToken"]
+        step = event(notification("notifications/progress", progressToken=token, progress=1))
+        return stream(*[part for _ in range(6) for part in (0.3, step)], reply_event(text("done")))(request)
+
+    with (
+        ScriptedServer(modern(tools__call=reply)) as server,
+        MCPClient(server.url, timeouts=Timeouts(idle=1.5)) as client,
+    ):
+        assert client.call_tool("echo").text == "done"
+
+
+def test_progress_does_not_extend_the_total_clock():
+    def reply(request):
+        token = request.params["_meta"]["progressToken"]
+        step = event(notification("notifications/progress", progressToken=token, progress=1))
+        return stream(*[part for _ in range(100) for part in (0.05, step)])(request)
+
+    with (
+        ScriptedServer(modern(tools__call=reply)) as server,
+        MCPClient(server.url) as client,
+        takes(0.4, 30),
+        pytest.raises(TimedOut) as caught,
+    ):
+        client.call_tool("echo", timeout=0.4)
+    assert caught.value.kind == "total"
+
+
+def test_keep_alive_comments_are_no_progress():
+    comments = stream(*[part for _ in range(60) for part in (0.05, b": ping\n\n")])
+    with (
+        ScriptedServer(modern(tools__call=comments)) as server,
+        MCPClient(server.url, timeouts=Timeouts(idle=0.4)) as client,
+        pytest.raises(TimedOut) as caught,
+    ):
+        client.call_tool("echo")
+    assert caught.value.kind == "idle"
+
+
+def test_a_slow_drip_of_a_large_body_is_progress_until_the_total_clock():
+    drip = [
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+        *[part for _ in range(60) for part in (0.05, b" ")],
+    ]
+    with (
+        ScriptedServer(modern(tools__call=drip)) as server,
+        MCPClient(server.url, timeouts=Timeouts(idle=0.9, total=1.0)) as client,
+        takes(1.0, 30),
+        pytest.raises(TimedOut) as caught,
+    ):
+        client.call_tool("echo")
+    assert caught.value.kind == "total"
+
+
+def test_connecting_can_be_canceled_and_times_out():
+    with ScriptedServer({"*": STALL}) as server:
+        with takes(0, 30), pytest.raises(Canceled):
+            MCPClient(server.url).connect(is_canceled=lambda: True)
+        with takes(0.3, 30), pytest.raises(TimedOut) as caught:
+            MCPClient(server.url, timeouts=Timeouts(idle=0.3)).connect()
+    assert caught.value.kind == "idle"
+    assert caught.value.server == server.url
+
+
+def test_a_connection_that_is_never_accepted_ends_at_the_connect_clock():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        fillers = [socket.socket() for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        with takes(0.3, 30), pytest.raises((TimedOut, ConnectError)) as caught:
+            MCPClient(f"http://127.0.0.1:{port}/mcp", timeouts=Timeouts(connect=0.4, idle=0.4)).connect()
+        for filler in fillers:
+            filler.close()
+    assert getattr(caught.value, "kind", "connect") in {"connect", "idle"}
+
+
+def test_closing_a_client_ends_the_calls_of_other_threads():
+    failures = []
+    with ScriptedServer(modern(tools__call=STALL)) as server:
+        client = MCPClient(server.url)
+        client.connect()
+
+        def work():
+            try:
+                client.call_tool("echo")
+            except ConnectError as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        while "tools/call" not in server.methods:
+            time.sleep(0.01)
+        with takes(0, 30):
+            client.close()
+            thread.join(30)
+        assert not thread.is_alive()
+    assert len(failures) == 1
+
+
+def test_many_threads_share_one_client():
+    def reply(request):
+        return rpc(text(str(request.params["arguments"]["n"])))(request)
+
+    results = {}
+    with ScriptedServer(legacy(session="s", tools__call=reply)) as server, MCPClient(server.url) as client:
+
+        def work(start):
+            for n in range(start, start + 20):
+                results[n] = client.call_tool("echo", {"n": n}).text
+
+        threads = [threading.Thread(target=work, args=(start,)) for start in range(0, 160, 20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        ids = [request.json["id"] for request in server.named("tools/call")]
+    assert results == {n: str(n) for n in range(160)}
+    assert len(set(ids)) == 160
+    assert server.methods.count("initialize") == 1
+
+
+def test_of_many_threads_that_lost_the_session_one_opens_a_new_one():
+    from tests.support.scripted_server import http, initialize
+
+    script = legacy()
+    script["initialize"] = [initialize(session="s-1"), initialize(session="s-2")]
+    script["tools/call"] = lambda r: http(404) if r.headers["mcp-session-id"] == "s-1" else rpc(text("ok"))(r)
+    results = []
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        barrier = threading.Barrier(6)
+
+        def work():
+            barrier.wait()
+            results.append(client.call_tool("echo").text)
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert results == ["ok"] * 6
+    assert server.methods.count("initialize") == 2
+
+
+def test_a_pause_obeys_the_clocks():
+    with takes(0.2, 30):
+        Wait(Timeouts(idle=0.05)).sleep(0.2)
+    with takes(0, 30), pytest.raises(TimedOut):
+        Wait(Timeouts(total=0.1)).sleep(60)
+    with takes(0, 30), pytest.raises(Canceled):
+        Wait(Timeouts(), is_canceled=lambda: True).sleep(60)
+
+
+def test_backoff_grows_with_jitter_and_obeys_the_server():
+    pauses = [backoff(attempt) for attempt in (1, 2, 3, 20)]
+    assert all(0 < pause <= 8 for pause in pauses)
+    assert backoff(3) != backoff(3)
+    assert 2 <= backoff(1, retry_after=2) <= 2.25
+
+
+def test_sending_is_not_silence_of_the_server():
+    """A large request over a slow line takes longer than a server may be silent."""
+
+    class Noting(Wait):
+        resets = 0
+
+        def reset_idle(self):
+            self.resets += 1
+
+    size = 5_000_000
+    ours, theirs = socket.socketpair()
+    wait = Noting(Timeouts())
+    taken = []
+    with ours, theirs:
+        taker = threading.Thread(target=lambda: taken.append(_taken(theirs, size)))
+        taker.start()
+        with waiting(wait):
+            Stream(ours, Backend(NetworkSettings(), None)).write(bytes(size))
+        taker.join(30)
+    assert taken == [size]
+    assert wait.resets
+    assert not wait.unsent
+
+
+def _taken(sock, size):
+    left = size
+    while left and (data := sock.recv(min(left, 65_536))):
+        left -= len(data)
+    return size - left
+
+
+def test_what_follows_the_last_byte_of_a_request_is_not_undone_by_its_sending():
+    """On a stream that all calls share the reply may be there before whoever sent the request goes on."""
+
+    class Answered(socket.socket):
+        def send(self, data):
+            wait.hurry(0)
+            return super().send(data)
+
+    wait = Wait(Timeouts())
+    ours, theirs = socket.socketpair()
+    with Answered(fileno=ours.detach()) as answered, theirs, waiting(wait):
+        stream = Stream(answered, Backend(NetworkSettings(), None))
+        stream.write(b"x")
+        with pytest.raises(TimedOut):
+            stream.read(1)
+    assert not wait.unsent
+
+
+def test_head_and_body_of_a_request_leave_together():
+    ours, theirs = socket.socketpair()
+    with ours, theirs, waiting(Wait(Timeouts())):
+        stream = Stream(ours, Backend(NetworkSettings(), None))
+        stream.write(b"head ")
+        stream.write(b"body")
+        theirs.send(b"answer")
+        assert stream.read(100) == b"answer"
+        assert theirs.recv(100) == b"head body"
+
+
+def test_an_answer_is_read_although_the_request_was_refused_midway():
+    """A server may say why it wants no more of a request, and close."""
+    ours, theirs = socket.socketpair()
+    wait = Wait(Timeouts())
+    with ours, waiting(wait):
+        stream = Stream(ours, Backend(NetworkSettings(), None))
+        stream.write(b"request")
+        theirs.send(b"too large")
+        theirs.close()
+        assert stream.read(100) == b"too large"
+    assert wait.unsent
+
+
+@pytest.mark.parametrize("size", [1, 5_000_000])
+def test_what_is_kept_for_the_time_of_the_server_is_done_once_when_all_was_sent(size):
+    ours, theirs = socket.socketpair()
+    wait = Wait(Timeouts())
+    seen = []
+    wait.meanwhile = lambda: seen.append(wait.unsent)
+    with ours, theirs:
+        taker = threading.Thread(target=_taken, args=(theirs, size))
+        taker.start()
+        with waiting(wait):
+            stream = Stream(ours, Backend(NetworkSettings(), None))
+            stream.write(bytes(size))
+            theirs.send(b"12")
+            assert stream.read(1) + stream.read(1) == b"12"
+        taker.join(30)
+    assert seen == [False]

@@ -1,0 +1,99 @@
+import contextlib
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.client.protocol.sse import TOO_LARGE, iter_events
+from knime_mcp.types.errors import ResultTooLarge
+
+STREAM = (
+    '\ufeff: comment\n\nid: 1\nretry: 500\ndata:\n\nevent: message\ndata: {"a":\ndata: 1}\n\n'
+    "data: ü\u2028\x85x\r\n\r\nevent: ping\n\ndata: last\r\rdata: never finished"
+).encode()
+
+
+def _cut(data: bytes, positions: list[int]) -> list[bytes]:
+    edges = [0, *sorted(position % (len(data) + 1) for position in positions), len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
+
+
+@given(st.lists(st.integers(min_value=0), max_size=20))
+def test_events_do_not_depend_on_how_bytes_are_cut(positions):
+    events = [e for e in iter_events(_cut(STREAM, positions), limit=10_000) if e.data]
+    assert [e.data for e in events] == ['{"a":\n1}', "ü\u2028\x85x", "last"]
+    assert all(e.id == "1" for e in events)
+
+
+def test_one_byte_at_a_time():
+    chunks = [STREAM[i : i + 1] for i in range(len(STREAM))]
+    assert [e.data for e in iter_events(chunks, limit=10_000) if e.data] == [
+        '{"a":\n1}',
+        "ü\u2028\x85x",
+        "last",
+    ]
+
+
+def test_retry_is_reported():
+    assert next(iter(iter_events([STREAM], limit=10_000))).retry == 500
+
+
+def test_an_endless_event_ends_at_the_limit():
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        yield b"data: "
+        while True:
+            taken += 1000
+            yield b"x" * 1000
+
+    with pytest.raises(ResultTooLarge) as caught:
+        list(iter_events(endless(), limit=50_000))
+    assert caught.value.limit == 50_000
+    assert taken <= 52_000
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_many_small_events_never_reach_the_limit(size):
+    stream = b"data: 0123456789\n\n" * 500 + b"data: 0123456789\r\n\r\n" * 500
+    chunks = [stream[i : i + size] for i in range(0, len(stream), size)]
+    assert len(list(iter_events(chunks, limit=64))) == 1000
+
+
+def test_a_large_event_in_one_chunk_with_small_ones_is_found():
+    with pytest.raises(ResultTooLarge):
+        list(iter_events([b"data: a\n\n", b"data: " + b"x" * 200 + b"\n\ndata: b\n\n"], limit=100))
+
+
+@given(st.lists(st.integers(min_value=0), max_size=20))
+def test_events_go_on_after_one_beyond_the_limit_however_bytes_are_cut(positions):
+    data = (
+        b'data: {"id": 1}\n\ndata: {"id": 2, "a": "' + b"x" * 50_000 + b'",\ndata: "b": 3}\n\ndata: last\n\n'
+    )
+    chunks = _cut(data, [*positions, *range(0, len(data), 150)])  # counted is from chunk to chunk
+    events = [e for e in iter_events(chunks, limit=200, goes_on=True) if e.data]
+    assert [e.event for e in events] == ["message", TOO_LARGE, "message"]
+    assert (events[0].data, events[2].data) == ('{"id": 1}', "last")
+    assert events[1].data.startswith('{"id": 2, "a": "xx')
+    assert events[1].data.endswith('xx",\n"b": 3}')
+    assert len(events[1].data) < 30_000
+
+
+def test_growth_of_a_large_event_is_told():
+    told = []
+    list(
+        iter_events(
+            [b"data: " + b"x" * 20_000, b"y" * 10, b"\n\n"], limit=10**6, on_growth=lambda: told.append(1)
+        )
+    )
+    assert told
+
+
+@given(st.lists(st.binary(max_size=50), max_size=20))
+def test_of_any_bytes_no_event_is_larger_than_the_limit_unless_it_says_so(chunks):
+    with contextlib.suppress(ResultTooLarge):
+        assert all(len(event.data) <= 100 for event in iter_events(chunks, limit=100))
+    for event in iter_events(chunks, limit=50, goes_on=True):
+        assert event.event == TOO_LARGE or len(event.data) <= 50
