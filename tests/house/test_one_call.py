@@ -1,0 +1,39 @@
+"""A call crosses few of our own modules: real calls are traced, as import arrows are held."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.traced_calls import WORKS
+from tests.support import peers
+
+#: At most so many own modules; what stands in for KNIME (`headless`) does not count.
+LIMITS = {
+    "client.call_tool": 20,
+    "Provider node": 54,
+    "Caller node": 83,
+    "an agent's tool call": 45,
+    "graph run": 89,
+    "nodes search": 36,
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with peers.running(peers.counting()) as running:
+        yield running
+
+
+@pytest.mark.standin
+@pytest.mark.parametrize("work", WORKS)
+def test_a_call_crosses_few_rooms(work, server):
+    command = [sys.executable, "-m", "tests.house.traced_calls", work, server.url("/one")]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    crossed = json.loads(done.stdout.splitlines()[-1])
+    assert len(crossed["modules"]) <= LIMITS[work], "\n".join(crossed["modules"])

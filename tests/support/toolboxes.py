@@ -1,0 +1,72 @@
+"""Toolboxes over real servers, without a model."""
+
+from contextlib import contextmanager
+
+from knime_mcp.agents.toolbox.data_registry import DataRegistry
+from knime_mcp.agents.toolbox.executor import ToolExecutor
+from knime_mcp.agents.toolbox.toolbox import ToolRequest
+from knime_mcp.agents.toolbox.toolset import Toolset
+from knime_mcp.audit.call import Dispatcher
+from knime_mcp.audit.definitions import Definitions, pinned_tool
+from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.client.limits import Timeouts
+from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.tools.node_settings.connection import client_for
+from knime_mcp.types.routing import ServerRoute
+
+
+class Box:
+    """A toolbox and its records."""
+
+    def __init__(self, executor, records):
+        self.executor, self.records = executor, records
+
+    def call(self, name, arguments=None, *, is_canceled=lambda: False, iteration=1, error=None):
+        request = ToolRequest(id="c1", name=name, arguments=arguments, iteration=iteration, error=error)
+        reply = self.executor.run(request, is_canceled=is_canceled)
+        assert reply.request is request
+        return reply
+
+    @property
+    def names(self):
+        return [definition["function"]["name"] for definition in self.executor.definitions()]
+
+
+def toolbox(pool, tools, *, run_workflow=None, secrets=(), registry=None, options=None, **more):
+    """A toolbox whose calls go through the sessions of `pool`."""
+    registry = DataRegistry() if registry is None else registry
+    records = []
+    dispatcher = Dispatcher(
+        run="run-1",
+        pool=pool,
+        definitions=Definitions(pool),
+        secrets=SecretMarker(secrets),
+        run_workflow=run_workflow,
+        **more,
+    )
+
+    def keep(record):
+        records.append(record)
+        return record
+
+    executor = ToolExecutor(Toolset(tools), dispatcher, on_record=keep, registry=registry, options=options)
+    return Box(executor, records)
+
+
+def sessions():
+    """The sessions of a run."""
+    return SessionPool(lambda route: client_for(route, None, timeouts=Timeouts()))
+
+
+def tools_at(pool, url):
+    """The tools of a server, pinned as the Provider pins them."""
+    route = ServerRoute.parse(url)
+    listed = pool.client(route).list_tools()
+    return [pinned_tool(definition, route, shown_name=definition.name) for definition in listed]
+
+
+@contextmanager
+def made_box(url):
+    """A toolbox with all tools of a server."""
+    with sessions() as pool:
+        yield toolbox(pool, tools_at(pool, url))
