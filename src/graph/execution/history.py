@@ -128,13 +128,13 @@ class LatestFirst(dict[str, Any]):
     def __iter__(self) -> Any:
         return iter(self._turned())
 
-    def keys(self) -> Any:  # noqa: D102 - a dict's
+    def keys(self) -> Any:
         return self._turned().keys()
 
-    def values(self) -> Any:  # noqa: D102
+    def values(self) -> Any:
         return self._turned().values()
 
-    def items(self) -> Any:  # noqa: D102
+    def items(self) -> Any:
         return self._turned().items()
 
 
