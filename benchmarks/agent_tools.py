@@ -36,8 +36,11 @@ def calls(table: Table, url: str, repeat: int, rounds: int) -> None:
         dispatcher = Dispatcher(
             run="run", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(["token-in-use"])
         )
-        executor = ToolExecutor(Toolset(tools), dispatcher)
-        tool = executor.langchain_tool(NAME)
+        toolset = Toolset(tools)
+        executor = ToolExecutor(toolset, dispatcher)
+        tool = LangchainToolConverter(executor).to_langchain_tool(
+            next(b.tool for b in toolset.bound if b.name == NAME), NAME
+        )
         request = ToolRequest(id="1", name=NAME, arguments=ARGUMENTS, iteration=1)
 
         async def ainvoke(times: int) -> None:

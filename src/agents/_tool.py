@@ -104,31 +104,16 @@ class MCPStructuredTool(StructuredTool):
             "ToolCall", {"name": self.name, "args": dict(tool_input), "id": None, "type": "tool_call"}
         )
 
-    def _parse_input(
-        self, tool_input: str | dict[str, Any], tool_call_id: str | None
-    ) -> str | dict[str, Any]:
-        if isinstance(tool_input, str):
-            # LangChain raises the error: a text is a mistake of the program, not of a model.
-            return super()._parse_input(tool_input, tool_call_id)
-        return tool_input
-
-    def _to_args_and_kwargs(
-        self, tool_input: str | dict[str, Any], tool_call_id: str | None
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (self._parse_input(tool_input, tool_call_id),), {}
-
-    def _filter_injected_args(self, tool_input: dict[str, Any]) -> dict[str, Any]:
-        # No argument is injected: "callbacks" and "run_manager" are arguments like others.
-        return dict(tool_input)
-
-    def _run(self, arguments: Any, /) -> Any:
+    # LangChain passes arguments by name, and adds `config` and `run_manager` of its own only where `_run` or
+    # `_arun` names them. Both are its documented hooks for tools.
+    def _run(self, /, **arguments: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - see above
         if self.func is None:
             raise NotImplementedError(f"{self.name} has no synchronous form")
         return self.func(arguments)
 
-    async def _arun(self, arguments: Any, /) -> Any:
+    async def _arun(self, /, **arguments: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - see above
         if self.coroutine is None:
-            return await in_thread(self._run, arguments)
+            return await in_thread(lambda: self._run(**arguments))
         return await self.coroutine(arguments)
 
 

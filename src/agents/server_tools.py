@@ -13,6 +13,7 @@ from ..audit.secrets import SecretMarker
 from ..client.session_pool import SessionPool
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
+from ._tool import LangchainToolConverter
 from .toolbox.calls_under_way import CallsUnderWay
 from .toolbox.executor import ToolExecutor, ToolOptions
 from .toolbox.toolset import Toolset
@@ -84,4 +85,5 @@ def langchain_tools(
             under_way=under_way,
             options=options,
         )
-        yield [executor.langchain_tool(bound.name) for bound in toolset.bound]
+        converter = LangchainToolConverter(executor)
+        yield [converter.to_langchain_tool(bound.tool, bound.name) for bound in toolset.bound]

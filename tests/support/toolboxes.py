@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+from knime_mcp.agents._tool import LangchainToolConverter
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolExecutor
 from knime_mcp.agents.toolbox.toolbox import ToolRequest
@@ -18,14 +19,19 @@ from knime_mcp.types.routing import ServerRoute
 class Box:
     """A toolbox and its records."""
 
-    def __init__(self, executor, records):
-        self.executor, self.records = executor, records
+    def __init__(self, executor, toolset, records):
+        self.executor, self.toolset, self.records = executor, toolset, records
 
     def call(self, name, arguments=None, *, is_canceled=lambda: False, iteration=1, error=None):
         request = ToolRequest(id="c1", name=name, arguments=arguments, iteration=iteration, error=error)
         reply = self.executor.run(request, is_canceled=is_canceled)
         assert reply.request is request
         return reply
+
+    def langchain_tool(self, name):
+        """A tool as agents of others get it."""
+        bound = self.toolset.find(name)
+        return LangchainToolConverter(self.executor).to_langchain_tool(bound.tool, name)
 
     @property
     def names(self):
@@ -49,8 +55,9 @@ def toolbox(pool, tools, *, run_workflow=None, secrets=(), registry=None, option
         records.append(record)
         return record
 
-    executor = ToolExecutor(Toolset(tools), dispatcher, on_record=keep, registry=registry, options=options)
-    return Box(executor, records)
+    toolset = Toolset(tools)
+    executor = ToolExecutor(toolset, dispatcher, on_record=keep, registry=registry, options=options)
+    return Box(executor, toolset, records)
 
 
 def sessions():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...audit.call import Call
 from ...audit.record import CallStatus
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError
+from ...types.tool import MCPTool, WorkflowTool
 from .approval import ApprovalPolicy
 from .built_ins import BuiltIns
 from .calls_under_way import CallsUnderWay
@@ -25,11 +25,9 @@ from .workflow_calls import workflow_arguments
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from langchain_core.tools import StructuredTool
-
-    from ...audit.call import CallOutcome, DataInput, Dispatcher
+    from ...audit.call import CallOutcome, Dispatcher
     from ...audit.record import CallRecord
-    from ...types.tool import MCPTool, Tool, WorkflowTool
+    from ...types.tool import Tool
     from .toolset import BoundTool, Toolset
 
 _POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
@@ -53,26 +51,6 @@ class ToolOptions:
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     longest_result: int = 20_000
     search_above: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    """A call on its way through LangChain's tool.
-
-    Attributes:
-        executor: The executor of the tool.
-        request: The model's request.
-        is_canceled: Returns whether the call should end.
-        reads_on: Whether the model has the tool that reads on in long results, as in the agent's loop.
-    """
-
-    executor: ToolExecutor
-    request: ToolRequest
-    is_canceled: Callable[[], bool]
-    reads_on: bool = True
-
-
-_running: ContextVar[_Running | None] = ContextVar("running", default=None)
 
 
 class ToolExecutor:
@@ -123,7 +101,6 @@ class ToolExecutor:
         self._outer_calls = itertools.count(1)  # each call from outside the agent's loop counts as a turn
         trusted = all(options.approval.trusts(server) for server in earlier)
         self._untrusted_since = None if trusted else 0  # turn of the first answer of an untrusted server
-        self._structured: dict[str, StructuredTool] = {}
 
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """The functions to bind to the model in the next turn."""
@@ -141,89 +118,79 @@ class ToolExecutor:
         bound = self._toolset.find(request.name)
         if bound is None or request.arguments is None or request.error is not None:
             return self._refused(request, bound)
-        call = {"type": "tool_call", "id": request.id, "name": request.name, "args": dict(request.arguments)}
-        before = _running.set(_Running(executor=self, request=request, is_canceled=is_canceled))
-        try:
-            return cast("ToolReply", self.langchain_tool(request.name).invoke(call).artifact)
-        finally:
-            _running.reset(before)
+        return self._execute(bound, request, is_canceled)
 
-    def langchain_tool(self, name: str) -> StructuredTool:
-        """Returns a tool in LangChain's form, which runs through this executor.
-
-        Raises:
-            KeyError: No tool has this bound name.
-        """
-        tool = self._structured.get(name)
-        if tool is None:
-            from .._tool import LangchainToolConverter
-
-            bound = self._toolset.find(name)
-            if bound is None:
-                raise KeyError(name)
-            tool = LangchainToolConverter(self).to_langchain_tool(bound.tool, name)
-            self._structured[name] = tool
-        return tool
-
+    # The source document's names; for agents of others, whose calls come through LangChain's tools.
     def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply:
-        """Runs a tool on an MCP server through the run's sessions.
+        return self._execute_for_others(mcp_tool, params)
+
+    def _execute_workflow_tool(self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /) -> ToolReply:
+        return self._execute_for_others(workflow_tool, params)
+
+    def _execute_for_others(self, tool: Tool, params: Mapping[str, Any]) -> ToolReply:
+        bound = self._toolset.of(tool)
+        request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._outer_calls))
+        return self._execute(bound, request, nobody_waits(), reads_on=False)
+
+    def _execute(  # @ToolTypeDispatch
+        self,
+        bound: BoundTool,
+        request: ToolRequest,
+        is_canceled: Callable[[], bool],
+        *,
+        reads_on: bool = True,
+    ) -> ToolReply:
+        """Runs one call of a real tool.
+
+        Args:
+            bound: The tool.
+            request: The request; its arguments could be read. For a workflow they are ``configuration``, and
+                ``data_inputs`` from the registry.
+            is_canceled: Returns whether the call should end.
+            reads_on: Whether the model has the tool that reads on in long results, as in the agent's loop.
 
         Raises:
             Canceled: The run was canceled.
         """
-        bound, running = self._running_call(mcp_tool, params)
-        denied = self._denial(bound, running.request.iteration)
+        denied = self._denial(bound, request.iteration)
         call = Call(
-            tool=mcp_tool,
-            arguments=params,
-            iteration=running.request.iteration,
+            tool=bound.tool,
+            arguments=request.arguments,
+            iteration=request.iteration,
             error=denied,
             denied=denied is not None,
         )
-        return self._reply(bound, running, self._record(call, running))
+        match bound.tool:
+            case MCPTool():
+                outcome = self._record(call, is_canceled)
+            case WorkflowTool():
+                outcome = self._record_workflow(bound.tool, bound.name, call, is_canceled)
+                # LangGraph saves replies in its checkpoints, which cannot hold a value of KNIME's.
+                bound = replace(bound, tool=replace(bound.tool, native=None))
+            case _:
+                assert_never(bound.tool)
+        return self._reply(bound, request, outcome, reads_on=reads_on)
 
-    def _execute_workflow_tool(self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /) -> ToolReply:
-        """Runs a workflow in the host; `params` are ``configuration``, and ``data_inputs`` from the registry.
-
-        Raises:
-            Canceled: The run was canceled.
-        """
-        bound, running = self._running_call(workflow_tool, params)
-        # LangGraph saves replies in its checkpoints, which cannot hold a value of KNIME's.
-        bound = replace(bound, tool=replace(workflow_tool, native=None))
-        error: MCPError | None = self._denial(bound, running.request.iteration)
-        denied, data = error is not None, cast("tuple[DataInput, ...]", ())
-        arguments = self._toolset.marked(bound.name, params, self._dispatcher.secrets)
-        if error is None:
+    def _record_workflow(
+        self, tool: WorkflowTool, name: str, call: Call, is_canceled: Callable[[], bool]
+    ) -> CallOutcome:
+        """Runs a workflow in the host, one at a time."""
+        given = cast("Mapping[str, Any]", call.arguments)
+        call = replace(call, arguments=self._toolset.marked(name, given, self._dispatcher.secrets))
+        if not call.denied:
             try:
-                arguments, data = workflow_arguments(workflow_tool, params, self.registry)
+                arguments, data = workflow_arguments(tool, given, self.registry)
+                call = replace(call, arguments=arguments, data=data)
             except ArgumentsInvalid as invalid:
-                error = invalid
-        call = Call(
-            tool=workflow_tool,
-            arguments=arguments,
-            iteration=running.request.iteration,
-            error=error,
-            denied=denied,
-            data=data,
-        )
+                call = replace(call, error=invalid)
         while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
-            if running.is_canceled():
-                break
-        else:
-            try:
-                return self._reply(bound, running, self._record(call, running))
-            finally:
-                self._workflow_lock.release()
-        canceled = Canceled("The run was canceled before the workflow began")
-        return self._reply(bound, running, self._record(replace(call, error=canceled), running))
-
-    def _running_call(self, tool: Tool, params: Mapping[str, Any]) -> tuple[BoundTool, _Running]:
-        bound, running = self._toolset.of(tool), _running.get()
-        if running is None or running.executor is not self:  # the call comes from outside the agent's loop
-            request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._outer_calls))
-            running = _Running(executor=self, request=request, is_canceled=nobody_waits(), reads_on=False)
-        return bound, running
+            if is_canceled():
+                canceled = Canceled("The run was canceled before the workflow began")
+                return self._record(replace(call, error=canceled), is_canceled)
+        try:
+            return self._record(call, is_canceled)
+        finally:
+            self._workflow_lock.release()
 
     def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:
         since = self._untrusted_since
@@ -254,18 +221,21 @@ class ToolExecutor:
             iteration=request.iteration,
             error=error,
         )
-        running = _Running(executor=self, request=request, is_canceled=lambda: False)
-        return self._reply(bound, running, self._record(call, running))
+        return self._reply(bound, request, self._record(call, lambda: False), reads_on=True)
 
-    def _record(self, call: Call, running: _Running) -> CallOutcome:
-        before = self._dispatcher.is_canceled
+    def _record(self, call: Call, is_canceled: Callable[[], bool]) -> CallOutcome:
+        """Makes and records one call: the only place that knows the engine behind it."""
+        run_is_canceled = self._dispatcher.is_canceled
 
-        def is_canceled() -> bool:
-            return running.is_canceled() or (before is not None and before())
+        def either_is_canceled() -> bool:
+            return is_canceled() or (run_is_canceled is not None and run_is_canceled())
 
-        return self._under_way.run(call, replace(self._dispatcher, is_canceled=is_canceled), self._on_record)
+        dispatcher = replace(self._dispatcher, is_canceled=either_is_canceled)
+        return self._under_way.run(call, dispatcher, self._on_record)
 
-    def _reply(self, bound: BoundTool | None, running: _Running, outcome: CallOutcome) -> ToolReply:
+    def _reply(
+        self, bound: BoundTool | None, request: ToolRequest, outcome: CallOutcome, *, reads_on: bool
+    ) -> ToolReply:
         record = outcome.record
         if record.status is CallStatus.CANCELED:
             raise outcome.error if isinstance(outcome.error, Canceled) else Canceled("The run was canceled")
@@ -274,16 +244,16 @@ class ToolExecutor:
         failed = record.status is not CallStatus.OK
         content: str | list[dict[str, Any]]
         if bound is not None and outcome.answer is not None and not failed:
-            content = self._replies.content(bound, outcome.answer, reads_on=running.reads_on)
+            content = self._replies.content(bound, outcome.answer, reads_on=reads_on)
         else:
             text = failure_text(outcome, bound)
             called = None if record.started_at is None else bound
-            content = self._replies.failure(called, text, outcome.answer, reads_on=running.reads_on)
+            content = self._replies.failure(called, text, outcome.answer, reads_on=reads_on)
         origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
         if origin and self._untrusted_since is None and not self._options.approval.trusts(origin):
-            self._untrusted_since = running.request.iteration
+            self._untrusted_since = request.iteration
         return ToolReply(
-            request=running.request,
+            request=request,
             content=content,
             record=record,
             tool=None if bound is None else bound.tool,

@@ -288,7 +288,7 @@ def test_text_is_no_argument():
 @pytest.mark.requirement("T21")
 def test_on_a_real_server(box, tools_of, server):
     made = box(tools_of(server.url("/one")))
-    converted = made.executor.langchain_tool("add")
+    converted = made.langchain_tool("add")
     assert converted.invoke({"a": 1, "b": 2}) == "3"
     message = asyncio.run(
         converted.ainvoke({"name": "add", "args": {"a": 2, "b": 2}, "id": "c", "type": "tool_call"})
@@ -304,7 +304,7 @@ def test_on_a_real_server(box, tools_of, server):
 
 def test_who_stops_waiting_cancels_the_call(box, tools_of, server):
     made = box(tools_of(server.url("/one")))
-    converted = made.executor.langchain_tool("wait")
+    converted = made.langchain_tool("wait")
 
     async def give_up():
         waiting = asyncio.create_task(converted.ainvoke({"seconds": DEADLINE}))
@@ -320,7 +320,7 @@ def test_who_stops_waiting_cancels_the_call(box, tools_of, server):
 def test_rules_hold_for_agents_of_others(box, tools_of, server):
     options = ToolOptions(approval=ApprovalPolicy.parse("deny add if after-untrusted"))
     made = box(tools_of(server.url("/one")), options=options)
-    add, who = (made.executor.langchain_tool(name) for name in ("add", "who"))
+    add, who = (made.langchain_tool(name) for name in ("add", "who"))
     assert add.invoke({"a": 1}) == "2"
     assert who.invoke({}) == "one"
     assert "not allowed here" in add.invoke({"a": 1})
@@ -330,7 +330,7 @@ def test_agents_of_others_get_text_and_find_images_in_the_artifact(box, tools_of
     """Most vendors refuse a whole conversation for an image in the result of a tool."""
     made = box(tools_of(server.url("/one")))
     call = {"name": "pixel", "args": {}, "id": "c", "type": "tool_call"}
-    message = made.executor.langchain_tool("pixel").invoke(call)
+    message = made.langchain_tool("pixel").invoke(call)
     assert message.content == "[image image/png, 70 bytes]"
     _, image = message.artifact.content
     assert (image["type"], image["mime_type"]) == ("image", "image/png")
@@ -341,7 +341,7 @@ def test_agents_of_others_are_not_sent_to_a_tool_that_they_do_not_have(box, tool
     """Only the project's own agent has a tool that reads on in a long result."""
     made = box(tools_of(server.url("/one")), options=ToolOptions(longest_result=1000))
     call = {"name": "big", "args": {"megabytes": 1}, "id": "c", "type": "tool_call"}
-    message = made.executor.langchain_tool("big").invoke(call)
+    message = made.langchain_tool("big").invoke(call)
     assert "1,047,576 of 1,048,576 characters are left out here" in message.content
     assert "read" not in message.content
     assert "read_result" not in made.names

@@ -105,7 +105,7 @@ def test_a_message_with_its_reply_can_be_stored(box, knime):
     tool = replace(PLAIN, native=object())
     message = (
         box([tool], run_workflow=knime.run)
-        .executor.langchain_tool("Report")
+        .langchain_tool("Report")
         .invoke({"type": "tool_call", "id": "c", "name": "Report", "args": {}})
     )
     stored = json.loads(message.model_dump_json())
