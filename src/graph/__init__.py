@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .api import Graph, GraphRun, McpGraphApi
-    from .documents.problems import DocumentError
+    from .documents.yaml_source import DocumentError
     from .execution.control import Controller, Hooks, RunStatus
     from .execution.executor import GraphExecutor, RunResult
     from .execution.failures import RunError
@@ -32,7 +32,7 @@ __all__ = [
 
 _MODULES = {
     "Controller": "execution.control",
-    "DocumentError": "documents.problems",
+    "DocumentError": "documents.yaml_source",
     "Graph": "api",
     "GraphExecutor": "execution.executor",
     "GraphRun": "api",

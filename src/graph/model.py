@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from .documents.problems import Problem
-    from .nodes import Node, Position
+    from ..yaml_text import Position, Problem
+    from .nodes import Node
     from .server_config import ServerConfig
 
 

@@ -5,34 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from ..yaml_text import Position
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """A place in the document.
-
-    Attributes:
-        line: Line, from 1.
-        column: Column, from 1.
-        path: Keys and indices from the top of the document.
-    """
-
-    line: int
-    column: int
-    path: tuple[str | int, ...] = ()
-
-    @property
-    def key_path(self) -> str:
-        """The path as people write it: ``tools[0].nodes[2].next``."""
-        return key_path(self.path)
-
-
-def key_path(path: tuple[str | int, ...]) -> str:
-    """Writes keys and indices as a path for people: ``tools[0].nodes[2].next``."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,25 @@
 """Turns a text into nodes with their places, from the parser's events, bounded in depth.
 
 libyaml's parser is used if PyYAML has it, as in PyYAML's wheels: PyYAML's own parser refuses valid YAML, such
-as ``{text: why?}`` and tabs between values.
+as ``{text: why?}`` and tabs between values. What libyaml refuses as well is rewritten; see `Mending`.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import yaml
 
-from .mending import Mending, anchor_as_written
-from .mistakes import Mistake, YamlError
+from .problems import Position, Problem, YamlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 # Characters with a meaning in YAML 1.1, which libyaml reads, that are plain text in 1.2: ends of lines, and
 # leading question marks. They are replaced by code points that are not characters.
@@ -30,13 +32,7 @@ _parse: Final[Any] = partial(cast("Any", yaml).parse, Loader=getattr(yaml, "CSaf
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A value at a place of the text.
-
-    Attributes:
-        line: Line of its beginning, from 1.
-        column: Column of its beginning, from 1.
-        tag: Its tag, or None.
-    """
+    """A value and where it begins, from 1."""
 
     line: int
     column: int
@@ -45,12 +41,7 @@ class Node:
 
 @dataclass(slots=True, kw_only=True)
 class Scalar(Node):
-    """A text.
-
-    Attributes:
-        text: The text, without quotes and escapes.
-        plain: Whether the text has no quotes.
-    """
+    """A text, without its quotes and escapes; it is plain if it had no quotes."""
 
     text: str
     plain: bool
@@ -58,15 +49,11 @@ class Scalar(Node):
 
 @dataclass(slots=True, kw_only=True)
 class Sequence(Node):
-    """A list."""
-
     entries: list[Node] = field(default_factory=list[Node])
 
 
 @dataclass(slots=True, kw_only=True)
 class Mapping(Node):
-    """Keys and values."""
-
     pairs: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
 
 
@@ -74,11 +61,7 @@ N = TypeVar("N", bound=Node)
 
 
 def compose(text: str, *, deepest: int) -> Node | None:
-    """Reads the nodes of a text with one document.
-
-    Args:
-        text: The text.
-        deepest: Maximum number of levels: parsers' time grows with the square of the depth.
+    """Reads the nodes of a text with one document, bounded in depth: parsers' time grows with its square.
 
     Returns:
         The outermost node, or None if the text has none. An alias becomes the node that it refers to.
@@ -99,14 +82,7 @@ def compose(text: str, *, deepest: int) -> Node | None:
 
 
 class _Composing:
-    """A single reading of a text.
-
-    Attributes:
-        text: The text.
-        node: The outermost node, or None if there is none.
-        failure: The error that ended the reading, or None.
-        scalars: The events of the scalars, as far as the text could be read.
-    """
+    """A single reading of a text: the outermost node, or the error that ended it, and the scalars so far."""
 
     def __init__(self, text: str, deepest: int) -> None:
         self.text = text
@@ -171,37 +147,136 @@ class _Composing:
 
 def _refused(what: str, event: Any) -> YamlError:
     mark = event.start_mark
-    return YamlError([Mistake(what=what, line=mark.line + 1, column=mark.column + 1)])
+    return YamlError([_problem(what, mark.line + 1, mark.column + 1)])
 
 
-def _syntax(text: str, error: yaml.MarkedYAMLError) -> Mistake:
-    message = ", ".join(part for part in (error.context, error.problem) if part)
+def _syntax(text: str, error: yaml.MarkedYAMLError) -> Problem:
+    said = ", ".join(part for part in (error.context, error.problem) if part)
+    message = f"this is not valid YAML: {said}"
     fix = "Look at quotes, indents and colons here and in the line before"
     mark: Any = error.problem_mark or error.context_mark
     if mark is None:
-        return Mistake(what=f"this is not valid YAML: {message}", line=1, column=1, fix=fix)
+        return _problem(message, 1, 1, fix)
     if text[mark.index : mark.index + 1] == "\t":
         fix = "Indent with spaces: YAML allows no tabs there"
-    if "Unicode character escape" in message:
+    if "Unicode character escape" in said:
         fix = "Write the character itself instead of its escape"
     # At the end of a text libyaml reports the line after the last.
     if mark.index >= len(text.rstrip("\n")):
-        line, column = _place(text.rstrip("\n"), mark.index)
-    else:
-        line, column = mark.line + 1, mark.column + 1
-    return Mistake(what=f"this is not valid YAML: {message}", line=line, column=column, fix=fix)
+        return _problem(message, *_place(text.rstrip("\n"), mark.index), fix)
+    return _problem(message, mark.line + 1, mark.column + 1, fix)
 
 
-def _unreadable(text: str, index: int) -> Mistake:
-    line, column = _place(text, index)
-    return Mistake(
-        what="YAML does not allow this character",
-        line=line,
-        column=column,
-        fix="Remove it, or write it as an escape in double quotes",
-    )
+def _unreadable(text: str, index: int) -> Problem:
+    fix = "Remove it, or write it as an escape in double quotes"
+    return _problem("YAML does not allow this character", *_place(text, index), fix)
+
+
+def _problem(message: str, line: int, column: int, fix: str | None = None) -> Problem:
+    return Problem(message=message, position=Position(line=line, column=column), fix=fix)
 
 
 def _place(text: str, index: int) -> tuple[int, int]:
     before = text[:index]
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+
+_REFUSED: Final = re.compile(
+    r"^(?P<tabs>(?: *-)+ *\t[ \t]*| *\t[ \t]*(?=#|\r?$))"
+    r"|\\u(?P<high>d[89ab][0-9a-f]{2})\\u(?P<low>d[c-f][0-9a-f]{2})"
+    r"|(?<![^\s\[\]{},])(?P<sign>[&*])(?![a-z0-9_-]+(?![^\s\[\]{},]))(?P<name>[^\s\[\]{},'\"]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_RENAMED: Final = "anchor-"
+
+
+class Mending:
+    """Rewrites valid YAML that libyaml refuses into YAML that libyaml reads.
+
+    - Tabs after dashes, before comments and in empty lines: https://yaml.org/spec/1.2.2/#66-comments.
+    - Two surrogate escapes for one character, as in JSON: https://www.rfc-editor.org/rfc/rfc8259#section-7.
+    - Anchors with characters that are not letters or digits: https://yaml.org/spec/1.2.2/#692-node-anchors.
+
+    Matches inside scalars may be data, which only the parser knows; see `leave_out_data`.
+
+    Attributes:
+        text: The rewritten text. Line numbers stay the same; columns after two escapes do not.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+        self._written = text
+        self._mends = list(_REFUSED.finditer(text))
+        self._places: list[int] = []
+        self.text = self._mended()
+
+    def leave_out_data(self, scalars: list[Any]) -> bool:
+        """Undoes the changes to data, known from the events of the scalars in the rewritten text.
+
+        Returns whether changes were undone, so that `text` is different.
+        """
+        starts = [scalar.start_mark.index for scalar in scalars]
+
+        def is_data(mend: re.Match[str], at: int) -> bool:
+            number = bisect_right(starts, at) - 1
+            return (
+                number >= 0 and at < scalars[number].end_mark.index and self._is_data(mend, scalars[number])
+            )
+
+        matches = zip(self._mends, self._places, strict=True)
+        kept = [mend for mend, at in matches if not is_data(mend, at)]
+        if len(kept) == len(self._mends):
+            return False
+        self._mends = kept
+        self.text = self._mended()
+        return True
+
+    def _is_data(self, mend: re.Match[str], scalar: Any) -> bool:
+        """Returns whether a match inside a scalar is data."""
+        if mend["high"]:
+            return scalar.style != '"'
+        if mend["name"]:
+            return scalar.anchor != _renamed(mend)  # a scalar's event includes its anchor
+        if scalar.style not in ("|", ">"):
+            return "-" in mend["tabs"]
+        # In a block scalar, white space after the indent is data; the first line with text sets the indent.
+        lines = self._lines[scalar.start_mark.line + 1 : scalar.end_mark.line]
+        first = next((line for line in lines if line.strip()), None)
+        return first is not None and _blanks(mend["tabs"]) >= _blanks(first)
+
+    def _mended(self) -> str:
+        """Applies the changes; stores their places in the rewritten text."""
+        parts: list[str] = []
+        read = size = 0
+        self._places = []
+        for mend in self._mends:
+            put = _put(mend)
+            self._places.append(size + mend.start() - read)
+            parts += [self._written[read : mend.start()], put]
+            read, size = mend.end(), self._places[-1] + len(put)
+        return "".join([*parts, self._written[read:]])
+
+
+def anchor_as_written(anchor: str) -> str:
+    """The original name of an anchor that may have been renamed."""
+    if anchor.startswith(_RENAMED):
+        with suppress(ValueError):  # a name in the text may begin like this
+            return bytes.fromhex(anchor.removeprefix(_RENAMED)).decode()
+    return anchor
+
+
+def _put(mend: re.Match[str]) -> str:
+    if mend["tabs"]:
+        return mend["tabs"].replace("\t", " ")
+    if mend["name"]:
+        return mend["sign"] + _renamed(mend)
+    character = bytes.fromhex(mend["high"] + mend["low"]).decode("utf-16-be")
+    return f"\\U{ord(character):08x}"
+
+
+def _renamed(mend: re.Match[str]) -> str:
+    return _RENAMED + mend["name"].encode().hex()
+
+
+def _blanks(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))

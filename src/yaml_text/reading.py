@@ -1,19 +1,50 @@
-"""Turns composed nodes into values; refuses duplicate keys, unknown tags and too much depth or repetition."""
+"""Reads YAML 1.2 as values; refuses duplicate keys, unknown tags and too much depth or repetition."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .composing import Mapping, Node, Scalar, Sequence, compose
-from .core_schema import FALSE, NULL, TRUE, core_scalar
-from .mistakes import Mistake, YamlError
+from .problems import Path, Position, Problem, YamlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Path = tuple[str | int, ...]
+
+NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
+TRUE: Final = frozenset({"true", "True", "TRUE"})
+FALSE: Final = frozenset({"false", "False", "FALSE"})
+_INT: Final = re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+#: The digits of the largest float; Python is slow with, or refuses, texts that are much longer.
+_MOST_DIGITS: Final = 309
+
+
+def core_scalar(text: str) -> str | int | float | bool | None:
+    """Resolves an unquoted scalar: https://yaml.org/spec/1.2.2/#103-core-schema.
+
+    PyYAML follows YAML 1.1, in which ``yes`` is a truth value, ``010`` is eight and ``12:30`` is a number.
+    JSON has no infinite numbers: ``.inf``, ``.nan`` and numbers beyond the largest float stay texts.
+    """
+    if text in NULL:
+        return None
+    if text in TRUE or text in FALSE:
+        return text in TRUE
+    if _INT.fullmatch(text):
+        base = {"0x": 16, "0o": 8}.get(text[:2], 10)
+        return int(text[2:] if base != 10 else text, base) if len(text) <= _MOST_DIGITS else text
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        return number if math.isfinite(number) else text
+    return text
+
+
 Place = tuple[int, int]
+"""Line and column, from 1."""
+
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = "<<"
 
@@ -45,36 +76,34 @@ class Yaml:
         data: dict, list, str, int, float, bool, None.
         keys: Line and column of each key path: of keys of mappings, of entries of sequences.
         values: Line and column where the value of each key path begins.
-        mistakes: Mistakes that did not keep the rest from being read.
+        problems: Mistakes that did not keep the rest from being read.
     """
 
     data: Any = None
     keys: dict[Path, Place] = field(default_factory=lambda: {(): (1, 1)})
     values: dict[Path, Place] = field(default_factory=dict[Path, Place])
-    mistakes: tuple[Mistake, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
-    def at(self, path: Path) -> Place:
+    def at(self, path: Path) -> Position:
         """The place of a key path; if there is no such key, the place of its nearest parent."""
-        for length in range(len(path), -1, -1):
-            if path[:length] in self.keys:
-                return self.keys[path[:length]]
-        return (1, 1)
+        known = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in self.keys), None)
+        line, column = (1, 1) if known is None else self.keys[known]
+        return Position(line=line, column=column, path=path)
 
-    def value_at(self, path: Path) -> Place:
+    def value_at(self, path: Path) -> Position:
         """The place where the value of a key path begins; like `at` if there is no such key."""
-        return self.values.get(path) or self.at(path)
+        if path not in self.values:
+            return self.at(path)
+        line, column = self.values[path]
+        return Position(line=line, column=column, path=path)
 
 
 def read(text: str, rules: Rules) -> Yaml:
     """Reads a text with one document.
 
-    Args:
-        text: The text.
-        rules: The rules and limits.
-
     Returns:
         The values and their places. Duplicate keys, unknown tags and similar mistakes are in
-        `Yaml.mistakes`.
+        `Yaml.problems`.
 
     Raises:
         YamlError: The text is not YAML, or exceeds the limits.
@@ -84,14 +113,14 @@ def read(text: str, rules: Rules) -> Yaml:
         return Yaml()
     reading = _Reading(rules)
     data = reading.value(node, ())
-    return Yaml(data=data, keys=reading.keys, values=reading.values, mistakes=tuple(reading.mistakes))
+    return Yaml(data=data, keys=reading.keys, values=reading.values, problems=tuple(reading.problems))
 
 
 class _Reading:
     def __init__(self, rules: Rules) -> None:
         self.keys: dict[Path, Place] = {(): (1, 1)}
         self.values: dict[Path, Place] = {}
-        self.mistakes: list[Mistake] = []
+        self.problems: list[Problem] = []
         self._rules = rules
         self._open: set[int] = set()
         self._seen: set[int] = set()
@@ -209,8 +238,9 @@ class _Reading:
         self._wrong(f"the tag '{shown}' is not supported", node, path, "Remove it")
 
     def _wrong(self, what: str, node: Node, path: Path, fix: str | None = None) -> None:
-        self.mistakes.append(Mistake(what=what, line=node.line, column=node.column, path=path, fix=fix))
+        position = Position(line=node.line, column=node.column, path=path)
+        self.problems.append(Problem(message=what, position=position, fix=fix))
 
     def _ended(self, what: str, node: Node, path: Path, fix: str | None = None) -> YamlError:
         self._wrong(what, node, path, fix)
-        return YamlError(self.mistakes)
+        return YamlError(self.problems)

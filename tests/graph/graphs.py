@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from knime_mcp.graph.documents.loading import check_text
-from knime_mcp.graph.documents.problems import Severity
+from knime_mcp.yaml_text import Severity
 
 FIXTURE = Path(__file__).parent / "tools_server.py"
 HEAD = 'version: "1.0"\nserver: {name: s, version: "1"}\n'

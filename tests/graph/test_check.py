@@ -7,8 +7,8 @@ import pytest
 
 from knime_mcp.graph.documents.loading import check_text
 from knime_mcp.graph.documents.online_checks import check_online
-from knime_mcp.graph.documents.problems import Severity
 from knime_mcp.graph.documents.starter import STARTER
+from knime_mcp.yaml_text import Severity
 
 from .graphs import one_tool, texts, transform
 

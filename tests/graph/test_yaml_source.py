@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-from knime_mcp.graph.documents.javascript_scalars import javascript_scalar
-from knime_mcp.graph.documents.problems import DocumentError
-from knime_mcp.graph.documents.yaml_source import read_yaml
+from knime_mcp.graph.documents.yaml_source import DocumentError, javascript_scalar, read_yaml
 
 
 @pytest.mark.parametrize(

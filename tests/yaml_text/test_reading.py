@@ -7,6 +7,10 @@ from knime_mcp.yaml_text import Rules, YamlError, composing, read
 RULES = Rules(merge_keys=True, most_values=100_000, deepest=200)
 
 
+def place(position):
+    return position.line, position.column
+
+
 def test_quotes_tags_anchors_and_merges():
     text = """\
 a: '010'
@@ -25,11 +29,11 @@ d: {<<: *c, y: 3}
         "10": "ten",
         "<<": "text",
     }
-    assert found.mistakes == ()
-    assert found.at(("d", "y")) == (4, 13)
-    assert found.at(("d", "x")) == (3, 8)
-    assert found.value_at(("b",)) == (2, 4)
-    assert found.at(("nothing", 0)) == (1, 1)
+    assert found.problems == ()
+    assert place(found.at(("d", "y"))) == (4, 13)
+    assert place(found.at(("d", "x"))) == (3, 8)
+    assert place(found.value_at(("b",))) == (2, 4)
+    assert place(found.at(("nothing", 0))) == (1, 1)
 
 
 def test_merges_of_several_mappings_and_of_merges():
@@ -37,9 +41,9 @@ def test_merges_of_several_mappings_and_of_merges():
     found = read(text, RULES)
     assert found.data["c"] == {"o": 5, "k": {"l": [1]}, "m": 2, "n": 4}
     assert list(found.data["c"]) == ["k", "m", "n", "o"]
-    assert found.at(("c", "k", "l", 0)) == (1, 16)
-    assert found.value_at(("c", "n")) == (3, 24)
-    assert [(mistake.line, mistake.what) for mistake in found.mistakes] == [
+    assert place(found.at(("c", "k", "l", 0))) == (1, 16)
+    assert place(found.value_at(("c", "n"))) == (3, 24)
+    assert [(problem.position.line, problem.message) for problem in found.problems] == [
         (4, "'<<' takes a mapping or a list of mappings")
     ]
 
@@ -47,8 +51,8 @@ def test_merges_of_several_mappings_and_of_merges():
 def test_merged_keys_stand_where_they_are_merged_and_give_way_once():
     found = read("a: &a {k: {l: 1}, m: 2}\nb: {z: 0, <<: *a, k: 3}\nc: {<<: *a, k: 4, k: 5}\n", RULES)
     assert list(found.data["b"].items()) == [("z", 0), ("k", 3), ("m", 2)]
-    assert found.at(("b", "k")) == (2, 19)
-    assert [(mistake.line, mistake.what) for mistake in found.mistakes] == [
+    assert place(found.at(("b", "k"))) == (2, 19)
+    assert [(problem.position.line, problem.message) for problem in found.problems] == [
         (3, "the key 'k' is given twice; the other one is on line 3")
     ]
 
@@ -104,13 +108,13 @@ def test_an_anchor_may_be_set_anew():
 )
 def test_texts_that_are_yaml(text, data):
     found = read(text, RULES)
-    assert (found.data, found.mistakes) == (data, ())
+    assert (found.data, found.problems) == (data, ())
 
 
 def test_mistakes_that_leave_the_rest_readable():
     found = read("a: 1\na: 2\nb: !what x\nc: !!int many\n? [k]\n: v\nd: 4\ne: !!bool 1\n", RULES)
     assert found.data == {"a": 1, "b": "x", "c": None, "d": 4, "e": None}
-    assert [mistake.line for mistake in found.mistakes] == [2, 3, 4, 5, 8]
+    assert [problem.position.line for problem in found.problems] == [2, 3, 4, 5, 8]
 
 
 def test_a_key_that_says_that_it_is_text_merges_nothing():
@@ -120,7 +124,7 @@ def test_a_key_that_says_that_it_is_text_merges_nothing():
 def test_merge_keys_that_are_not_wanted_are_a_mistake():
     found = read("a: {<<: {b: 1}, c: 2}", Rules(merge_keys=False, most_values=100, deepest=10))
     assert found.data == {"a": {"c": 2}}
-    assert [mistake.what for mistake in found.mistakes] == ["merge keys (<<) are not supported"]
+    assert [problem.message for problem in found.problems] == ["merge keys (<<) are not supported"]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +147,9 @@ def test_merge_keys_that_are_not_wanted_are_a_mistake():
 def test_texts_that_cannot_be_read(text, line, column, said):
     with pytest.raises(YamlError) as caught:
         read(text, RULES)
-    (mistake,) = caught.value.mistakes
-    assert said in mistake.what
-    assert (mistake.line, mistake.column) == (line, column)
+    (problem,) = caught.value.problems
+    assert said in problem.message
+    assert place(problem.position) == (line, column)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_what_libyaml_refuses_is_read_in_linear_time(monkeypatch, line, entry):
 def test_tabs_are_named():
     with pytest.raises(YamlError) as caught:
         read("a:\n\tb: 1", RULES)
-    assert "no tabs" in caught.value.mistakes[0].fix
+    assert "no tabs" in caught.value.problems[0].fix
 
 
 def test_aliases_cannot_blow_up():
@@ -176,9 +180,9 @@ def test_aliases_cannot_blow_up():
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     with pytest.raises(YamlError) as caught:
         read("\n".join(lines), RULES)
-    twice, many = caught.value.mistakes
-    assert twice.line == 2
-    assert "more than 100000 values" in many.what
+    twice, many = caught.value.problems
+    assert twice.position.line == 2
+    assert "more than 100000 values" in many.message
 
 
 def test_aliases_cannot_nest_beyond_the_bound():
@@ -193,4 +197,4 @@ def test_what_ends_lines_in_yaml_1_1_alone_is_text(character, form):
     found = read(form.format(character) + "\nb: 1\n" * form.startswith("a"), RULES)
     assert found.data["a"] == f"x{character}y"
     if "b" in found.data:
-        assert found.at(("b",))[0] == form.count("\n") + 2
+        assert found.at(("b",)).line == form.count("\n") + 2

@@ -14,7 +14,7 @@ from .options import DialectOption, FileArgument, McpFileOption
 from .reading import DialectChoice, read_document
 
 if TYPE_CHECKING:
-    from ...graph.documents.problems import Problem
+    from ...yaml_text import Problem
 
 
 @reports_errors
@@ -38,7 +38,7 @@ def check(
 
     Example: knime-mcp graph check tools.yaml --online
     """
-    from ...graph.documents.problems import Severity, sorted_problems
+    from ...yaml_text import Severity, sorted_problems
 
     checked = read_document(file, dialect=dialect, mcp_file=mcp)
     problems = checked.problems

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...graph.documents.loading import CheckedDocument
-    from ...graph.documents.problems import Problem
     from ...graph.model import GraphDocument
+    from ...yaml_text import Problem
 
 
 class DialectChoice(StrEnum):
@@ -62,6 +62,6 @@ def usable(file: Path, checked: CheckedDocument) -> GraphDocument:
 
 def error_lines(file: Path, problems: tuple[Problem, ...]) -> list[str]:
     """The errors among problems, one line each."""
-    from ...graph.documents.problems import Severity
+    from ...yaml_text import Severity
 
     return [problem.text(str(file)) for problem in problems if problem.severity is Severity.ERROR]

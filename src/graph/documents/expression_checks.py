@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ...yaml_text import did_you_mean, kind_of
 from ..expressions import check_jsonata, unset_variables
 from ..expressions.json_logic import OPERATORS, wrong_var
 from ..expressions.jsonata import FUNCTIONS
 from ..nodes import Expression, ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
-from ..raw_values import kind_of
-from .fields import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ..nodes import Node, Position, Template
-    from .fields import Findings
+    from ...yaml_text import Findings, Position
+    from ..nodes import Node, Template
 
 
 _HISTORY_FUNCTIONS: Final = frozenset({"previousNode", "executionCount", "nodeExecution", "nodeExecutions"})

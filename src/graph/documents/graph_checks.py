@@ -10,17 +10,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...yaml_text import did_you_mean
 from ..model import Dialect
 from ..nodes import EntryNode, ExitNode, ForEachNode, McpNode, ParallelNode, SwitchNode, ToolNode, exits
 from ..raw_values import mapping
-from .fields import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from ...yaml_text import Findings, Path
     from ..nodes import Node
-    from .fields import Findings
-    from .yaml_source import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,23 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...yaml_text import LIST, MAPPING, WHOLE, Fields, Findings, Position, Problem, Severity, sorted_problems
 from ..model import (
     Dialect,
     ExecutionLimits,
     GraphDocument,
     ServerMetadata,
 )
-from ..nodes import Position
 from ..raw_values import mapping
 from .dialect import Choice, choose_dialect
 from .expression_checks import check_expressions
-from .fields import LIST, MAPPING, WHOLE, Fields, Findings
 from .graph_checks import GraphChecks
 from .node_reading import NodeReading
-from .problems import DocumentError, Problem, Severity, sorted_problems
 from .servers import ServerReading
 from .tool_reading import ToolReading
-from .yaml_source import read_yaml
+from .yaml_source import HINTS, DocumentError, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,7 +129,7 @@ def check_text(
         source = read_yaml(text, str(path or "document"))
     except DocumentError as error:
         return CheckedDocument(document=None, problems=tuple(error.problems))
-    findings = Findings(source)
+    findings = Findings(source, hints=HINTS)
     chosen = choose_dialect(source.data) if dialect is None else Choice(Dialect(dialect), "it was asked for")
     raw = mapping(source.data)
     fields = findings.fields(source.data, ())
@@ -227,7 +225,7 @@ def _mcp_servers(
         return {}, [Problem(message=message, position=position, file=str(path))]
     except DocumentError as error:
         return {}, list(error.problems)
-    findings = Findings(source, str(path))
+    findings = Findings(source, str(path), HINTS)
     data: object = source.data
     if not isinstance(data, dict):
         findings.error("the file must be a JSON object with 'mcpServers'", ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ...yaml_text import MAPPING, NUMBER, TEXT, TRUTH, WHOLE, Fields, did_you_mean, key_path, kind_of
 from ..model import Dialect
 from ..nodes import (
     Cache,
@@ -22,17 +23,13 @@ from ..nodes import (
     Template,
     ToolNode,
     TransformNode,
-    key_path,
 )
-from ..raw_values import kind_of
 from .dialect import looks_like_jsonata
-from .fields import MAPPING, NUMBER, TEXT, TRUTH, WHOLE, Fields, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .fields import Findings
-    from .yaml_source import Path
+    from ...yaml_text import Findings, Path
 
 _DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)\s*")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from ...client.limits import Timeouts
 from ...types.errors import MCPError
+from ...yaml_text import Problem, Severity, did_you_mean
 from ..execution.connections import client_for
 from ..nodes import Expression, InvalidExpression, McpNode
 from ..raw_values import entries, mapping
-from .fields import did_you_mean
-from .problems import Problem, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...client.protocol.tools import ToolDefinition
+    from ...yaml_text import Position
     from ..model import GraphDocument
-    from ..nodes import Position
     from ..server_config import ServerConfig
 
 

@@ -6,18 +6,17 @@ import shutil
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from ..raw_values import kind_of
+from ...yaml_text import REQUIRED, Fields, did_you_mean, kind_of
 from ..server_config import ServerConfig, StdioConfig, UrlConfig
 from .environment import substitute
-from .fields import REQUIRED, Fields, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ...yaml_text import Findings
+    from ...yaml_text import Path as KeyPath
     from ..server_config import Transport
-    from .fields import Findings
-    from .yaml_source import Path as KeyPath
 
 _TRANSPORTS: Final[Mapping[str, Transport]] = {
     "sse": "sse",

@@ -6,20 +6,19 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ...yaml_text import LIST, MAPPING, TRUTH, did_you_mean, kind_of
 from ..model import ToolDefinition
 from ..nodes import exits
-from ..raw_values import entries, kind_of, mapping
+from ..raw_values import entries, mapping
 from ..schemas import compiled, listable
-from .fields import LIST, MAPPING, TRUTH, did_you_mean
 from .graph_checks import PlacedNode, PlacedTool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...yaml_text import Fields, Findings, Path
     from ..nodes import Node
-    from .fields import Fields, Findings
     from .node_reading import NodeReading
-    from .yaml_source import Path
 
 # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")

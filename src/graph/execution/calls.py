@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 from ...client.protocol.results import ABSENT
 from ...types.canonical import canonical_json
 from ...types.errors import ArgumentsInvalid, AuthError, Canceled, MCPError, ServerError, TimedOut
+from ...yaml_text import kind_of
 from ..expressions.values import UNDEFINED, json_value, plain_number
 from ..nodes import Expression, InvalidExpression
-from ..raw_values import kind_of
 from .failures import RunError, ToolFailedError
 
 if TYPE_CHECKING:

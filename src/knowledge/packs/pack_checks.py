@@ -21,20 +21,24 @@ class Problems:
     def __init__(self, file: str, source: Yaml) -> None:
         self.file = file
         self.lines: list[tuple[int, int, str]] = [
-            (mistake.line, mistake.column, f"{mistake.what}. {mistake.fix}" if mistake.fix else mistake.what)
-            for mistake in source.mistakes
+            (
+                position.line,
+                position.column,
+                f"{problem.message}. {problem.fix}" if problem.fix else problem.message,
+            )
+            for problem in source.problems
+            if (position := problem.position) is not None
         ]
         self._source = source
 
     def add(self, path: Path, what: str) -> None:
         """Adds a problem at a key."""
-        line, column = self._source.at(path)
-        self.lines.append((line, column, f"{key_of(path)}: {what}" if path else what))
+        place = self._source.at(path)
+        self.lines.append((place.line, place.column, f"{key_of(path)}: {what}" if path else what))
 
     def line_of(self, path: Path) -> int:
         """The line of a key."""
-        line, _ = self._source.at(path)
-        return line
+        return self._source.at(path).line
 
     def text(self) -> str:
         """All problems, one per line, in the order of the file."""

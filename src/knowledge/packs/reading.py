@@ -76,7 +76,7 @@ def parse_pack(text: str, *, file: str) -> Pack:
     try:
         source = read(text, _RULES)
     except YamlError as error:
-        raise _refused(Problems(file, Yaml(mistakes=error.mistakes))) from None
+        raise _refused(Problems(file, Yaml(problems=error.problems))) from None
     problems = Problems(file, source)
     root = Fields(source.data, (), problems)
     root.allow("pack", "types", "old_names", "nodes")

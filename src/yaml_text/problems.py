@@ -1,4 +1,4 @@
-"""The problems of a document, each with its place."""
+"""What is wrong with a file, and where."""
 
 from __future__ import annotations
 
@@ -6,20 +6,38 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ...types.errors import MCPError
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from ..nodes import Position
+Path = tuple[str | int, ...]
+"""Keys and indices from the top of a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in a file: line and column from 1, and the keys and indices that lead to it."""
+
+    line: int
+    column: int
+    path: Path = ()
+
+    @property
+    def key_path(self) -> str:
+        return key_path(self.path)
+
+
+def key_path(path: Path) -> str:
+    """Writes keys and indices as a path for people: ``tools[0].nodes[2].next``."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
 
 
 class Severity(StrEnum):
     """The severity of a problem.
 
     Attributes:
-        ERROR: The document cannot be served.
-        WARNING: The document can be served, but is probably not what its author meant.
+        ERROR: The file cannot be used.
+        WARNING: The file can be used, but is probably not what its author meant.
     """
 
     ERROR = "error"
@@ -28,14 +46,14 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem of a document.
+    """A problem of a file.
 
     Attributes:
         message: The problem in words.
         position: Its place, or None.
         severity: Its severity.
         fix: The next step, or None.
-        file: Name of the file if it is not the document itself.
+        file: Name of the file if it is not the one that everybody speaks of.
     """
 
     message: str
@@ -45,11 +63,7 @@ class Problem:
     file: str | None = None
 
     def text(self, file: str) -> str:
-        """The problem as text for people: place, severity, message, key path and fix.
-
-        Args:
-            file: Name of the document.
-        """
+        """Place, severity, message, key path and fix, for people; `file` is the name of the file."""
         position = self.position
         where = self.file or file
         if position is not None:
@@ -58,25 +72,6 @@ class Problem:
         fix = f". {self.fix.removesuffix('.')}" if self.fix else ""
         end = "." if fix and not fix.endswith("?") else ""
         return f"{where}: {self.severity.value}: {self.message}{path}{fix}{end}"
-
-
-class DocumentError(MCPError):
-    """A document cannot be served.
-
-    Args:
-        file: Name of the document.
-        problems: All its problems, including warnings.
-
-    Attributes:
-        problems: All its problems, including warnings, in the order of the file.
-    """
-
-    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
-        self.problems: Sequence[Problem] = sorted_problems(problems)
-        errors = [problem for problem in self.problems if problem.severity is Severity.ERROR]
-        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
-        lines = "\n".join(f"  {problem.text(file)}" for problem in errors)
-        super().__init__(f"{file} cannot be used because of {count}:\n{lines}")
 
 
 def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -90,3 +85,19 @@ def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
             ),
         )
     )
+
+
+class YamlError(Exception):
+    """The text cannot be read.
+
+    Attributes:
+        problems: All problems that were found; the last one ended the reading.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(_short(problem) for problem in self.problems))
+
+
+def _short(problem: Problem) -> str:
+    return f"line {problem.position.line if problem.position else '?'}: {problem.message}"

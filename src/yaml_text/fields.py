@@ -1,30 +1,25 @@
-"""Reads a document's mappings key by key and reports each invalid value with its place."""
+"""Reads mappings of a file key by key, and reports each invalid value with its place."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..nodes import Position, key_path
-from ..raw_values import kind_of
-from .problems import Problem, Severity
+from .problems import Path, Problem, Severity, key_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from .yaml_source import Path, Source
+    from .problems import Position
+    from .reading import Yaml
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value that a key may have.
-
-    Attributes:
-        words: Its name in messages.
-        fits: Returns whether a value is of this kind.
-    """
+    """A kind of value: its name in messages, and whether a value is of it."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -39,29 +34,49 @@ LIST: Final = Kind("a list", lambda value: isinstance(value, list))
 
 REQUIRED: Final[Any] = object()
 """Given instead of a default for a key that may not be missing."""
-_FORMS: Final = {"transform": "Write it as transform: {expr: ...}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """What a format tells people who write it wrongly.
+
+    Attributes:
+        forms: How the value of a key is written.
+        quoted: Keys whose texts look like YAML's mappings and lists without quotes.
+        unknown: How bad a key is that the format does not have.
+    """
+
+    forms: Mapping[str, str] = field(default_factory=dict[str, str])
+    quoted: frozenset[str] = frozenset()
+    unknown: Severity = Severity.WARNING
 
 
 class Findings:
     """Collects the problems of one file.
 
     Args:
-        source: The file's values and places.
-        file: Name of the file in messages, if it is not the document itself.
+        source: The file's values and places; its own problems are the first ones.
+        file: Name of the file in messages, if it is not the one that everybody speaks of.
+        hints: Of the file's format.
     """
 
-    def __init__(self, source: Source, file: str | None = None) -> None:
+    def __init__(self, source: Yaml, file: str | None = None, hints: Hints | None = None) -> None:
         self.source = source
         self.file = file
+        self.hints = hints or Hints()
         self.problems: list[Problem] = [replace(problem, file=file) for problem in source.problems]
 
     def error(self, message: str, path: Path, fix: str | None = None) -> None:
-        """Reports an error that keeps the document from being served."""
-        self._add(message, self.source.at(path), Severity.ERROR, fix)
+        self.add(message, path, fix, Severity.ERROR)
 
     def warn(self, message: str, path: Path, fix: str | None = None) -> None:
-        """Reports a warning."""
-        self._add(message, self.source.at(path), Severity.WARNING, fix)
+        self.add(message, path, fix, Severity.WARNING)
+
+    def add(self, message: str, path: Path, fix: str | None, severity: Severity) -> None:
+        position = self.source.at(path)
+        self.problems.append(
+            Problem(message=message, position=position, severity=severity, fix=fix, file=self.file)
+        )
 
     def fields(self, value: Any, path: Path) -> Fields | None:
         """The keys of a mapping; None, after reporting an error, for any other value."""
@@ -70,11 +85,6 @@ class Findings:
         name = f"'{key_path(path)}'" if path else "the document"
         self.error(f"{name} must be a mapping (key: value), not {kind_of(value)}", path)
         return None
-
-    def _add(self, message: str, position: Position, severity: Severity, fix: str | None) -> None:
-        self.problems.append(
-            Problem(message=message, position=position, severity=severity, fix=fix, file=self.file)
-        )
 
 
 class Fields:
@@ -104,8 +114,11 @@ class Fields:
 
     @property
     def position(self) -> Position:
-        """The place in the document."""
+        """The place in the file."""
         return self._findings.source.at(self.path)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
 
     def get(self, key: str, *kinds: Kind, default: Any = REQUIRED) -> Any:
         """A value.
@@ -118,28 +131,25 @@ class Fields:
         self._known.append(key)
         value = self._values.get(key, default)
         if value is REQUIRED:
-            self.misfit(f"'{key}' is missing", self.path, _FORMS.get(key))
+            self.misfit(f"'{key}' is missing", self.path, self._findings.hints.forms.get(key))
             return None
         if value is default or self._fits(value, (*self.path, key), kinds):
             return value
         return None if default is REQUIRED else default
 
     def text(self, key: str) -> str:
-        """A text."""
         return self.get(key, TEXT) or ""
 
     def optional_text(self, key: str) -> str | None:
-        """A text that may be missing."""
         return self.get(key, TEXT, default=None)
 
     def texts(self, key: str, default: Any = REQUIRED) -> list[str]:
-        """A list of texts."""
         entries: list[Any] = self.get(key, LIST, default=default) or []
         places = [(entry, (*self.path, key, index)) for index, entry in enumerate(entries)]
         return [entry for entry, path in places if self._fits(entry, path, (TEXT,))]
 
     def text_mapping(self, key: str) -> dict[str, str]:
-        """Texts by names, which may be missing."""
+        """Texts by names; none if the key is missing."""
         members: dict[str, Any] = self.get(key, MAPPING, default=None) or {}
         places = {name: (*self.path, key, name) for name in members}
         return {name: value for name, value in members.items() if self._fits(value, places[name], (TEXT,))}
@@ -155,15 +165,25 @@ class Fields:
         inner._quiet = values is None
         return inner
 
-    def mappings(self, key: str) -> list[Fields]:
+    def mappings(self, key: str, default: Any = REQUIRED) -> list[Fields]:
         """The keys of each mapping of a list."""
-        entries: list[Any] = self.get(key, LIST) or []
+        entries: list[Any] = self.get(key, LIST, default=default) or []
         places = [(entry, (*self.path, key, index)) for index, entry in enumerate(entries)]
         return [
             Fields(self._findings, entry, path, self)
             for entry, path in places
             if self._fits(entry, path, (MAPPING,))
         ]
+
+    def named_mappings(self, key: str) -> dict[str, Fields]:
+        """The keys of each mapping of a mapping; none if the key is missing."""
+        members: dict[str, Any] = self.get(key, MAPPING, default=None) or {}
+        places = {name: (*self.path, key, name) for name in members}
+        return {
+            name: Fields(self._findings, value, places[name], self)
+            for name, value in members.items()
+            if self._fits(value, places[name], (MAPPING,))
+        }
 
     def number(self, key: str, *kinds: Kind, default: Any, least: float = 0) -> Any:
         """A number above zero, or at least `least` if that is given; other kinds are returned unchanged."""
@@ -178,34 +198,52 @@ class Fields:
 
     def end(self) -> bool:
         """Reports keys that were not read; returns whether everything is valid."""
+        unknown = self._findings.hints.unknown
         for key in self._values:
             if key not in self._known and not key.startswith("x-"):
-                fix = did_you_mean(key, self._known)
-                self._findings.warn(
-                    f"the key '{key}' is not known here and is ignored", (*self.path, key), fix
-                )
+                ignored = " and is ignored" if unknown is Severity.WARNING else ""
+                message = f"the key '{key}' is not known here{ignored}"
+                self._findings.add(message, (*self.path, key), did_you_mean(key, self._known), unknown)
+                self.fit = self.fit and unknown is Severity.WARNING
         return self.fit
 
-    def _fits(self, value: Any, path: Path, kinds: tuple[Kind, ...]) -> bool:
-        if not kinds or any(kind.fits(value) for kind in kinds):
-            return True
-        name = f"'{path[-1]}'" if isinstance(path[-1], str) else f"'{key_path(path)}'"
-        words = " or ".join(kind.words for kind in kinds)
-        fix = _FORMS.get(str(path[-1]))
-        # JSONata's objects and lists are YAML's, too, unless they are in quotes.
-        if kinds == (TEXT,) and (isinstance(value, bool | int | float) or (path[-1] == "expr" and value)):
-            fix = "Put it in quotes"
-        self.misfit(f"{name} must be {words}, not {kind_of(value)}", path, fix)
-        return False
-
     def misfit(self, message: str, path: Path, fix: str | None = None) -> None:
-        """Reports an error."""
+        """Reports an error, which makes this mapping and those around it invalid."""
         if not self._quiet:
             self._findings.error(message, path, fix)
         fields: Fields | None = self
         while fields is not None:
             fields.fit = False
             fields = fields._outer
+
+    def _fits(self, value: Any, path: Path, kinds: tuple[Kind, ...]) -> bool:
+        if not kinds or any(kind.fits(value) for kind in kinds):
+            return True
+        key, hints = path[-1], self._findings.hints
+        name = f"'{key}'" if isinstance(key, str) else f"'{key_path(path)}'"
+        words = " or ".join(kind.words for kind in kinds)
+        fix = hints.forms.get(str(key))
+        if kinds == (TEXT,) and (isinstance(value, bool | int | float) or (key in hints.quoted and value)):
+            fix = "Put it in quotes"
+        self.misfit(f"{name} must be {words}, not {kind_of(value)}", path, fix)
+        return False
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a value in words: ``text``, ``the number 3``, ``an empty value`` ..."""
+    match value:
+        case None:
+            return "an empty value"
+        case bool():
+            return json.dumps(value)
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
