@@ -24,7 +24,18 @@ MAY_IMPORT = {
     "headless": {"types", "audit", "knwf"},
     "graph": {"types", "client", "audit", "yaml_text", "web", "stdio"},
     "knowledge": {"types", "yaml_text", "web", "stdio"},
-    "cli": {"types", "client", "audit", "knwf", "tools", "agents", "headless", "graph", "knowledge"},
+    "cli": {
+        "types",
+        "client",
+        "audit",
+        "knwf",
+        "tools",
+        "agents",
+        "headless",
+        "graph",
+        "knowledge",
+        "yaml_text",
+    },
 }
 EVERYBODY = {"version"}
 #: Folder of the client -> the folders of `client` that it may import beside itself.
