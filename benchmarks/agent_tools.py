@@ -16,10 +16,10 @@ from knime_mcp.agents.toolbox.executor import ToolExecutor
 from knime_mcp.agents.toolbox.tool_search import ToolIndex
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.agents.toolbox.toolset import Toolset
-from knime_mcp.audit.call import Dispatcher
-from knime_mcp.audit.definitions import Definitions, pinned_tool
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.runs.definitions import Definitions, pinned_tool
+from knime_mcp.runs.one_call import Dispatcher
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool

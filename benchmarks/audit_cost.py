@@ -19,11 +19,10 @@ from batch import dispatcher
 from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
-from knime_mcp.audit.call import Call, Trace
-from knime_mcp.audit.dispatch import recorded_call, run_call
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.runs.one_call import Call, Trace, recorded_call, run_call
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool

@@ -15,13 +15,12 @@ import processes
 from processes import ClientKind, fast_server, there, warm_client
 from timing import Row, Table, Way
 
-from knime_mcp.audit.call import Call, Dispatcher
-from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import failed_call, recorded_call
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
+from knime_mcp.runs.in_order import run_batch
+from knime_mcp.runs.one_call import Call, Dispatcher, failed_call, recorded_call
 from knime_mcp.tools import MCPClient
-from knime_mcp.tools.caller.batch import run_batch
 from knime_mcp.types.routing import ServerRoute
 
 NAME = "tool_00001"

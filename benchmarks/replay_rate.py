@@ -16,14 +16,12 @@ from batch import dispatcher
 from processes import fast_server
 from timing import Row, Table, Way
 
-from knime_mcp.audit.call import Call
-from knime_mcp.audit.definitions import pinned_tool
-from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.replay.options import ReplayOptions
-from knime_mcp.audit.replay.replayer import Replayer
-from knime_mcp.audit.replay.table import read_recording
 from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.runs.definitions import pinned_tool
+from knime_mcp.runs.one_call import Call, recorded_call
+from knime_mcp.runs.replay_decision import ReplayOptions
+from knime_mcp.runs.replaying import Replayer, read_recording
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 

@@ -7,9 +7,6 @@ would in three turns, and writes the journal, the table *Tool calls* and the aud
 import sys
 from pathlib import Path
 
-from knime_mcp.audit.call import Call, Dispatcher
-from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.journal import Journal, new_run_id
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.audit.table import read_calls, write_calls
@@ -17,6 +14,8 @@ from knime_mcp.cli.demo.processes import DemoServer
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.headless import use_standin
+from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
+from knime_mcp.runs.one_call import Call, Dispatcher, recorded_call
 from knime_mcp.tools.audit_workflow.saving import save_audit_workflow
 from knime_mcp.types.routing import ServerRoute
 

@@ -194,8 +194,8 @@ class MCPAgentPrompter:
     ) -> Any:
         """Answers the prompts."""
         from ..audit.journal import SUFFIX, Journal, new_run_id
-        from ..audit.resume import latest_to_resume
         from ..audit.table import calls_table
+        from ..runs.resuming import latest_to_resume
         from ..tools.caller.run import JOURNALS
         from ..tools.caller.sessions import Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts

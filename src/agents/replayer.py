@@ -13,7 +13,7 @@ import knime.extension as knext
 from ..tools.audit_workflow.saving import save_after_run, save_to
 from ..tools.node_settings import connection, connection_settings, tool_settings
 from ..types.errors import MCPError
-from .replay import settings
+from . import replayer_settings as settings
 
 
 @knext.node(
@@ -108,7 +108,7 @@ class ToolCallReplayer:
 
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and promises the columns; makes no connection."""
-        from ..audit.replay.table import REPLAY_COLUMNS, SUMMARY_COLUMNS
+        from ..runs.replaying import REPLAY_COLUMNS, SUMMARY_COLUMNS
         from ..types.column_kinds import knime_columns
 
         try:
@@ -122,7 +122,7 @@ class ToolCallReplayer:
         """Makes the calls."""
         from ..tools.caller.sessions import Sessions, data_area
         from ..tools.views.replay import replay_page
-        from .replay.run import ReplayRun, passwords, recording_of_input
+        from .replay_run import ReplayRun, passwords, recording_of_input
 
         recording = recording_of_input(calls, self.tool_column, self.expected_head)
         output = knext.BatchOutputTable.create(row_ids="keep")

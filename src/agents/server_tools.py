@@ -6,11 +6,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ..audit.call import Dispatcher
-from ..audit.definitions import Definitions, pinned_tool
 from ..audit.journal import new_run_id
 from ..audit.secrets import SecretMarker
 from ..client.session_pool import SessionPool
+from ..runs.definitions import Definitions, pinned_tool
+from ..runs.one_call import Dispatcher
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
 from ._tool import LangchainToolConverter

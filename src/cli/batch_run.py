@@ -8,18 +8,17 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..audit.call import Call, CallOutcome, Dispatcher
-from ..audit.dispatch import failed_call
 from ..audit.journal import JournalError, JournalWriteError
-from ..audit.resume import JournalAltered, to_resume
-from ..tools.caller.batch import run_batch
-from ..tools.caller.mapping import (
+from ..runs.cell_arguments import (
     arguments_from_json,
     arguments_from_pairs,
     arguments_from_row,
     parameters_of,
     plan_columns,
 )
+from ..runs.in_order import run_batch
+from ..runs.one_call import Call, CallOutcome, Dispatcher, failed_call
+from ..runs.resuming import JournalAltered, to_resume
 from ..tools.caller.results_layout import plan_results
 from ..tools.caller.results_table import ResultsWriter
 from ..tools.caller.run import EarlierRun
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..audit.journal import Journal, JournalContent
-    from ..tools.caller.mapping import ColumnPlan, Parameter
+    from ..runs.cell_arguments import ColumnPlan, Parameter
     from ..types.tool import MCPTool
     from .executors import CallExecutor
     from .parameters import Parameters

@@ -61,9 +61,8 @@ def call(
     check_journal(audit)
     check_folder(save_dir)
     with Interrupt() as interrupt:
-        from ..audit.call import Call
-        from ..audit.dispatch import recorded_call
-        from ..tools.caller.mapping import parameters_of
+        from ..runs.cell_arguments import parameters_of
+        from ..runs.one_call import Call, recorded_call
         from .progress import CallProgress
         from .sessions import Sessions
 
@@ -99,7 +98,7 @@ def call(
 def _json_object(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
-    from ..tools.caller.mapping import arguments_from_json
+    from ..runs.cell_arguments import arguments_from_json
     from ..types.errors import ArgumentsInvalid
 
     text_read, source = text_or_file(text, "--json-arguments")

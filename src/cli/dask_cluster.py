@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..audit.workers.dask_task import installed_version
+from ..runs.worker_side import installed_version
 from ..version import VERSION
 from .errors import CommandError
 from .extras import needs

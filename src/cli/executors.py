@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from concurrent.futures import Executor
 
-    from ..audit.call import Call, CallOutcome, Dispatcher
+    from ..runs.one_call import Call, CallOutcome, Dispatcher
     from ..types.routing import ServerRoute
     from .connection_options import ConnectionOptions
 
@@ -129,12 +129,12 @@ def call_executor(
     """
     connect = WorkerConnect(dataclasses.replace(connection))  # without cached values of the environment
     if text == "threads":
-        from ..audit.dispatch import recorded_call
+        from ..runs.one_call import recorded_call
 
         make = partial(recorded_call, dispatcher=dispatcher)
         yield CallExecutor(make=make, concurrency=asked or _THREADS)
     elif match := _PROCESSES.fullmatch(text):
-        from ..audit.workers.process_workers import ProcessWorkers
+        from ..runs.workers import ProcessWorkers
 
         count = min(int(match[1]), asked or _MOST_AT_ONCE)
         with ProcessWorkers(count) as executor:
@@ -150,6 +150,6 @@ def call_executor(
 
 
 def _on(executor: Executor, connect: WorkerConnect, dispatcher: Dispatcher) -> Callable[[Call], CallOutcome]:
-    from ..audit.workers.workers import Workers
+    from ..runs.workers import Workers
 
     return Workers(executor=executor, connect=connect, dispatcher=dispatcher).recorded_call

@@ -13,7 +13,7 @@ from .files import why_no_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..tools.caller.mapping import Parameter
+    from ..runs.cell_arguments import Parameter
 
 
 class Pair(NamedTuple):
@@ -43,7 +43,7 @@ def typed(pairs: Sequence[Pair], parameters: Mapping[str, Parameter]) -> dict[st
     Raises:
         UsageError: The value of a ``KEY:=JSON`` is not JSON.
     """
-    from ..tools.caller.mapping import arguments_from_pairs
+    from ..runs.cell_arguments import arguments_from_pairs
 
     values: dict[str, Any] = {}
     for key, value, is_json in pairs:

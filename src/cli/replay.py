@@ -146,7 +146,7 @@ def replay(
     _check_files(file, out, html, audit)
     _check_connection(connection)
     check_executor(executor, connection)
-    from ..audit.replay.table import read_recording
+    from ..runs.replaying import read_recording
     from .replay_options import check_on_record, replay_options, with_commands
     from .replay_run import ReplayRun
 

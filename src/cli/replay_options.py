@@ -7,16 +7,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..audit.replay.decision import routes_of
-from ..audit.replay.ignore import IgnoreRules
-from ..audit.replay.options import ReplayOptions, RowSelection
+from ..runs.replay_comparison import IgnoreRules
+from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
 from .errors import UsageError
 from .shared_options import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ..audit.replay.calls import RecordedCall
+    from ..runs.recorded_calls import RecordedCall
     from ..types.routing import ServerRoute
     from .connection_options import ConnectionOptions
     from .replay import ReplaySettings

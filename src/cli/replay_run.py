@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..audit.chain import same_hash
-from ..audit.replay.decision import routes_of
-from ..audit.replay.replayer import Replayer
-from ..audit.replay.table import ReplaySummary, replay_table
 from ..audit.verify import Verdict
 from ..client.words import counted
+from ..runs.replay_decision import routes_of
+from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay import ShownCalls, replay_page
 from ..types.errors import Canceled, MCPError
 from .errors import ExitCode
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..audit.replay.calls import ReplayedCall
-    from ..audit.replay.options import ReplayOptions
-    from ..audit.replay.table import Recording
+    from ..runs.recorded_calls import ReplayedCall
+    from ..runs.replay_decision import ReplayOptions
+    from ..runs.replaying import Recording
     from .connection_options import ConnectionOptions
     from .interrupt import Interrupt
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from ..audit.call import Call, Dispatcher
-    from ..audit.definitions import Definitions
     from ..client.auth import Authorization
     from ..client.mcp_client import Progress, Step
+    from ..runs.definitions import Definitions
+    from ..runs.one_call import Call, Dispatcher
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
@@ -69,7 +69,7 @@ class Sessions:
     @cached_property
     def definitions(self) -> Definitions:
         """The servers' current definitions of tools."""
-        from ..audit.definitions import Definitions
+        from ..runs.definitions import Definitions
 
         return Definitions(self.pool)
 
@@ -124,7 +124,7 @@ class Sessions:
             ToolNotFound: There is no tool of that name; suggests similar names, and how to list all tools.
             MCPError: The tools cannot be listed.
         """
-        from ..audit.definitions import pinned_tool
+        from ..runs.definitions import pinned_tool
 
         try:
             definition = self.definitions.find(route, name, is_canceled=self.interrupt)
@@ -176,9 +176,9 @@ class Sessions:
             routes: The servers; their credentials are kept out of all records.
             save_dir: Folder for pictures and other blobs; None: they are not saved.
         """
-        from ..audit.call import Dispatcher
-        from ..audit.definitions import Pinning
         from ..audit.secrets import SecretMarker
+        from ..runs.definitions import Pinning
+        from ..runs.one_call import Dispatcher
 
         for route in routes:
             self.credentials(route.credential)

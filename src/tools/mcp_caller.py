@@ -16,8 +16,8 @@ from .caller import settings
 from .node_settings import connection, connection_settings, tool_settings
 
 if TYPE_CHECKING:
-    from ..audit.call import Dispatcher
-    from .caller.calls import CallPlan
+    from ..runs.one_call import Dispatcher
+    from ..runs.parameter_table import CallPlan
     from .caller.results_layout import ResultsLayout
     from .caller.sessions import Sessions
     from .caller.tool_lookup import ToolLookup
@@ -224,9 +224,9 @@ class MCPToolCaller:
     def _plan(
         self, ctx: Any, tools: Any, parameters: Any, rows: Any, sessions: Sessions, dispatcher: Dispatcher
     ) -> CallPlan:
-        from ..audit.definitions import pinned_tool
-        from .caller.calls import CallPlan
-        from .caller.mapping import parse_arguments_setting
+        from ..runs.cell_arguments import parse_arguments_setting
+        from ..runs.definitions import pinned_tool
+        from ..runs.parameter_table import CallPlan
         from .caller.results_layout import outcome_columns
         from .caller.sessions import named_tool, pinned, routes_of
         from .caller.tool_lookup import ToolLookup

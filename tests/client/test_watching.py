@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from knime_mcp.audit.definitions import Definitions
 from knime_mcp.client.session_pool import SessionPool
 from knime_mcp.client.transports.stdio_server import StdioServer
+from knime_mcp.runs.definitions import Definitions
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from tests.client.child_servers import in_background

@@ -7,8 +7,8 @@ some rows and behaves for the others, which are in flight at the same time.
 import time
 from dataclasses import dataclass
 
+from knime_mcp.runs.in_order import run_batch
 from knime_mcp.tools import CallToolResult, MCPClient, Timeouts
-from knime_mcp.tools.caller.batch import run_batch
 from tests.support.scripted_server import (
     ScriptedServer,
     legacy,

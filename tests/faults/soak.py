@@ -19,8 +19,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from knime_mcp.runs.in_order import run_batch
 from knime_mcp.tools import MCPClient, Timeouts
-from knime_mcp.tools.caller.batch import run_batch
 from knime_mcp.types.errors import MCPError
 from tests.support.scripted_server import (
     Part,

@@ -4,14 +4,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from knime_mcp.audit.call import Call, Dispatcher
-from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import failed_call
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.audit.workers.workers import Workers
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.session_pool import SessionPool
-from knime_mcp.tools.caller.batch import run_batch
+from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
+from knime_mcp.runs.in_order import run_batch
+from knime_mcp.runs.one_call import Call, Dispatcher, failed_call
+from knime_mcp.runs.workers import Workers
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
 from tests.support.waiting import until

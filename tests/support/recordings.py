@@ -6,15 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knime_mcp.audit.call import Call, Dispatcher
-from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.replay.options import ReplayOptions
-from knime_mcp.audit.replay.replayer import Replayer
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
+from knime_mcp.runs.one_call import Call, Dispatcher, recorded_call
+from knime_mcp.runs.replay_decision import ReplayOptions
+from knime_mcp.runs.replaying import Replayer
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
 

@@ -7,11 +7,11 @@ from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolExecutor
 from knime_mcp.agents.toolbox.toolbox import ToolRequest
 from knime_mcp.agents.toolbox.toolset import Toolset
-from knime_mcp.audit.call import Dispatcher
-from knime_mcp.audit.definitions import Definitions, pinned_tool
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.runs.definitions import Definitions, pinned_tool
+from knime_mcp.runs.one_call import Dispatcher
 from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.types.routing import ServerRoute
 

@@ -21,7 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import SUFFIX, JournalError
-from ...audit.resume import to_resume
+from ...runs.resuming import to_resume
 from ...types.canonical import canonical_json
 from ...types.errors import MCPError
 from ..run.events import Ending, PromptGiven, RunEnded, TokenUsage

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import JournalWriteError
-from ...audit.resume import repeated_calls
+from ...runs.resuming import repeated_calls
 from ...types.errors import Canceled, MCPError, kind_and_place
 from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline.timeline import PromptTimeline, one_line

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from ...audit.call import Dispatcher, WorkflowRunner
     from ...audit.record import CallRecord
+    from ...runs.one_call import Dispatcher, WorkflowRunner
     from ...types.tool import WorkflowTool
     from ..model.openai_model import EndpointModel
     from ..run.events import AgentEvent

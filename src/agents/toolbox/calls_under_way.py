@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from ...audit.dispatch import failed_call, recorded_call
 from ...audit.record import utc_text
+from ...runs.one_call import failed_call, recorded_call
 from ...types.errors import Canceled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...audit.call import Call, CallOutcome, Dispatcher
     from ...audit.record import CallRecord
+    from ...runs.one_call import Call, CallOutcome, Dispatcher
 
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
 

@@ -7,8 +7,8 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
-from ...audit.call import Call
 from ...audit.record import CallStatus
+from ...runs.one_call import Call
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError
 from ...types.tool import MCPTool, WorkflowTool
 from .approval import ApprovalPolicy
@@ -25,8 +25,8 @@ from .workflow_calls import workflow_arguments
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...audit.call import CallOutcome, Dispatcher
     from ...audit.record import CallRecord
+    from ...runs.one_call import CallOutcome, Dispatcher
     from ...types.tool import Tool
     from .toolset import BoundTool, Toolset
 

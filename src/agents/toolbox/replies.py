@@ -21,7 +21,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from .record_tables import find_records, records_table
 
 if TYPE_CHECKING:
-    from ...audit.call import Answer
+    from ...runs.one_call import Answer
     from ...types.tool import Tool
     from .data_registry import DataItem, DataRegistry
     from .large_results import LargeResults

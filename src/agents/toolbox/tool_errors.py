@@ -22,7 +22,7 @@ from ...types.tool import parse_object
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...audit.call import CallOutcome
+    from ...runs.one_call import CallOutcome
     from .toolset import BoundTool
 
 _OPEN_KEYWORDS: Final = frozenset(

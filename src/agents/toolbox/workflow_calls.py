@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from ...audit.call import DataInput
 from ...client.json_pointer import pointer_text
+from ...runs.one_call import DataInput
 from ...types.canonical import compact_json
 from ...types.errors import ProtocolError
 from .functions import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...graph.execution.history import NodeRecord
     from ...graph.model import ToolDefinition
     from ...graph.nodes import Node
-    from ...tools.caller.mapping import Parameter
+    from ...runs.cell_arguments import Parameter
     from ..key_value import Pair
 
 _LONGEST = 2000
@@ -169,7 +169,7 @@ def _typed(pairs: Sequence[Pair], tool: ToolDefinition | None) -> dict[str, Any]
     """The values of pairs, as the tool's schema wants them."""
     if not pairs:
         return {}
-    from ...tools.caller.mapping import parameters_of
+    from ...runs.cell_arguments import parameters_of
     from ...types.tool import MCPTool
 
     parameters: dict[str, Parameter] = {}

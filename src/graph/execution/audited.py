@@ -7,11 +7,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ...audit.call import Answer, Call, Dispatcher, Trace
-from ...audit.definitions import Definitions, pinned_tool
 from ...audit.record import status_of, utc_text
-from ...audit.recording import Ending, answered, error_text, marker_of, record_of, scrubbed, unknown_record
 from ...client.session_pool import SessionPool
+from ...runs.definitions import Definitions, pinned_tool
+from ...runs.one_call import (
+    Answer,
+    Call,
+    Dispatcher,
+    Ending,
+    Trace,
+    answered,
+    error_text,
+    marker_of,
+    record_of,
+    scrubbed,
+    unknown_record,
+)
 from ...types.errors import MCPError, ToolNotFound
 from ...types.routing import ServerRoute
 from ..server_config import StdioConfig

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...audit.replay.options import ReplayOptions
 from ...knwf import NativeNode
 from ...knwf.parameters import to_model
+from ...runs.replay_decision import ReplayOptions
 from ...types.routing import ServerRoute
 from .errors import RunError
 

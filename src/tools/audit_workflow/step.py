@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ...audit.record import CallRecord
     from ...knwf import NativeNode, Position
+    from ...runs.cell_arguments import Parameter
     from ...types.tool import Tool
-    from ..caller.mapping import Parameter
 
 EXTENSION_ID: Final = "org.knime_mcp.mcp"
 CALLER_ID: Final = "mcp_tool_caller"
@@ -107,7 +107,7 @@ def caller_node(
 
 def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Splits arguments into those that can be written as names and values, and the rest, written as JSON."""
-    from ..caller.mapping import arguments_from_pairs, parameters_of
+    from ...runs.cell_arguments import arguments_from_pairs, parameters_of
 
     pairs: list[tuple[str, str]] = []
     rest: dict[str, Any] = {}

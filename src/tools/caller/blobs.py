@@ -12,7 +12,7 @@ from ...types.errors import MCPError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...audit.call import Call
+    from ...runs.one_call import Call
 
 FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")

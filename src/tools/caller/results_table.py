@@ -7,20 +7,20 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ...runs.parameter_table import LARGE, cells_are_shared, rows_per_piece
 from ...types.canonical import canonical_json, without_surrogates
 from ...types.column_kinds import ROW_ID, arrow_type
 from ...types.columns import column_name, write_tools
 from ...types.errors import MCPError
 from .pictures import image_cells, size_of_picture
-from .pieces import LARGE, cells_are_shared, rows_per_piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
-    from ...audit.call import CallOutcome
     from ...audit.record import CallRecord
+    from ...runs.one_call import CallOutcome
     from .results_layout import Kind, ResultsLayout, StructuredColumn
 
 _LARGEST_DOUBLE: Final = sys.float_info.max

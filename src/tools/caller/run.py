@@ -6,16 +6,15 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.call import Call, CallOutcome, Dispatcher
-from ...audit.dispatch import failed_call, recorded_call
 from ...audit.journal import SUFFIX, Journal, JournalWriteError
 from ...audit.record import CallStatus
-from ...audit.resume import latest_to_resume, repeated_calls
 from ...audit.secrets import without_digests
+from ...runs.in_order import run_batch
+from ...runs.one_call import Call, CallOutcome, Dispatcher, failed_call, recorded_call
+from ...runs.resuming import latest_to_resume, repeated_calls
 from ...types.canonical import canonical_json
 from ...types.errors import Canceled, MCPError
 from ...types.tool import MCPTool, WorkflowTool
-from .batch import run_batch
 
 if TYPE_CHECKING:
     import threading
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...audit.record import CallRecord
-    from .calls import CallPlan
+    from ...runs.parameter_table import CallPlan
     from .summary import RunSummary
 
 JOURNALS: Final = "mcp-audit"

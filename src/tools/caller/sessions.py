@@ -10,10 +10,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, assert_never
 
-from ...audit.call import Dispatcher
-from ...audit.definitions import Definitions, Pinning
 from ...audit.secrets import SecretMarker
 from ...client.session_pool import SessionPool
+from ...runs.definitions import Definitions, Pinning
+from ...runs.one_call import Dispatcher
 from ...types.columns import knime_value
 from ...types.errors import MCPError
 from ...types.tool import MCPTool, WorkflowTool
@@ -25,9 +25,9 @@ from .run import JOURNALS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...audit.call import Call, WorkflowRunner
     from ...client.limits import Timeouts
     from ...client.mcp_client import MCPClient
+    from ...runs.one_call import Call, WorkflowRunner
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
     from ..node_settings.credentials import Credential

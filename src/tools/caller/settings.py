@@ -199,8 +199,8 @@ def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
     Raises:
         SettingInvalid: A setting cannot work; the message says what to do.
     """
+    from ...runs.cell_arguments import parse_arguments_setting
     from ...types.columns import is_tool_column
-    from .mapping import parse_arguments_setting
 
     per_row = chosen_column(node.tool_per_row_column)
     if per_row is not None and tools is None:

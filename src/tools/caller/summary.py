@@ -17,8 +17,8 @@ from ..hidden_text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...audit.call import CallOutcome
     from ...audit.record import CallRecord
+    from ...runs.one_call import CallOutcome
     from ...types.tool import Tool
 
 _SHOWN_CALLS: Final = 50

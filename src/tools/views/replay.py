@@ -7,11 +7,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.replay.calls import ReplayVerdict
-from ...audit.replay.comparison import document_of
-from ...audit.replay.ignore import MEMBERS, IgnoreRules
 from ...audit.verify import Verdict
 from ...client.words import beginning
+from ...runs.recorded_calls import ReplayVerdict
+from ...runs.replay_comparison import MEMBERS, IgnoreRules, document_of
 from .html import (
     Html,
     badge,
@@ -30,9 +29,9 @@ from .html import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...audit.replay.calls import ReplayedCall
-    from ...audit.replay.table import ReplaySummary
     from ...audit.verify import Verification
+    from ...runs.recorded_calls import ReplayedCall
+    from ...runs.replaying import ReplaySummary
     from .html import BadgeKind
 
 _MOST_SHOWN: Final = 200

@@ -13,8 +13,8 @@ from knime_mcp.agents.toolbox.executor import ToolOptions
 from knime_mcp.agents.toolbox.large_results import LargeResults
 from knime_mcp.agents.toolbox.replies import ReplyMaker
 from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
-from knime_mcp.audit.call import Answer
 from knime_mcp.client.protocol.results import ABSENT, ImageContent
+from knime_mcp.runs.one_call import Answer
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 

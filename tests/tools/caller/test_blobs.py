@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.audit.call import Call
+from knime_mcp.runs.one_call import Call
 from knime_mcp.tools.caller.blobs import BlobStore
 
 

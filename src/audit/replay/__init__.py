@@ -1,1 +1,0 @@
-"""Replay: makes recorded calls again, as far as that is allowed, and compares the results."""

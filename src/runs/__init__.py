@@ -1,0 +1,1 @@
+"""The one way of a call: plan, gate, check, send, record, rows."""

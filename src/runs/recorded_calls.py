@@ -1,0 +1,130 @@
+"""The values of a replay: a recorded call, and the verdict with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+from ..audit.journal import JournalError, JournalLine, scan_journal
+from ..audit.record import CallRecord
+from ..audit.table import tool_of
+from ..types.errors import ToolFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ..types.tool import Tool
+
+
+class ReplayVerdict(StrEnum):
+    """The outcome of replaying a call; the text of the *Verdict* column."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    TOOL_CHANGED = "tool changed"
+    """The tool's definition differs from the recorded one; the call was not made."""
+    TOOL_MISSING = "tool missing"
+    SKIPPED = "skipped"
+    """Not made, and nothing is wrong as far as a dry run can tell; or made, and no result is on record."""
+    FAILED = "failed"
+    """The call could not be made, so that there is nothing to compare."""
+
+    @property
+    def is_good(self) -> bool:
+        """True if the call needs no attention."""
+        return self in (ReplayVerdict.SAME, ReplayVerdict.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """A call on record.
+
+    Attributes:
+        record: The record.
+        tool: The tool, None if its cell is lost.
+        place: The record's place in the table or file, from 1.
+        row_id: RowID of the record's row, None outside KNIME.
+        has_result: False if the record comes from a table that has lost the columns of results.
+    """
+
+    record: CallRecord
+    tool: Tool | None
+    place: int
+    row_id: str | None = None
+    has_result: bool = True
+
+    @classmethod
+    def of(cls, record: CallRecord, place: int, *, has_result: bool = True) -> Self:
+        """The call of a record with its tool; the tool is None if it cannot be read.
+
+        Spreadsheets cut off long cells.
+        """
+        try:
+            tool = tool_of(record.tool) if record.tool else None
+        except ToolFormatError:
+            tool = None
+        return cls(record=record, tool=tool, place=place, has_result=has_result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedCall:
+    """A recorded call and the outcome of its replay.
+
+    Attributes:
+        recorded: The call on record.
+        verdict: The verdict of the comparison, or why there was no comparison.
+        reason: The reason for the verdict, as a sentence, or None.
+        new: The record of the new call, None if the call was not made.
+        patch: JSON text of the patch from the recorded to the new result, None without a difference.
+        changes: Parts of the tool's definition that differ from the recorded ones.
+        digest: Digest of the current definition, None if it is not known.
+    """
+
+    recorded: RecordedCall
+    verdict: ReplayVerdict
+    reason: str | None = None
+    new: CallRecord | None = None
+    patch: str | None = None
+    changes: tuple[str, ...] = ()
+    digest: str | None = None
+
+
+class JournalCalls(Collection[RecordedCall]):
+    """The calls of a journal in recorded order, read again by each iteration.
+
+    Args:
+        file: The journal.
+
+    Raises:
+        JournalError: The journal cannot be read, or, during an iteration, was changed since it was opened.
+        OSError: The file cannot be opened.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        places: list[tuple[str, int, int, int]] = []
+        scan_journal(
+            file,
+            lambda line, record: places.append((record.run, record.call, len(places) + 1, line.start)),
+        )
+        self._places = [(place, start) for _, _, place, start in sorted(places)]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[RecordedCall]:
+        with self._file.open("rb") as file:
+            for place, start in self._places:
+                file.seek(start)
+                line = JournalLine(0, start, file.readline())
+                try:
+                    record = CallRecord.from_json(line.entry())
+                except (ValueError, RecursionError):
+                    raise JournalError(f"{self._file.name} was changed while it was read") from None
+                yield RecordedCall.of(record, place)
+
+    def __contains__(self, call: object) -> bool:
+        return any(call == recorded for recorded in self)

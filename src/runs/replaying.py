@@ -1,0 +1,397 @@
+"""Replay: makes the calls on record again, as far as that changes nothing, and compares the results.
+
+Safe by default: an MCP tool is called only if the server's current definition declares it as read-only and is
+the same as the recorded one. A server's word is not proof; but a tool that was not read-only when it was
+recorded cannot become callable by a new annotation, because its definition has changed. All other MCP tools
+get a dry run: their arguments are checked against the current definition, and nothing is sent. A workflow can
+do anything, and runs only if a person names it.
+
+Calls are made in recorded order. Read-only calls may overlap; every other call waits for all before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..audit.journal import SUFFIX
+from ..audit.record import CallStatus
+from ..audit.table import read_table, records_of
+from ..audit.verify import verify_file, verify_table
+from ..types.column_kinds import ROW_ID, arrow_columns
+from ..types.errors import Canceled
+from ..types.tool import WorkflowTool
+from .one_call import recorded_call
+from .recorded_calls import JournalCalls, RecordedCall, ReplayedCall, ReplayVerdict
+from .replay_comparison import compare
+from .replay_decision import Decider, Ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from ..audit.record import CallRecord
+    from ..audit.verify import Verification
+    from ..types.column_kinds import ColumnKind
+    from ..types.tool import Tool
+    from .one_call import Call, CallOutcome, Dispatcher
+    from .replay_decision import ReplayOptions
+
+
+_POLL_SECONDS: Final = 0.25
+_AHEAD: Final = 4
+
+
+@dataclass(slots=True)
+class Replayer:
+    """Replays the calls of one table or file.
+
+    Attributes:
+        dispatcher: Runs the calls.
+        options: The options of the replay.
+        make: Makes a call and records it; by default in this process. See `Workers.recorded_call`.
+        keep: Called with the record of each new call, in the order in which they finish; returns the record
+            as written. Called from several threads.
+        is_canceled: Called in the calling thread, at least every 0.25 s.
+        on_cancel: Called once if the replay ends early, so that calls in flight stop.
+    """
+
+    dispatcher: Dispatcher
+    options: ReplayOptions
+    make: Callable[[Call], CallOutcome] | None = None
+    keep: Callable[[CallRecord], CallRecord] = lambda record: record
+    is_canceled: Callable[[], bool] = lambda: False
+    on_cancel: Callable[[], None] = lambda: None
+    _decider: Decider = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decider = Decider(self.dispatcher, self.options, self.is_canceled)
+        self.dispatcher.secrets.learn(self.options.secrets.values())
+
+    def replay(self, calls: Iterable[RecordedCall]) -> Iterator[ReplayedCall]:
+        """Replays calls.
+
+        Args:
+            calls: The calls in recorded order; they are made, and reported, in this order.
+
+        Yields:
+            One result per call.
+
+        Raises:
+            Canceled: The person stopped the replay. Calls in flight were canceled and have ended.
+        """
+        window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]] = deque()
+        stopped = False
+        with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="mcp-replay") as pool:
+            try:
+                for recorded in calls:
+                    if stopped:
+                        yield _not_made(recorded)
+                        continue
+                    step = self._decider.decide(recorded)
+                    overlaps = isinstance(step, ReplayedCall) or step.overlaps
+                    yield from self._drained(window, room=self.options.concurrency if overlaps else 0)
+                    if isinstance(step, ReplayedCall):
+                        window.append(step)
+                    elif isinstance(step.call.tool, WorkflowTool):
+                        # KNIME runs a workflow in the context of the thread that executes the node.
+                        window.append(self._finished(step, self._make(step.call)))
+                    else:
+                        window.append((step, pool.submit(self._make, step.call)))
+                    if not overlaps or self.options.stop_at_first_difference:
+                        for done in self._drained(window, room=0):
+                            stopped = self.options.stop_at_first_difference and not done.verdict.is_good
+                            yield done
+                yield from self._drained(window, room=0)
+            except BaseException:
+                for entry in window:
+                    if isinstance(entry, tuple):
+                        entry[1].cancel()
+                self.on_cancel()
+                raise
+
+    def _drained(
+        self, window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]], *, room: int
+    ) -> Iterator[ReplayedCall]:
+        """Yields finished calls, and waits until fewer than `room` calls are in flight."""
+        while True:
+            if self.is_canceled():
+                raise Canceled("The replay was canceled")
+            while window:
+                entry = window[0]
+                if isinstance(entry, ReplayedCall):
+                    window.popleft()
+                    yield entry
+                elif entry[1].done():
+                    window.popleft()
+                    yield self._finished(entry[0], entry[1].result())
+                else:
+                    break
+            flying = [e[1] for e in window if isinstance(e, tuple) and not e[1].done()]
+            if not window or (room and len(flying) < room and len(window) < room * _AHEAD):
+                return
+            wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+
+    def _make(self, call: Call) -> CallRecord:
+        outcome = recorded_call(call, self.dispatcher) if self.make is None else self.make(call)
+        return self.keep(outcome.record)
+
+    def _finished(self, ready: Ready, new: CallRecord) -> ReplayedCall:
+        recorded = ready.recorded.record
+        has_answer = ready.recorded.has_result or recorded.error is not None
+        verdict, reason, patch = ReplayVerdict.SAME, None, None
+        match new.status:
+            case CallStatus.CANCELED:
+                verdict, reason = ReplayVerdict.SKIPPED, new.error
+            case CallStatus.NOT_FOUND:
+                verdict, reason = ReplayVerdict.TOOL_MISSING, new.error
+            case CallStatus.FAILED if new.result is None and new.structured_result is None:
+                verdict, reason = ReplayVerdict.FAILED, new.error
+            case _ if not has_answer:
+                verdict = ReplayVerdict.SKIPPED
+                reason = f"It is '{new.status.value}' now, but the table has no column Result to compare with"
+            case _:
+                patch = compare(recorded, new, self.options.ignore)
+                if patch is not None:
+                    verdict = ReplayVerdict.DIFFERENT
+                    reason = _status_change(recorded, new)
+        if ready.changes:
+            message = f"The tool has changed: {', '.join(ready.changes)}"
+            reason = f"{message}. {reason}" if reason else message
+        return ReplayedCall(
+            recorded=ready.recorded,
+            verdict=verdict,
+            reason=reason,
+            new=new,
+            patch=patch,
+            changes=ready.changes,
+            digest=ready.digest,
+        )
+
+
+def _status_change(recorded: CallRecord, new: CallRecord) -> str | None:
+    if recorded.status is new.status:
+        return None
+    error_text = f": {new.error}" if new.error else ""
+    return f"It was '{recorded.status.value}' on record and is '{new.status.value}' now{error_text}"
+
+
+def _not_made(recorded: RecordedCall) -> ReplayedCall:
+    reason = "The replay was to stop at the first difference"
+    return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.SKIPPED, reason=reason)
+
+
+REPLAY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
+    ("Verdict", "string"),
+    ("Reason", "string"),
+    ("Patch", "string"),
+    ("Tool name", "string"),
+    ("Tool type", "string"),
+    ("Server", "string"),
+    ("Run", "string"),
+    ("Call", "int32"),
+    ("Iteration", "int32"),
+    ("Input row", "string"),
+    ("Arguments", "string"),
+    ("Recorded status", "string"),
+    ("Recorded result", "string"),
+    ("Recorded structured result", "string"),
+    ("Recorded error", "string"),
+    ("Recorded at", "moment"),
+    ("Recorded duration (s)", "double"),
+    ("Recorded digest", "string"),
+    ("New status", "string"),
+    ("New result", "string"),
+    ("New structured result", "string"),
+    ("New error", "string"),
+    ("New at", "moment"),
+    ("New duration (s)", "double"),
+    ("New digest", "string"),
+    ("New server", "string"),
+)
+"""Name and kind of each column of the table *Replay*. Results that were JSON when recorded stay JSON."""
+
+SUMMARY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
+    ("Verdict", "string"),
+    ("Calls", "int32"),
+    ("Details", "string"),
+)
+"""Name and kind of each column of the table *Summary*: a row per verdict and one for the records' chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The calls to replay.
+
+    Attributes:
+        calls: The calls, in recorded order: by run and number.
+        verification: The result of verifying the records.
+    """
+
+    calls: Collection[RecordedCall]
+    verification: Verification
+
+
+def read_recording(file: Path, *, head: str | None = None) -> Recording:
+    """Reads a journal, or a table in a file.
+
+    Args:
+        file: A ``.jsonl``, ``.parquet``, ``.csv`` or ``.tsv`` file.
+        head: The hash that the last call must have, see `verify.verify_file`.
+
+    Returns:
+        The calls.
+
+    Raises:
+        JournalError: The journal cannot be read.
+        TableError: The table cannot be read, or holds no calls.
+        OSError: The file cannot be opened.
+    """
+    if file.suffix.lower() == SUFFIX:
+        return Recording(JournalCalls(file), verify_file(file, head=head))
+    return recording_of(read_table(file), head=head)
+
+
+def recording_of(
+    table: pa.Table,
+    tools: Sequence[Tool | None] | None = None,
+    row_ids: Sequence[str] | None = None,
+    *,
+    head: str | None = None,
+) -> Recording:
+    """Reads a table *Tool calls*; columns may be missing.
+
+    Args:
+        table: The table; needs *Tool name* and *Arguments*.
+        tools: The tools of the rows, if the caller has read them already.
+        row_ids: The RowIDs, if the table has any.
+        head: See `read_recording`.
+
+    Returns:
+        The calls.
+
+    Raises:
+        TableError: A column that is needed is missing, or a cell cannot be read.
+    """
+    has_result = not {"Result", "Structured result"}.isdisjoint(table.column_names)
+    calls = [
+        RecordedCall.of(record, place, has_result=has_result)
+        for place, record in enumerate(records_of(table, tools), start=1)
+    ]
+    if tools is not None:
+        calls = [replace(call, tool=tool) for call, tool in zip(calls, tools, strict=True)]
+    if row_ids is not None:
+        calls = [replace(call, row_id=row_id) for call, row_id in zip(calls, row_ids, strict=True)]
+    calls.sort(key=lambda call: (call.record.run, call.record.call))
+    return Recording(calls, verify_table(table, tools, head=head))
+
+
+def replay_table(calls: Iterable[ReplayedCall]) -> pa.Table:
+    """Makes the table *Replay*.
+
+    Args:
+        calls: The replayed calls, one row each.
+
+    Returns:
+        `REPLAY_COLUMNS`, without RowIDs.
+    """
+    import pyarrow as pa
+
+    return pa.table(arrow_columns(REPLAY_COLUMNS, [_row(call) for call in calls]))
+
+
+@dataclass(slots=True)
+class ReplaySummary:
+    """Counts of a replay, and its first differences.
+
+    Attributes:
+        verification: The result of verifying the records.
+        counts: The number of calls by verdict.
+        called: The number of calls that were made.
+        first: The first call of each verdict that needs attention.
+        reasons: The number of times that each reason was given, by verdict.
+    """
+
+    verification: Verification
+    counts: Counter[ReplayVerdict] = field(default_factory=Counter[ReplayVerdict])
+    called: int = 0
+    first: dict[ReplayVerdict, ReplayedCall] = field(default_factory=dict[ReplayVerdict, "ReplayedCall"])
+    reasons: dict[ReplayVerdict, Counter[str]] = field(default_factory=dict[ReplayVerdict, Counter[str]])
+
+    @property
+    def is_good(self) -> bool:
+        """True if every call that ran is the same, no tool is missing or changed, and no call failed."""
+        return all(verdict.is_good for verdict in self.counts)
+
+    def add(self, call: ReplayedCall) -> None:
+        """Counts a call.
+
+        Args:
+            call: The call.
+        """
+        self.counts[call.verdict] += 1
+        self.called += call.new is not None
+        self.first.setdefault(call.verdict, call)
+        if call.reason:
+            self.reasons.setdefault(call.verdict, Counter())[call.reason] += 1
+
+    def text(self) -> str:
+        """The outcome in one line, such as ``3 same, 1 different``."""
+        counts = [
+            f"{self.counts[verdict]} {verdict.value}" for verdict in ReplayVerdict if self.counts[verdict]
+        ]
+        return ", ".join(counts) or "no calls"
+
+    def warning(self) -> str | None:
+        """Everything that needs a person's attention, in one text, or None."""
+        sentences: list[str] = []
+        if not self.is_good:
+            bad = next(verdict for verdict in self.first if not verdict.is_good)
+            first = self.first[bad]
+            record = first.recorded.record
+            where = f"call {record.call}" if record.call else f"row {first.recorded.place}"
+            why = f": {first.reason.rstrip('.')}" if first.reason else ""
+            sentences.append(
+                f"{self.text()}. First: {where} of {record.tool_name or 'no tool'}, {bad.value}{why}."
+            )
+        if not self.verification.intact:
+            problems = " ".join(finding.text for finding in self.verification.findings)
+            sentences.append(f"The records are {self.verification.verdict.value}: {problems}")
+        return " ".join(sentences) or None
+
+    def table(self) -> pa.Table:
+        """Makes the table *Summary*, with RowIDs as its first column."""
+        import pyarrow as pa
+
+        rows = [(verdict.value, self.counts[verdict], self._details(verdict)) for verdict in ReplayVerdict]
+        checked = self.verification
+        remarks = [finding.text for finding in checked.findings] + list(checked.notes)
+        count = sum(run.count for run in checked.runs)
+        rows.append((checked.verdict.value, count, "\n".join(remarks) or None))
+        row_ids = pa.array([*(verdict.value for verdict in ReplayVerdict), "records"], pa.string())
+        return pa.table({ROW_ID: row_ids, **arrow_columns(SUMMARY_COLUMNS, rows)})
+
+    def _details(self, verdict: ReplayVerdict) -> str | None:
+        reasons = self.reasons.get(verdict, Counter())
+        return "\n".join(f"{count} × {reason}" for reason, count in reasons.most_common(20)) or None
+
+
+def _row(call: ReplayedCall) -> tuple[Any, ...]:
+    record, new = call.recorded.record, call.new
+    now = (
+        (None,) * 6
+        if new is None
+        else (new.status.value, new.result, new.structured_result, new.error, new.moment, new.duration)
+    )
+    return (
+        *(call.verdict.value, call.reason, call.patch),
+        *(record.tool_name, record.tool_type, record.server),
+        *(record.run or None, record.call or None, record.iteration, record.input_row, record.arguments),
+        *(record.status.value, record.result, record.structured_result, record.error),
+        *(record.moment, record.duration, record.digest),
+        *(*now, call.digest, None if new is None else new.server),
+    )

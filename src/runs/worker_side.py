@@ -1,0 +1,239 @@
+"""What runs in a worker: one call, in the form in which it was sent there, over sessions that stay open.
+
+A call is sent as a frozen value to a module-level function, which every executor can do. Credentials are not
+sent: the worker looks them up where it runs, by the name in the tool's route. Arguments have to be sent and
+may be secrets, so the ``repr`` of a call, which an executor may log, does not contain them.
+
+A worker process keeps one live client per server and credential, closed at its end.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from multiprocessing.util import Finalize
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+from ..types.errors import Canceled, MCPError
+from ..types.routing import ServerRoute
+from ..version import VERSION
+from .definitions import Definitions
+from .one_call import Dispatcher, recorded_call
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
+    from distributed import Worker
+
+    from ..types.tool import MCPTool
+    from .definitions import Pinning
+    from .one_call import Call, CallOutcome
+
+Connect: TypeAlias = Callable[[ServerRoute], Dispatcher]
+"""Makes the dispatcher for one server, in the worker. Looks up the credential that the route names, and adds
+it to the secrets. A module-level function, or a frozen value with ``__call__``, so that it can be sent and so
+that equal ones share sessions. Raises `MCPError` if the worker cannot connect to the server."""
+
+_CLOSE_EARLY: Final = 10  # before multiprocessing's own helpers end
+_LOOK: Final = "Look at the server what it did: resuming the run, or running it again, makes the call again"
+_stop: Event | None = None
+"""In a process of ours: set when the calls of the run are to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RemoteCall:
+    """A call for a worker.
+
+    Attributes:
+        call: The call, without an error.
+        tool: The tool to call.
+        connect: Makes the dispatcher for a server; see `Connect`.
+        run: Id of the run.
+        key: The key for marks of secrets, so that marks are the same on all workers.
+        pinning: The action for a tool that changed since it was chosen.
+        blobs: Whether the blobs of the result are wanted.
+    """
+
+    call: Call
+    tool: MCPTool
+    connect: Connect
+    run: str
+    key: bytes
+    pinning: Pinning
+    blobs: bool
+
+    def __repr__(self) -> str:
+        row = "" if self.call.input_row is None else f", row {self.call.input_row}"
+        return f"<{type(self).__name__} of {self.tool.name} at {self.tool.route.display}{row}>"
+
+
+def remote_call(remote: RemoteCall) -> CallOutcome:
+    """Makes a call, in the worker, and returns its outcome in a form that can be sent back.
+
+    Raises:
+        MCPError: The call was not made.
+    """
+    shared = _sessions.dispatcher(remote)
+    task = DaskTask.current()
+    if task is not None and not remote.tool.may_repeat:
+        task.begin()
+    is_run_canceled = shared.is_canceled
+
+    def is_canceled() -> bool:
+        return (
+            (_stop is not None and _stop.is_set())
+            or (task is not None and task.is_canceled())
+            or (is_run_canceled is not None and is_run_canceled())
+        )
+
+    outcome = recorded_call(remote.call, replace(shared, is_canceled=is_canceled))
+    error = outcome.error
+    if error is not None and not isinstance(error, MCPError):
+        error = MCPError(outcome.record.error or type(error).__name__)  # its own class may not be picklable
+    return replace(outcome, error=error, answer=outcome.answer if remote.blobs else None)
+
+
+class OutcomeUnknown(MCPError):  # noqa: N818
+    """A worker took a call and was lost: it is unknown whether the call ran."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}. It is unknown whether the call ran", fix=_LOOK)
+
+
+class StoppedWithin(Canceled):
+    """The run was stopped while a worker had a call: it is unknown whether the call ran."""
+
+    def __init__(self) -> None:
+        what = "The run was stopped while a worker had this call. It is unknown whether the call ran"
+        super().__init__(what, fix=_LOOK)
+
+
+class _Sessions:
+    """The dispatchers of this process, by server and by the way to connect to it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[tuple[Connect, ServerRoute], Dispatcher] = {}
+
+    def dispatcher(self, remote: RemoteCall) -> Dispatcher:
+        """The dispatcher for a call; its sessions are shared by all runs that connect in the same way.
+
+        Raises:
+            MCPError: Raised by ``connect``.
+        """
+        server = replace(remote.tool.route, tool=None, digest=None)
+        with self._lock:
+            dispatcher = self._held.get((remote.connect, server)) or remote.connect(server)
+            if dispatcher.run != remote.run:
+                # The sessions stay; tools are listed again for each run.
+                dispatcher = replace(
+                    dispatcher,
+                    run=remote.run,
+                    definitions=Definitions(dispatcher.pool),
+                    secrets=dispatcher.secrets.keyed(remote.key),
+                    pinning=remote.pinning,
+                )
+            if not self._held:
+                # Processes of multiprocessing do not run atexit functions, but run these at their end.
+                Finalize(None, self.close, exitpriority=_CLOSE_EARLY)
+            self._held[remote.connect, server] = dispatcher
+            return dispatcher
+
+    def close(self) -> None:
+        with self._lock:
+            held, self._held = self._held, {}
+        for dispatcher in held.values():
+            dispatcher.pool.close()
+
+
+_sessions = _Sessions()
+
+
+def _forget() -> None:
+    """A forked process must not use the sockets of its parent."""
+    global _sessions
+    _sessions = _Sessions()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def begin_process(stop: Any) -> None:
+    """Initializes a worker process, whose calls end when ``stop`` is set."""
+    global _stop
+    _stop = stop
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group; the parent decides
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="mcp-parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class DaskTask:
+    """A task while it runs.
+
+    Dask repeats a task whose worker was lost: as often as the scheduler's setting allows, and without limit
+    if a worker leaves in order or is lost between the end of the call and the transfer of its result. So a
+    call that must not be repeated is noted at the scheduler before it begins. Dask deletes the note with the
+    task.
+
+    Attributes:
+        worker: The worker that runs the task.
+        key: The task's key, which is unique.
+    """
+
+    worker: Worker
+    key: str
+
+    @classmethod
+    def current(cls) -> Self | None:
+        """The task that is running, None outside of a Dask worker."""
+        if "distributed" not in sys.modules:
+            return None
+        import distributed
+
+        try:
+            worker = distributed.get_worker()
+        except ValueError:
+            return None
+        return cls(worker, worker.get_current_task())
+
+    def begin(self) -> None:
+        """Marks the call as begun at the scheduler.
+
+        Raises:
+            OutcomeUnknown: The call has begun before, in a worker that was lost.
+        """
+        from distributed.utils import sync
+
+        if len(sync(self.worker.loop, self._begun)) > 1:
+            raise OutcomeUnknown("The worker that began this call was lost")
+
+    async def _begun(self) -> dict[str, Any]:
+        # Written before it is read: if two workers begin at the same time, at most one of them continues.
+        scheduler = self.worker.scheduler
+        await scheduler.set_metadata(keys=[self.key, uuid.uuid4().hex], value=self.worker.address)
+        return await scheduler.get_metadata(keys=[self.key])
+
+    def is_canceled(self) -> bool:
+        """Returns whether the scheduler no longer wants the result."""
+        state = self.worker.state.tasks.get(self.key)
+        return state is None or state.state == "cancelled"
+
+
+def installed_version() -> str:
+    """The version of this package; every worker is asked for it before calls are sent."""
+    return VERSION

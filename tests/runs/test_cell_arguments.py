@@ -1,0 +1,260 @@
+"""Columns and typed text to arguments."""
+
+import json
+import sys
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.runs.cell_arguments import (
+    ANYTHING,
+    arguments_from_json,
+    arguments_from_pairs,
+    arguments_from_row,
+    cell_to_json,
+    parameters_of,
+    parse_arguments_setting,
+    plan_columns,
+)
+from knime_mcp.types.errors import ArgumentsInvalid, SettingInvalid
+from knime_mcp.types.tool import MCPTool, WorkflowTool
+
+
+def tool(schema):
+    return MCPTool("t", "", schema, "http://127.0.0.1:1/mcp", "t")
+
+
+def mapped(schema, row):
+    parameters = parameters_of(tool(schema))
+    return arguments_from_row(row, plan_columns(parameters, list(row)), parameters)
+
+
+def one(kind, value):
+    return mapped({"type": "object", "properties": {"a": kind}}, {"a": value})
+
+
+def test_a_missing_cell_is_an_omitted_argument():
+    assert one({"type": ["string", "null"]}, None) == {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "cell", "sent"),
+    [
+        ({"type": "integer"}, 5.0, 5),
+        ({"type": "integer"}, 5.5, 5.5),
+        ({"type": ["integer", "number"]}, 5.0, 5.0),
+        ({"type": "number"}, 5.0, 5.0),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, 7.0, 7),
+        ({"type": "object"}, '{"x": [1]}', {"x": [1]}),
+        ({"type": "array"}, "[1, 2]", [1, 2]),
+        ({"type": "array"}, "not json", "not json"),
+        ({"type": ["array", "string"]}, "[1]", "[1]"),
+        ({"type": "string"}, "[1]", "[1]"),
+        ({}, "[1]", "[1]"),
+        ({"type": "integer"}, "5", "5"),
+        ({"type": "array", "items": {"type": "integer"}}, [1.0, 2.0], [1, 2]),
+        ({"type": "array"}, ["a", None], ["a", None]),
+        ({"type": "object"}, {"x": date(2026, 1, 31)}, {"x": "2026-01-31"}),
+        ({"type": "string"}, datetime(2026, 1, 31, 12, 0, tzinfo=UTC), "2026-01-31T12:00:00+00:00"),
+        ({"type": "string"}, date(2026, 1, 31), "2026-01-31"),
+        ({"type": "string"}, time(12, 30), "12:30:00"),
+        ({"type": "string"}, timedelta(hours=26, seconds=1.5), "PT26H1.5S"),
+        ({"type": "string"}, -timedelta(minutes=1), "-PT1M"),
+        ({"type": "string"}, timedelta(), "PT0S"),
+        ({"type": "string"}, Decimal("1.50"), "1.50"),
+        ({"type": "number"}, Decimal("1.50"), 1.5),
+        ({"type": "integer"}, Decimal(10**30), 10**30),
+        ({"type": "boolean"}, True, True),
+        ({"type": "integer"}, 2**63 - 1, 2**63 - 1),
+        ({"enum": [1, 2]}, 2.0, 2),
+        ({"enum": [1, 2.5]}, 2.0, 2.0),
+        ({"const": {"a": 1}}, '{"a": 1}', {"a": 1}),
+    ],
+)
+def test_cells_become_arguments(schema, cell, sent):
+    assert one(schema, cell) == {"a": sent}
+
+
+def test_references_and_branches_say_what_is_wanted():
+    schema = {
+        "type": "object",
+        "properties": {"filter": {"$ref": "#/$defs/Filter"}},
+        "allOf": [{"properties": {"count": {"$ref": "#/$defs/Count"}}}],
+        "$defs": {"Filter": {"type": "object"}, "Count": {"type": "integer"}},
+    }
+    assert mapped(schema, {"filter": '{"x": 1}', "count": 3.0}) == {"filter": {"x": 1}, "count": 3}
+
+
+def test_columns_that_a_schema_requires_or_has_a_pattern_for_are_parameters_too():
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a", "must"],
+        "additionalProperties": {"type": "integer"},
+        "patternProperties": {"^x-": {"type": "array"}, "(?=look)": {}, "(": {}, 5: {}},
+    }
+    row = {"a": 1.0, "must": 2.0, "x-1": "[1]", "look": "l", "other": "o"}
+    parameters = parameters_of(tool(schema), list(row))
+    plan = plan_columns(parameters, list(row))
+    assert arguments_from_row(row, plan, parameters) == {"a": 1, "must": 2, "x-1": [1]}
+    assert plan.unmatched == ("look", "other")
+    assert list(parameters_of(tool(schema))) == ["a", "must"]
+
+
+def test_recursive_schemas_end():
+    schema = {"anyOf": [{"$ref": "#"}, {"$ref": "#"}], "properties": {"next": {"$ref": "#"}}}
+    assert list(parameters_of(tool(schema))) == ["next"]
+
+
+@pytest.mark.parametrize("cell", [float("nan"), float("inf"), b"bytes", "half \ud83d pair"])
+def test_what_json_cannot_hold_is_named_by_pointer(cell):
+    with pytest.raises(ArgumentsInvalid) as caught:
+        one({}, cell)
+    assert caught.value.pointer == "/a"
+    assert caught.value.fix
+
+
+def test_columns_match_by_name_then_by_case_and_the_rest_is_reported():
+    plan = plan_columns(["city", "Days", "x", "X"], ["City", "days", "DAYS", "x", "Status"])
+    assert plan.arguments == {"city": "City", "x": "x"}
+    assert plan.unmatched == ("days", "DAYS", "Status")
+
+
+def test_columns_match_with_space_around_their_names():
+    plan = plan_columns(["city", "days"], [" city ", "days", " days"])
+    assert plan.arguments == {"city": " city ", "days": "days"}
+    assert plan.unmatched == (" days",)
+
+
+def test_columns_match_however_their_letters_are_composed():
+    plan = plan_columns(["gr\u00f6\u00dfe", "\u00e4"], ["Gro\u0308SSE", "a\u0308", "A\u0308"])
+    assert plan.arguments == {"gr\u00f6\u00dfe": "Gro\u0308SSE"}
+    assert plan.unmatched == ("a\u0308", "A\u0308")
+
+
+def test_a_workflow_tool_has_the_parameters_of_its_configuration_nodes():
+    workflow = WorkflowTool("w", "", {"limit": {"type": "integer"}, "city": {"type": "string"}})
+    parameters = parameters_of(workflow)
+    assert list(parameters) == ["limit", "city"]
+    assert arguments_from_pairs([("limit", "5"), ("city", "5")], parameters) == {"limit": 5, "city": "5"}
+
+
+def test_typed_pairs_are_read_by_the_schema():
+    parameters = parameters_of(
+        tool(
+            {
+                "properties": {
+                    "n": {"type": "integer"},
+                    "b": {"type": "boolean"},
+                    "s": {"type": "string"},
+                    "list": {"type": "array"},
+                    "any": {},
+                    "union": {"type": ["string", "integer"]},
+                    "one of": {"enum": [0, 1]},
+                    "word": {"enum": ["0", "1"]},
+                }
+            }
+        )
+    )
+    pairs = [
+        ("n", "5"),
+        ("b", "true"),
+        ("s", "5"),
+        ("list", '["a"]'),
+        ("any", "5"),
+        ("union", "5"),
+        ("one of", "1"),
+        ("word", "1"),
+        ("", "ignored"),
+        (" n ", "6"),
+        ("unknown", "x"),
+    ]
+    assert arguments_from_pairs(pairs, parameters) == {
+        "n": 6,
+        "b": True,
+        "s": "5",
+        "list": ["a"],
+        "any": "5",
+        "union": "5",
+        "one of": 1,
+        "word": "1",
+        "unknown": "x",
+    }
+    assert arguments_from_pairs([("n", "five")], parameters) == {"n": "five"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("TRUE", True), ("True", True), ("FALSE", False), (" false ", False), ("yes", "yes")]
+)
+def test_booleans_are_read_as_spreadsheets_and_pandas_write_them(text, value):
+    parameters = parameters_of(tool({"properties": {"b": {"type": "boolean"}, "s": {"type": "string"}}}))
+    assert arguments_from_pairs([("b", text), ("s", text)], parameters) == {"b": value, "s": text}
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", "{}", {}])
+def test_empty_json_is_no_arguments(value):
+    assert arguments_from_json(value, source="column 'A'") == {}
+
+
+@pytest.mark.parametrize(
+    "value", ["{", "[1]", "5", "null", [1], '{"a": NaN}', "[" * 100_000, f'{{"a": {"9" * 5000}}}']
+)
+def test_json_that_is_no_object_is_refused(value):
+    with pytest.raises(ArgumentsInvalid, match="column 'A'") as caught:
+        arguments_from_json(value, source="column 'A'")
+    assert "JSON object" in (caught.value.fix or "")
+    assert "sys." not in str(caught.value)
+
+
+def test_null_can_be_said_in_json():
+    assert arguments_from_json('{"a": null}', source="x") == {"a": None}
+
+
+@pytest.mark.requirement("T56")
+def test_malformed_json_in_the_dialog_names_the_setting():
+    with pytest.raises(SettingInvalid, match=r"line 1, column [89]") as caught:
+        parse_arguments_setting('{"a": 1,}')
+    assert caught.value.setting == "arguments_json"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=5))
+def test_json_arguments_arrive_as_they_are(arguments):
+    assert arguments_from_json(json.dumps(arguments), source="x") == arguments
+    assert arguments_from_json(arguments, source="x") == arguments
+
+
+@given(st.dictionaries(st.text(min_size=1), JSON.filter(lambda value: value is not None), max_size=5))
+def test_cells_of_an_untyped_tool_arrive_as_they_are(row):
+    schema = {"properties": {name: {} for name in row}}
+    assert mapped(schema, row) == row
+
+
+@pytest.fixture
+def high_limit():
+    """The limit that the library for JSONata sets when it is loaded."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("high_limit")
+@pytest.mark.parametrize("value", ['{"a": ' * 3000 + "1" + "}" * 3000, "[" * 200_000])
+def test_json_that_is_nested_too_deeply_is_the_fault_of_its_row(value):
+    with pytest.raises(ArgumentsInvalid, match="nested too deeply"):
+        arguments_from_json(value, source="column 'Arguments'")
+    deep = []
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(ArgumentsInvalid, match="nested too deeply"):
+        cell_to_json(deep, ANYTHING, "/x")

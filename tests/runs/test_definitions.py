@@ -1,0 +1,72 @@
+"""What the servers of a run say about their tools: asked once, and again when the answer holds no more."""
+
+import pytest
+
+from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.runs import definitions
+from knime_mcp.runs.definitions import Definitions
+from knime_mcp.tools import Limits, MCPClient
+from knime_mcp.types.errors import ConnectError
+from knime_mcp.types.routing import ServerRoute
+from tests.support.scripted_server import (
+    ScriptedServer,
+    event,
+    http,
+    modern,
+    notification,
+    reply_event,
+    rpc,
+    stream,
+    text,
+    tool,
+)
+from tests.support.waiting import until
+
+LISTED = rpc({"tools": [tool()], "resultType": "complete"})
+
+
+@pytest.fixture
+def asked():
+    """Definitions by a server that is being restarted when it is first asked."""
+    with (
+        ScriptedServer(modern(tools__list=[http(503), LISTED])) as server,
+        SessionPool(lambda route: MCPClient(route.url, limits=Limits(attempts=1))) as pool,
+    ):
+        yield server, ServerRoute(server.url), Definitions(pool)
+
+
+def test_a_server_that_could_not_be_asked_is_not_asked_again_at_once(asked):
+    server, route, definitions_of_run = asked
+    frames: list[int] = []
+    for _ in range(3):
+        with pytest.raises(ConnectError, match="503") as caught:
+            definitions_of_run.find(route, "echo")
+        frames.append(len(caught.traceback))
+    assert server.methods.count("tools/list") == 1
+    assert frames[1] == frames[2], "the error remembers all who got it"
+
+
+def test_a_server_that_could_not_be_asked_is_asked_again_after_a_while(asked, monkeypatch):
+    monkeypatch.setattr(definitions, "_FAILURE_HOLDS_SECONDS", 0.0)
+    server, route, definitions_of_run = asked
+    with pytest.raises(ConnectError, match="503"):
+        definitions_of_run.find(route, "echo")
+    assert definitions_of_run.find(route, "echo").name == "echo"
+    definitions_of_run.find(route, "echo")
+    assert server.methods.count("tools/list") == 2
+
+
+def test_a_server_that_tells_of_changes_with_every_call_is_not_listed_with_every_call():
+    tells = event(notification("notifications/tools/list_changed"))
+    script = modern(tools__list=LISTED, tools__call=stream(tells, reply_event(text("hi"))))
+    with (
+        ScriptedServer(script) as server,
+        SessionPool(lambda route: MCPClient(route.url)) as pool,
+    ):
+        route, of_run = ServerRoute(server.url), Definitions(pool)
+        for _ in range(10):
+            of_run.find(route, "echo")
+            pool.client(route).call_tool("echo")
+        assert server.methods.count("tools/list") == 2
+        server.script["tools/list"] = rpc({"tools": [tool(description="new")], "resultType": "complete"})
+        until(lambda: of_run.find(route, "echo").description == "new", "a change is seen after a pause")

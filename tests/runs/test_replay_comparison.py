@@ -1,0 +1,168 @@
+"""Comparing results: patches that do what they say, rules that hide what they name and nothing else."""
+
+import json
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.audit.record import CallRecord, CallStatus
+from knime_mcp.runs.replay_comparison import IGNORED, IgnoreRules, compare, document_of, patch_between
+from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection, pairs
+from knime_mcp.types.canonical import canonical_json
+from knime_mcp.types.errors import SettingInvalid
+from knime_mcp.types.routing import ServerRoute
+
+pytestmark = pytest.mark.requirement("T49")
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(-2, 2, width=16)
+    | st.text("ab~/*0-", max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text("ab~/0-", max_size=2), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+NOTHING = IgnoreRules()
+
+
+def record(result=None, structured=None, status=CallStatus.OK, **more):
+    text = None if structured is None else json.dumps(structured)
+    return CallRecord(run="r", status=status, result=result, structured_result=text, **more)
+
+
+@given(VALUES, VALUES)
+def test_a_patch_turns_the_one_into_the_other(before, now):
+    one, other = ({"structured_result": value} for value in (before, now))
+    patch = patch_between(one, other)
+    assert canonical_json(jsonpatch.apply_patch(one, patch)) == canonical_json(other)
+
+
+@given(VALUES)
+def test_the_same_is_the_same_however_it_is_laid_out(value):
+    text = json.dumps(value, indent=3)
+    one = CallRecord(run="a", status=CallStatus.OK, structured_result=text)
+    other = CallRecord(run="b", status=CallStatus.OK, structured_result=canonical_json(value))
+    assert compare(one, other, NOTHING) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (record("a"), record("a"), True),
+        (record("a"), record("b"), False),
+        (record(""), record(None), True),  # files do not tell them apart
+        (record("1"), record("1.0"), False),  # text for people
+        (record(structured=1), record(structured=1.0), True),
+        (record(structured=1), record(structured=True), False),
+        (record(structured=[1]), record(structured=None), False),
+        (record("⟨secret 0123456789ab⟩"), record("⟨secret ba9876543210⟩"), True),
+        (record("a"), record("a", status=CallStatus.TOOL_ERROR, error="e"), False),
+        (
+            record(status=CallStatus.INVALID_ARGUMENTS, error="row 1: no"),
+            record(status=CallStatus.INVALID_ARGUMENTS, error="row 2: no"),
+            True,
+        ),
+        (
+            record(status=CallStatus.TOOL_ERROR, error="no"),
+            record(status=CallStatus.TOOL_ERROR, error="never"),
+            False,
+        ),
+        (record('{"a": [1, 2]}'), record('{"a":[1,2]}'), True),
+        (record("[" * 5000), record("[" * 5000 + " "), False),
+    ],
+)
+def test_what_is_the_same(one, other, same):
+    assert (compare(one, other, NOTHING) is None) is same
+
+
+def test_a_long_list_is_compared_in_no_time():
+    """The smallest patch of long lists takes ages; whole members are replaced then."""
+    one = record(structured=list(range(200_000)))
+    other = record(structured=[-1, *range(200_000)])
+    (operation,) = json.loads(compare(one, other, NOTHING))
+    assert (operation["op"], operation["path"]) == ("replace", "/structured_result")
+
+
+RESULT = {"time": 1, "items": [{"id": 1, "n": "a"}, {"id": 2, "n": "b"}], "a/b": {"~": 1}, "*": 5}
+
+
+@pytest.mark.parametrize(
+    ("rule", "gone"),
+    [
+        ("/time", {**RESULT, "time": None}),
+        ("/structured_result/time", {**RESULT, "time": None}),
+        ("/items/*/id", {**RESULT, "items": [{"n": "a"}, {"n": "b"}]}),
+        ("/items/1", {**RESULT, "items": [RESULT["items"][0], IGNORED]}),
+        ("/a~1b/~0", {**RESULT, "a/b": {}}),
+        ("/nothing/here", RESULT),
+        ("/time/deeper", RESULT),
+    ],
+)
+def test_a_pointer_leaves_out_what_it_names(rule, gone):
+    wanted = {name: value for name, value in gone.items() if value is not None}
+    found = document_of(record(structured=RESULT), IgnoreRules.parse([rule]))
+    assert found["structured_result"] == wanted
+
+
+def test_a_pointer_hides_what_is_there_only_once():
+    rules = IgnoreRules.parse(["/time"])
+    assert compare(record(structured={"a": 1}), record(structured={"a": 1, "time": 2}), rules) is None
+    assert compare(record(structured={"a": 1}), record(structured={"a": 2, "time": 2}), rules) is not None
+
+
+def test_expressions_pass_over_what_they_match():
+    rules = IgnoreRules.parse([r"\d\d:\d\d", "re:/tmp/[a-z]+", " "])
+    assert compare(record("at 12:30 in /tmp/abc"), record("at 08:15 in /tmp/xyz"), rules) is None
+    assert compare(record("at 12:30"), record("on 12:30"), rules) is not None
+    with pytest.raises(SettingInvalid, match="regular expression"):
+        IgnoreRules.parse(["["])
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [("", 9), ("3", 1), ("2-4", 3), ("8-", 2), ("-2", 2), ("1, R5; R6", 3), ("99", 0)],
+)
+def test_calls_are_chosen_by_number_range_and_row(text, chosen):
+    rows = RowSelection.parse(text)
+    records = [CallRecord(run="r", call=n, status=CallStatus.OK, input_row=f"R{n}") for n in range(1, 10)]
+    assert sum(rows.has(found, found.call) for found in records) == chosen
+
+
+ROUTE = ServerRoute("https://old.example/mcp", credential="prod", transport="sse")
+
+
+def test_a_call_goes_to_the_server_in_the_place_of_its_own():
+    def route(servers, **options):
+        return ReplayOptions(servers=servers, **options).route(ROUTE)
+
+    assert route({}) == ROUTE
+    assert route({"https://other.example": "https://x.example"}) == ROUTE
+    moved = route({"https://old.example": "https://old.example/v2"})
+    assert (moved.url, moved.credential) == ("https://old.example/v2/mcp", "prod")
+    away = route({"https://old.example/": "https://new.example/"})
+    assert (away.url, away.credential, away.transport) == ("https://new.example/mcp", None, "sse")
+    allowed = route({"https://old.example": "https://new.example"}, credentials={"prod": "test"})
+    assert allowed.credential == "test"
+    named = route({"https://old.example/mcp": "https://new.example/x#credential=staging"})
+    assert (named.url, named.credential, named.transport) == ("https://new.example/x", "staging", "auto")
+    assert route({"https://old.example/mc": "https://new.example"}) == ROUTE
+
+
+def test_a_credential_is_replaced_or_has_to_be_named():
+    assert ReplayOptions(credentials={"prod": "test"}).route(ROUTE).credential == "test"
+    assert ReplayOptions(credentials={"prod": ""}).route(ROUTE).credential is None
+    with pytest.raises(SettingInvalid, match="--with-credential prod"):
+        ReplayOptions(named_credentials_only=True).route(ROUTE)
+    allowed = ReplayOptions(named_credentials_only=True, credentials={"prod": "prod"})
+    assert allowed.route(ROUTE).credential == "prod"
+
+
+def test_two_entries_for_the_same_are_refused():
+    assert pairs([(" a ", "b"), ("", "x"), ("c", "")], "servers") == {"a": "b", "c": ""}
+    with pytest.raises(SettingInvalid, match="two entries for 'a'"):
+        pairs([("a", "b"), ("a", "c")], "servers")
