@@ -165,7 +165,7 @@ def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
     from ..headless import load_own_extension
     from ..headless.errors import HeadlessError
     from ..knwf import KnwfError, OtherNode, read_workflow
-    from ..knwf.workflow import node_label
+    from ..knwf.workflow_model import node_label
 
     if is_device(file):
         raise CommandError(f"{file} is a device or a pipe, not a file.")

@@ -4,29 +4,41 @@
 `extension_node` and `table_creator` make nodes, `arranged` places them.
 """
 
-from .archive import ArchiveLimits
-from .boundary import BOUNDARY_FACTORIES, Boundary, boundary_node, read_boundary
-from .check import check, check_archive
-from .concatenate import CONCATENATE_FACTORY, Concatenation, concatenate_node, read_concatenation
-from .configuration import (
+from .configuration_nodes import (
     CONFIGURATION_FACTORIES,
     Configuration,
     configuration_node,
     read_configuration,
     with_value,
 )
-from .graph import arranged
-from .nodes import PYTHON_FACTORY, Port, declared_ports, extension_node
-from .reader import read_inside, read_workflow
-from .settings import Config, Entry, KnwfError
-from .string_to_path import (
+from .knwf_archive import ArchiveLimits
+from .native_nodes import (
+    BOUNDARY_FACTORIES,
+    CONCATENATE_FACTORY,
     STRING_TO_PATH_FACTORY,
+    TABLE_CREATOR_FACTORY,
+    WORKFLOW_TO_TOOL_FACTORY,
+    Boundary,
+    Column,
+    Concatenation,
     PathConversion,
+    ToolColumn,
+    boundary_node,
+    concatenate_node,
+    created_columns,
+    read_boundary,
+    read_concatenation,
     read_string_to_path,
+    read_workflow_to_tool,
     string_to_path_node,
+    table_creator,
+    workflow_to_tool_node,
 )
-from .table_creator import TABLE_CREATOR_FACTORY, Column, created_columns, table_creator
-from .workflow import (
+from .node_file import PYTHON_FACTORY, Port, declared_ports, extension_node
+from .settings_xml import Config, Entry, KnwfError
+from .workflow_check import arranged, check
+from .workflow_file import check_archive, read_inside, read_workflow, write_workflow
+from .workflow_model import (
     VARIABLE_PORT,
     Annotation,
     Connection,
@@ -42,13 +54,6 @@ from .workflow import (
     WorkflowCredential,
     WorkflowVariable,
 )
-from .workflow_to_tool import (
-    WORKFLOW_TO_TOOL_FACTORY,
-    ToolColumn,
-    read_workflow_to_tool,
-    workflow_to_tool_node,
-)
-from .writer import write_workflow
 
 __all__ = [
     "BOUNDARY_FACTORIES",

@@ -60,7 +60,7 @@ def test_running_the_workflow_gives_the_recorded_results(cli, demo, tmp_path):
     import dataclasses
 
     from knime_mcp.knwf import write_workflow
-    from knime_mcp.knwf.parameters import to_model
+    from knime_mcp.knwf.json_parameters import to_model
 
     stored = read_workflow(AUDIT / f"{NAME}.knwf")
     nodes = []

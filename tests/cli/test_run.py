@@ -279,7 +279,7 @@ def test_a_credential_does_not_go_to_another_host(extension):
 
 def test_a_metanode_on_its_own(cli, write):
     from knime_mcp.knwf import OtherNode
-    from knime_mcp.knwf.writer import workflow_files
+    from knime_mcp.knwf.workflow_file import workflow_files
 
     inner = workflow_files(Workflow("inner", (table(1, "in a metanode"),)))
     node = OtherNode(2, "Part", "metanode", "Part (#2)/workflow.knime")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from knime_mcp.knowledge.answers.configuration_check import check_configuration
 from knime_mcp.knowledge.model import SourceKind
-from knime_mcp.knwf.reader import read_workflow
-from knime_mcp.knwf.workflow import NativeNode
+from knime_mcp.knwf.workflow_file import read_workflow
+from knime_mcp.knwf.workflow_model import NativeNode
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NUMBERS = {"integer", "float", "number", "long", "double"}

@@ -38,10 +38,10 @@ from knime_mcp.knwf import (
     workflow_to_tool_node,
     write_workflow,
 )
-from knime_mcp.knwf.metanode import inner_nodes
-from knime_mcp.knwf.node_reader import read_node
-from knime_mcp.knwf.settings import array, boolean, from_xml, string, to_xml
-from knime_mcp.knwf.workflow import Position
+from knime_mcp.knwf.node_file import read_node
+from knime_mcp.knwf.settings_xml import array, boolean, from_xml, string, to_xml
+from knime_mcp.knwf.workflow_file import inner_nodes
+from knime_mcp.knwf.workflow_model import Position
 
 NASTY = "100% %%00065 \t\n\x01 😀 <&>\" '"
 CONFIGURATIONS = [

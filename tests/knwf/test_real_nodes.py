@@ -26,7 +26,7 @@ from knime_mcp.knwf import (
     table_creator,
     write_workflow,
 )
-from knime_mcp.knwf.nodes import object_class
+from knime_mcp.knwf.workflow_model import object_class
 from tests.support import real_knime as rig
 
 ROOT = Path(__file__).parents[2]
@@ -134,8 +134,8 @@ def test_the_rig_loads_what_is_written_without_complaint(host, tmp_path):
 @pytest.mark.real_knime
 def test_settings_are_written_as_the_rig_writes_them(host):
     """The tree for each of our nodes' defaults, compared with the rig's way from the same schema."""
-    from knime_mcp.knwf.parameters import from_model, to_model
-    from knime_mcp.knwf.settings import from_xml
+    from knime_mcp.knwf.json_parameters import from_model, to_model
+    from knime_mcp.knwf.settings_xml import from_xml
 
     for node_id in ("mcp_tool_provider", "mcp_tool_caller"):
         dump = rig.default_settings(host.host, node_id)

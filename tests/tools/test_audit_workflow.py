@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.knwf import check, read_workflow, write_workflow
-from knime_mcp.knwf.workflow import NodeState
+from knime_mcp.knwf.workflow_model import NodeState
 from knime_mcp.tools.audit_workflow.saving import save_after_run, target_of
 from knime_mcp.tools.audit_workflow.workflow import MOST_STEPS, audit_workflow
 from knime_mcp.types.canonical import canonical_json

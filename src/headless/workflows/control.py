@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...knwf import Config, Entry, KnwfError
-from ...knwf.settings import array, array_values
+from ...knwf.settings_xml import array, array_values
 from .errors import RunError
 from .variables import ARRAYS, ELEMENTS, CredentialValue, FlowVariable
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...knwf import VariableControl
-    from ...knwf.settings import EntryType
-    from ...knwf.workflow import VariableType
+    from ...knwf.settings_xml import EntryType
+    from ...knwf.workflow_model import VariableType
 
 _TEXTS: Final = ("xstring", "xtransientstring")
 _WIDER: Final[Mapping[str, tuple[str, ...]]] = {

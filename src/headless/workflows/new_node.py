@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...knwf import declared_ports, extension_node
-from ...knwf.workflow import ORIGIN
+from ...knwf.workflow_model import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

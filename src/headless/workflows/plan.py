@@ -19,7 +19,7 @@ from ...knwf import (
     NativeNode,
     check,
 )
-from ...knwf.metanode import inner_nodes
+from ...knwf.workflow_file import inner_nodes
 from .errors import RunError
 from .metanodes import expanded
 from .node_kinds.boundary import BoundaryNode

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...knwf import NativeNode
-from ...knwf.parameters import to_model
+from ...knwf.json_parameters import to_model
 from ...runs.replay_decision import ReplayOptions
 from ...types.routing import ServerRoute
 from .errors import RunError

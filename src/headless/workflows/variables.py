@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ...knwf.workflow import VariableType
+from ...knwf.workflow_model import VariableType
 from .errors import RunError
 
 if TYPE_CHECKING:

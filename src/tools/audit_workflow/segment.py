@@ -133,7 +133,7 @@ def metanode(
         KnwfError: The workflow cannot be written.
     """
     from ...knwf import OtherNode
-    from ...knwf.writer import workflow_files
+    from ...knwf.workflow_file import workflow_files
 
     name = _NOT_IN_FOLDER.sub("_", tool.name)[:_LONGEST_FOLDER].strip() or "Workflow"
     folder = f"{name} (#{node_id})"

@@ -16,7 +16,7 @@ from knime_mcp.knwf import (
     boundary_node,
     concatenate_node,
 )
-from knime_mcp.knwf.settings import string
+from knime_mcp.knwf.settings_xml import string
 from tests.headless.workflows.building import (
     context,
     java_node,

@@ -6,7 +6,7 @@ import pytest
 
 from knime_mcp.headless.workflows import NodeStatus, NotRunnable
 from knime_mcp.knwf import OtherNode, boundary_node, read_workflow, write_workflow
-from knime_mcp.knwf.writer import workflow_files
+from knime_mcp.knwf.workflow_file import workflow_files
 from tests.headless.workflows.building import (
     context,
     java_node,

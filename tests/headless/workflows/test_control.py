@@ -6,8 +6,8 @@ from knime_mcp.headless.workflows.control import controlled
 from knime_mcp.headless.workflows.errors import RunError
 from knime_mcp.headless.workflows.variables import CredentialValue, FlowVariable
 from knime_mcp.knwf import Config, Entry, VariableControl
-from knime_mcp.knwf.parameters import from_model, to_model
-from knime_mcp.knwf.settings import array
+from knime_mcp.knwf.json_parameters import from_model, to_model
+from knime_mcp.knwf.settings_xml import array
 
 SETTINGS = Config(
     "model",

@@ -15,7 +15,7 @@ from knime_mcp.headless.workflows import (
 )
 from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Config, Position, boundary_node, table_creator, write_workflow
-from knime_mcp.knwf.table_creator import Column
+from knime_mcp.knwf.native_nodes import Column
 from tests.headless.workflows.building import context, numbers, variable, workflow
 
 

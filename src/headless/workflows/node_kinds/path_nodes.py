@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....knwf import KnwfError, read_string_to_path, read_workflow_to_tool
-from ....knwf.archive import write_archive
+from ....knwf.knwf_archive import write_archive
 from ..errors import RunError
 from ..locations import place_of, workflow_at
 from .node_kind import Done, Ports, Ready

@@ -8,7 +8,7 @@ from knime.extension import parameter as kp
 from knime.extension.ports import Port, PortGroup, PortType
 
 from ....knwf import KnwfError, NodeState
-from ....knwf.parameters import to_model
+from ....knwf.json_parameters import to_model
 from ....types.errors import MCPError
 from ...errors import HeadlessError
 from ...results import OutputTable

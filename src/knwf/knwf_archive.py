@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
-from .settings import KnwfError
+from .settings_xml import KnwfError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from .settings import Config, Entry, EntryType, KnwfError, array_values, boolean, integer, string
+from .settings_xml import Config, Entry, EntryType, KnwfError, array_values, boolean, integer, string
 
 MODEL: Final = "model"
 VERSION_KEY: Final = "extension_version_Internals"
@@ -142,7 +142,6 @@ def _fits(number: int, bits: int) -> bool:
 
 
 def _kind(schema: Mapping[str, Any], path: str) -> str:
-    """KNIME's kind of parameter for a schema."""
     if "oneOf" in schema:
         return "STRING"
     if "anyOf" in schema:

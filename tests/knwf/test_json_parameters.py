@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from hypothesis import given
 
-from knime_mcp.knwf.parameters import from_model, is_json_model, to_model
-from knime_mcp.knwf.settings import Config, KnwfError, from_xml, to_xml
+from knime_mcp.knwf.json_parameters import from_model, is_json_model, to_model
+from knime_mcp.knwf.settings_xml import Config, KnwfError, from_xml, to_xml
 from tests.knwf.strategies import parameters
 from tests.support import real_knime as rig
 

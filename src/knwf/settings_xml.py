@@ -79,7 +79,6 @@ class Config:
         return self.get(key) is not None
 
     def get(self, key: str) -> Entry | Config | None:
-        """The child with a key, or None."""
         return next((child for child in self.children if child.key == key), None)
 
     def config(self, key: str) -> Config | None:
@@ -103,16 +102,13 @@ class Config:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def configs(self) -> tuple[Config, ...]:
-        """The children that are configs."""
         return tuple(child for child in self.children if isinstance(child, Config))
 
     def with_key(self, key: str) -> Config:
-        """A copy with another key."""
         return replace(self, key=key)
 
 
 def string(key: str, value: str | None) -> Entry:
-    """Makes an entry of text, or null."""
     return Entry(key, "xstring", value)
 
 
@@ -122,7 +118,6 @@ def integer(key: str, value: int) -> Entry:
 
 
 def boolean(key: str, value: bool) -> Entry:
-    """Makes an entry of true or false."""
     return Entry(key, "xboolean", value)
 
 
@@ -164,7 +159,6 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Reverses `escape`; invalid code units become U+FFFD."""
     if "%%" not in text:
         return text
     plain = _ESCAPED.sub(lambda match: chr(int(match[1])) if int(match[1]) <= 0xFFFF else match[0], text)

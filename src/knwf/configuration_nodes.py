@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from .nodes import KNIME_VENDOR
-from .settings import Config, Entry, EntryType, KnwfError, boolean, integer, string
-from .workflow import ORIGIN, NativeNode, Position, node_label
+from .settings_xml import Config, Entry, EntryType, KnwfError, boolean, integer, string
+from .workflow_model import KNIME_VENDOR, ORIGIN, NativeNode, Position, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from .parameters import from_model
-from .settings import Config, Entry, EntryType, KnwfError
+from .json_parameters import from_model
+from .settings_xml import Config, Entry, EntryType, KnwfError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,20 @@ FORMAT_VERSION: Final = "5.1.0"
 #: The formats since KNIME 2.8, which have the same keys; they differ in how KNIME places nodes on the canvas.
 READABLE_VERSIONS: Final = ("2.8.0", "2.10.0", "3.1.0", "3.7.0", "3.8.0", "4.1.0", FORMAT_VERSION)
 _RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+KNIME_VENDOR: Final = "KNIME AG, Zurich, Switzerland"
+_BLOB_CLASS: Final = "org.knime.python3.nodes.ports.PythonBinaryBlobFileStorePortObject"
+#: Java class of a port by the prefix of its type's name in Python; the first prefix that fits.
+_OBJECT_CLASSES: Final = (
+    ("PortType.TABLE", "org.knime.core.node.BufferedDataTable"),
+    ("PortType.IMAGE", "org.knime.core.node.port.image.ImagePortObject"),
+    ("PortType.CREDENTIAL", "org.knime.credentials.base.CredentialPortObject"),
+    (
+        "PortType.HUB_AUTHENTICATION",
+        "org.knime.workflowservices.connection.AbstractHubAuthenticationPortObject",
+    ),
+    ("PortType.WORKFLOW", "org.knime.core.node.workflow.capture.WorkflowPortObject"),
+    ("ConnectionPortType", "org.knime.python3.nodes.ports.PythonTransientConnectionPortObject"),
+)
 #: The port for flow variables, which every node has; data ports count from 1.
 VARIABLE_PORT: Final = 0
 
@@ -70,12 +84,10 @@ class PortGroup:
 
     @property
     def count(self) -> int:
-        """The number of ports in the group."""
         return 1 if self.fixed else len(self.object_classes)
 
     @property
     def name(self) -> str:
-        """The name that people see."""
         if not self.fixed:
             return self.id
         return self.id.partition(" ")[2].rpartition(" # ")[0]
@@ -154,7 +166,6 @@ class NativeNode:
 
     @property
     def node_id(self) -> str | None:
-        """The node's id in its Python extension; None for a Java node."""
         return self.factory_settings.text("node_id") or None
 
     @property
@@ -250,22 +261,6 @@ class Annotation:
     font_size: int = 12
     alignment: str = "LEFT"
     styles: Config = field(default_factory=lambda: Config("styles"))
-
-
-#: Keys of an annotation's settings and its attributes for them, in KNIME's order.
-ANNOTATION_KEYS: Final = {
-    "text": "text",
-    "contentType": "content_type",
-    "bgcolor": "background",
-    "x-coordinate": "x",
-    "y-coordinate": "y",
-    "width": "width",
-    "height": "height",
-    "alignment": "alignment",
-    "borderSize": "border_size",
-    "borderColor": "border_color",
-    "defFontSize": "font_size",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +362,16 @@ class Workflow:
         raise KnwfError(f"workflow {self.name!r} has no node {node_id}")
 
 
+def object_class(port_type: str) -> str:
+    """The Java class of a port's objects.
+
+    Args:
+        port_type: The type as a Python extension declares it: ``PortType.TABLE``, …, or the id of the
+            extension's own port type, for all of which KNIME has one class.
+    """
+    return next((java for prefix, java in _OBJECT_CLASSES if port_type.startswith(prefix)), _BLOB_CLASS)
+
+
 def is_too_old(version: str) -> bool:
     """Returns whether a format is older than 2.8, when KNIME wrote less of each node, with other keys."""
     release = _RELEASE.match(version)
@@ -374,7 +379,6 @@ def is_too_old(version: str) -> bool:
 
 
 def node_label(node: Node) -> str:
-    """The node's name in messages."""
     return f"node {node.id} ({node.name})"
 
 

@@ -189,7 +189,7 @@ def test_broken_nodes_and_connections_are_named(tmp_path):
     assert "node 2 (N): N (#2)/settings.xml is not well-formed XML" in found
     assert "node 3 (N): it is a 'LoopNode', which is no kind of node" in found
     assert "'node_4' has no id or no settings file" in found
-    assert "'connection_0' has no sourcePort, destID, destPort" in found
+    assert "'connection_0' has no destID, sourcePort, destPort" in found
 
 
 @pytest.mark.parametrize(

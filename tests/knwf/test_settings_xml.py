@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knwf.settings import (
+from knime_mcp.knwf.settings_xml import (
     MAX_DEPTH,
     Config,
     Entry,

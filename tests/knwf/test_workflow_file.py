@@ -27,7 +27,7 @@ from knime_mcp.knwf import (
     table_creator,
     write_workflow,
 )
-from knime_mcp.knwf.settings import string
+from knime_mcp.knwf.settings_xml import string
 from tests.knwf.strategies import workflows
 from tests.support import real_knime as rig
 

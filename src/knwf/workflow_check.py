@@ -1,4 +1,4 @@
-"""Finds problems in a workflow. `check` is pure; `check_archive` reads the file first.
+"""Finds problems in a workflow, and places its nodes on the canvas. Pure.
 
 An error is something that KNIME would refuse, complain about or never run; a warning is a probable mistake.
 """
@@ -6,30 +6,16 @@ An error is something that KNIME would refuse, complain about or never run; a wa
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
-from .graph import nodes_in_cycles
-from .reader import read_workflow
-from .settings import Config, KnwfError
-from .workflow import NativeNode, OtherNode, Problem, is_too_old, node_label
+from .workflow_model import NativeNode, OtherNode, Position, Problem, is_too_old, node_label
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Hashable, Iterable, Iterator
 
-    from .workflow import Connection, Node, Workflow
-
-
-def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
-    """Lists the problems of a workflow archive; empty for a valid archive.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    try:
-        return check(read_workflow(path))
-    except KnwfError as error:
-        return [Problem("error", "archive", str(error))]
+    from .settings_xml import Config
+    from .workflow_model import Connection, Node, Workflow
 
 
 def check(workflow: Workflow) -> list[Problem]:
@@ -158,7 +144,47 @@ def _check_inputs(node: NativeNode, connected: set[tuple[int, int]], where: str)
 
 
 def _check_cycles(workflow: Workflow) -> Iterator[Problem]:
-    stuck = set(nodes_in_cycles(workflow))
+    stuck = set(_layers(workflow)[1])
     if stuck:
         labels = ", ".join(node_label(node) for node in workflow.nodes if node.id in stuck)
         yield Problem("error", "workflow", f"it has a cycle; these nodes wait for each other: {labels}")
+
+
+def _layers(workflow: Workflow) -> tuple[dict[int, int], list[int]]:
+    """The nodes that can run, in order and with their layers, and the nodes in or behind cycles.
+
+    Connections from or to nodes that do not exist are ignored.
+    """
+    ids = {node.id for node in workflow.nodes}
+    successors: dict[int, list[int]] = {node_id: [] for node_id in ids}
+    open_inputs = dict.fromkeys(ids, 0)
+    for connection in workflow.connections:
+        if connection.source in ids and connection.destination in ids:
+            successors[connection.source].append(connection.destination)
+            open_inputs[connection.destination] += 1
+    layer = {node_id: 0 for node_id in sorted(ids) if not open_inputs[node_id]}
+    ready = list(layer)
+    for node_id in ready:  # the list grows during the loop
+        for next_id in successors[node_id]:
+            open_inputs[next_id] -= 1
+            layer[next_id] = max(layer.get(next_id, 0), layer[node_id] + 1)
+            if not open_inputs[next_id]:
+                ready.append(next_id)
+    return {node_id: layer[node_id] for node_id in ready}, sorted(ids - set(ready))
+
+
+_STEP_X: Final = 160
+_STEP_Y: Final = 140
+_MARGIN: Final = 80
+
+
+def arranged(workflow: Workflow) -> Workflow:
+    """A copy of the workflow with every node in a column to the right of the nodes on which it depends."""
+    layers, _ = _layers(workflow)
+    rows: dict[int, int] = {}
+    places: dict[int, Position] = {}
+    for node_id in sorted(node.id for node in workflow.nodes):
+        column = layers.get(node_id, 0)
+        rows[column] = rows.get(column, -1) + 1
+        places[node_id] = Position(_MARGIN + column * _STEP_X, _MARGIN + rows[column] * _STEP_Y)
+    return replace(workflow, nodes=tuple(replace(n, position=places[n.id]) for n in workflow.nodes))

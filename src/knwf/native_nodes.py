@@ -1,0 +1,577 @@
+"""KNIME's own nodes that run here: makes each from its settings, and reads these again. Pure.
+
+*Workflow Input*, *Workflow Output* and *Tool Message Output* stand at the edge of a workflow. When KNIME
+makes a tool of the workflow, it removes them: inputs and outputs become the tool's ports, and the first cell
+of the table at the Tool Message Output becomes the message for the model. The others are *Concatenate*,
+*String to Path*, *Workflow to Tool* and *Table Creator*; for Configuration nodes see `configuration_nodes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+
+from .settings_xml import (
+    Config,
+    Entry,
+    KnwfError,
+    Scalar,
+    array,
+    array_values,
+    boolean,
+    integer,
+    string,
+)
+from .workflow_model import (
+    KNIME_VENDOR,
+    ORIGIN,
+    NativeNode,
+    PortGroup,
+    Position,
+    model_of,
+    node_label,
+    object_class,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+# Name, symbolic name and vendor of the plug-ins that bring the nodes.
+_AI: Final = ("KNIME AI Extension Java", "org.knime.ai.core", KNIME_VENDOR)
+_BASE: Final = ("KNIME Base Nodes", "org.knime.base", KNIME_VENDOR)
+_FILES: Final = ("KNIME Filehandling Nodes", "org.knime.filehandling.utility.nodes", KNIME_VENDOR)
+_SERVICES: Final = (
+    "KNIME Nodes to build and use KNIME workflow services",
+    "org.knime.workflowservices",
+    KNIME_VENDOR,
+)
+
+BoundaryKind = Literal["input", "output", "message"]
+
+_CALLEE: Final = "org.knime.workflowservices.knime.callee"
+BOUNDARY_FACTORIES: Final[dict[str, BoundaryKind]] = {
+    f"{_CALLEE}.WorkflowInputNodeFactory": "input",
+    f"{_CALLEE}.WorkflowOutputNodeFactory": "output",
+    "org.knime.ai.core.node.tool.output.ToolMessageOutputNodeFactory": "message",
+}
+_BUNDLES: Final = {
+    "input": _SERVICES,
+    "output": _SERVICES,
+    "message": _AI,
+}
+_NAMES: Final = {"input": "Workflow Input", "output": "Workflow Output", "message": "Tool Message Output"}
+_DEFAULT_PARAMETERS: Final = {
+    "input": "input-parameter",
+    "output": "output-parameter",
+    "message": "tool-message-output",
+}
+_GROUPS: Final = {"input": "Callee Workflow Input", "output": "Callee Workflow Output"}
+_TABLE: Final = object_class("PortType.TABLE")
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The settings of a node at the edge of a workflow.
+
+    Attributes:
+        kind: The kind of node.
+        parameter: The name of the input or output for callers.
+        description: The purpose of the input or output. Agents read it.
+        is_table: True for a table, as only tables can be ports of tools.
+    """
+
+    kind: BoundaryKind
+    parameter: str
+    description: str = ""
+    is_table: bool = True
+
+
+def boundary_node(
+    node_id: int,
+    kind: BoundaryKind,
+    *,
+    parameter: str = "",
+    description: str = "",
+    position: Position = ORIGIN,
+    annotation: str = "",
+) -> NativeNode:
+    """Makes a node at the edge of a workflow, for a table: input, output, or the message for the model.
+
+    ``parameter`` is its name for callers, by default KNIME's; ``description`` tells callers its purpose.
+    """
+    settings = [string("parameterName", parameter or _DEFAULT_PARAMETERS[kind])]
+    if kind != "message":
+        settings.append(string("parameterDescription", description))
+    groups = () if kind == "message" else (PortGroup(_GROUPS[kind], (_TABLE,), exchangeable=True),)
+    return NativeNode(
+        id=node_id,
+        name=_NAMES[kind],
+        factory=next(name for name, known in BOUNDARY_FACTORIES.items() if known == kind),
+        model=Config("model", tuple(settings)),
+        inputs=1,
+        outputs=1 if kind == "input" else 0,
+        port_groups=groups,
+        position=position,
+        annotation=annotation,
+        bundle=_BUNDLES[kind],
+    )
+
+
+def read_boundary(node: NativeNode) -> Boundary:
+    """Reads the settings of a node at the edge of a workflow.
+
+    Raises:
+        KnwfError: The node is of another kind.
+    """
+    kind = BOUNDARY_FACTORIES.get(node.factory)
+    if kind is None:
+        raise KnwfError(f"{node_label(node)} is no input or output of a workflow")
+    model = node.model or Config("model")
+    classes = [java for group in node.port_groups if group.exchangeable for java in group.object_classes]
+    return Boundary(
+        kind,
+        model.text("parameterName") or _DEFAULT_PARAMETERS[kind],
+        model.text("parameterDescription"),
+        all(java == _TABLE for java in classes),
+    )
+
+
+CONCATENATE_FACTORY: Final = "org.knime.base.node.preproc.append.row.AppendedRowsNodeFactory"
+#: The inputs of every Concatenate node; a user can add more to the group.
+CONCATENATE_INPUTS: Final = 2
+_INPUT_GROUP: Final = "input"
+
+RowIds = Literal["new", "fail", "suffix", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation:
+    """The settings of a Concatenate node.
+
+    Attributes:
+        intersection: True keeps only the columns that all tables have; False keeps all columns, with missing
+            cells.
+        row_ids: ``new`` makes new RowIDs. The others keep the tables' RowIDs; for a duplicate they fail, add
+            the suffix until it is unique, or skip the row.
+        suffix: The suffix.
+    """
+
+    intersection: bool = False
+    row_ids: RowIds = "new"
+    suffix: str = "_dup"
+
+
+def concatenate_node(
+    node_id: int,
+    settings: Concatenation | None = None,
+    *,
+    inputs: int = CONCATENATE_INPUTS,
+    position: Position = ORIGIN,
+    annotation: str = "",
+) -> NativeNode:
+    """Makes a Concatenate node with a number of inputs; without settings it has KNIME's defaults.
+
+    Raises:
+        KnwfError: There are fewer than two inputs.
+    """
+    settings = settings or Concatenation()
+    if inputs < CONCATENATE_INPUTS:
+        raise KnwfError(f"a Concatenate node has at least {CONCATENATE_INPUTS} inputs, not {inputs}")
+    added = (object_class("PortType.TABLE"),) * (inputs - CONCATENATE_INPUTS)
+    model = (
+        boolean("intersection_of_columns", settings.intersection),
+        boolean("create_new_rowids", settings.row_ids == "new"),
+        boolean("fail_on_duplicates", settings.row_ids == "fail"),
+        boolean("append_suffix", settings.row_ids == "suffix"),
+        string("suffix", settings.suffix),
+        boolean("enable_hiliting", value=False),
+    )
+    return NativeNode(
+        id=node_id,
+        name="Concatenate",
+        factory=CONCATENATE_FACTORY,
+        model=Config("model", model),
+        inputs=inputs,
+        outputs=1,
+        port_groups=(PortGroup(_INPUT_GROUP, added), PortGroup("Concatenated tables")),
+        position=position,
+        annotation=annotation,
+        bundle=_BASE,
+    )
+
+
+def read_concatenation(node: NativeNode) -> Concatenation:
+    """Reads the settings of a Concatenate node.
+
+    Raises:
+        KnwfError: The node is of another kind, or its settings are incomplete.
+    """
+    model = model_of(node, CONCATENATE_FACTORY, "Concatenate node")
+    if node.model is None:
+        return Concatenation()
+    suffix = model.text("suffix")
+    if model.value("create_new_rowids") is True:
+        row_ids: RowIds = "new"
+    elif model.value("fail_on_duplicates") is True:
+        row_ids = "fail"
+    else:
+        row_ids = "suffix" if model.value("append_suffix") is True else "skip"
+    if row_ids == "suffix" and not suffix:
+        raise KnwfError(f"{node_label(node)}: the suffix for RowIDs that are there already is empty")
+    return Concatenation(model.value("intersection_of_columns") is True, row_ids, suffix)
+
+
+def concatenate_inputs(groups: tuple[PortGroup, ...]) -> int:
+    return CONCATENATE_INPUTS + sum(group.count for group in groups if group.id == _INPUT_GROUP)
+
+
+STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
+#: The port group for a connection to a file system, which another node provides.
+CONNECTION_GROUP: Final = "File System Connection"
+_URL_TIMEOUT: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PathConversion:
+    """The settings of a String to Path node.
+
+    Attributes:
+        column: The column with the texts.
+        category: The kind of file system of the paths: ``RELATIVE``, ``LOCAL``, ….
+        specifier: The file system of that kind: ``knime.workflow`` (paths start at the workflow, ``../x`` is
+            beside it), ``knime.workflow.data`` (its data area), ``knime.space``, …; None if the kind has only
+            one.
+        new_column: Name of the added column; None replaces `column`.
+        must_exist: Whether a path without a file or folder fails.
+        fail_on_missing: Whether a missing cell fails; otherwise its path is missing.
+    """
+
+    column: str
+    category: str = "RELATIVE"
+    specifier: str | None = "knime.workflow"
+    new_column: str | None = "Path"
+    must_exist: bool = False
+    fail_on_missing: bool = True
+
+
+def string_to_path_node(
+    node_id: int, settings: PathConversion, *, position: Position = ORIGIN, annotation: str = ""
+) -> NativeNode:
+    model = (
+        *_setting("file_system", _file_system(settings)),
+        *_setting("string", string("selected_column_name", settings.column)),
+        *_setting("boolean", boolean("fail_on_missing_file_folder", value=settings.must_exist)),
+        *_setting("boolean", boolean("fail_on_missing_values", value=settings.fail_on_missing)),
+        *_setting(
+            "string",
+            string(
+                "generated_column_mode", "REPLACE_SELECTED" if settings.new_column is None else "APPEND_NEW"
+            ),
+        ),
+        *_setting("string", string("appended_column_name", settings.new_column or "Path")),
+    )
+    return NativeNode(
+        id=node_id,
+        name="String to Path",
+        factory=STRING_TO_PATH_FACTORY,
+        model=Config("model", model),
+        inputs=1,
+        outputs=1,
+        port_groups=(PortGroup(CONNECTION_GROUP), PortGroup("Data Table"), PortGroup("Output table")),
+        position=position,
+        annotation=annotation,
+        bundle=_FILES,
+    )
+
+
+def _setting(kind: str, setting: Entry | Config) -> tuple[Config, Entry | Config]:
+    """A setting, after the internals that KNIME's settings models write before it."""
+    internals = (string("SettingsModelID", f"SMID_{kind}"), boolean("EnabledStatus", value=True))
+    return Config(f"{setting.key}_Internals", internals), setting
+
+
+def _file_system(settings: PathConversion) -> Config:
+    relative = settings.specifier if settings.category == "RELATIVE" else None
+    chooser = (
+        boolean("has_fs_port", value=False),
+        boolean("overwritten_by_variable", value=False),
+        string("convenience_fs_category", settings.category),
+        string("relative_to", relative or "knime.workflow"),
+        string("mountpoint", "LOCAL"),
+        string("spaceId", ""),
+        string("spaceName", ""),
+        integer("custom_url_timeout", _URL_TIMEOUT),
+        boolean("connected_fs", value=True),
+    )
+    location = (
+        boolean("location_present", value=True),
+        string("file_system_type", settings.category),
+        string("file_system_specifier", settings.specifier),
+    )
+    return Config(
+        "file_system", (Config("file_system_chooser__Internals", chooser), Config("location_spec", location))
+    )
+
+
+def read_string_to_path(node: NativeNode) -> PathConversion:
+    """Reads the settings of a String to Path node.
+
+    Raises:
+        KnwfError: The node is of another kind, or its settings are incomplete.
+    """
+    model = model_of(node, STRING_TO_PATH_FACTORY, "String to Path node")
+    location = (model.config("file_system") or model).config("location_spec")
+    if location is None or not model.text("selected_column_name"):
+        raise KnwfError(f"{node_label(node)} does not say which column it converts to which file system")
+    replaces = model.text("generated_column_mode") == "REPLACE_SELECTED"
+    return PathConversion(
+        column=model.text("selected_column_name"),
+        category=location.text("file_system_type"),
+        specifier=location.text("file_system_specifier") or None,
+        new_column=None if replaces else model.text("appended_column_name", "Path"),
+        must_exist=model.value("fail_on_missing_file_folder") is True,
+        fail_on_missing=model.value("fail_on_missing_values") is not False,
+    )
+
+
+WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.WorkflowToToolNodeFactory"
+
+OutputColumnPolicy = Literal["APPEND", "REPLACE", "REPLACE_AND_RENAME"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolColumn:
+    """The settings of a Workflow to Tool node.
+
+    Attributes:
+        path_column: The column with the paths of the workflows.
+        policy: Adds the tools as a new column, or replaces the paths, under the same or another name.
+        name: Name of the new or renamed column.
+    """
+
+    path_column: str
+    policy: OutputColumnPolicy = "APPEND"
+    name: str = "Tool"
+
+
+def workflow_to_tool_node(
+    node_id: int, settings: ToolColumn, *, position: Position = ORIGIN, annotation: str = ""
+) -> NativeNode:
+    model = (
+        string("inputColumnName", settings.path_column),
+        string("outputColumnPolicy", settings.policy),
+        string("outputColumnName", settings.name),
+    )
+    return NativeNode(
+        id=node_id,
+        name="Workflow to Tool",
+        factory=WORKFLOW_TO_TOOL_FACTORY,
+        model=Config("model", model),
+        inputs=1,
+        outputs=1,
+        port_groups=(PortGroup(CONNECTION_GROUP), PortGroup("Paths"), PortGroup("Tools")),
+        position=position,
+        annotation=annotation,
+        bundle=_AI,
+    )
+
+
+def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
+    """Reads the settings of a Workflow to Tool node.
+
+    Raises:
+        KnwfError: The node is of another kind, or its settings are incomplete.
+    """
+    model = model_of(node, WORKFLOW_TO_TOOL_FACTORY, "Workflow to Tool node")
+    if not model.text("inputColumnName"):
+        raise KnwfError(f"{node_label(node)} does not say which column has the paths of the workflows")
+    policy = model.text("outputColumnPolicy", "APPEND")
+    if policy not in get_args(OutputColumnPolicy):
+        raise KnwfError(f"{node_label(node)}: what to do with the column, {policy!r}, is not known")
+    return ToolColumn(
+        model.text("inputColumnName"),
+        cast("OutputColumnPolicy", policy),
+        model.text("outputColumnName", "Tool"),
+    )
+
+
+TABLE_CREATOR_FACTORY: Final = "org.knime.base.node.io.tablecreator.TableCreator2NodeFactory"
+
+ColumnType = Literal["string", "int", "long", "double", "boolean"]
+_CELL_CLASSES: Final[Mapping[ColumnType, str]] = {
+    "string": "org.knime.core.data.def.StringCell",
+    "int": "org.knime.core.data.def.IntCell",
+    "long": "org.knime.core.data.def.LongCell",
+    "double": "org.knime.core.data.def.DoubleCell",
+    "boolean": "org.knime.core.data.def.BooleanCell",
+}
+_COLUMN_TYPES: Final[Mapping[str, ColumnType]] = {
+    cell_class: name for name, cell_class in _CELL_CLASSES.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a Table Creator: its name, type and cells, None for a missing cell."""
+
+    name: str
+    type: ColumnType
+    cells: tuple[str | int | float | bool | None, ...]
+
+
+def table_creator(
+    node_id: int, columns: Sequence[Column], *, position: Position = ORIGIN, annotation: str = ""
+) -> NativeNode:
+    """Makes a Table Creator: a table of constants with the RowIDs Row0, Row1, ….
+
+    An empty text becomes a missing cell, as the node cannot tell them apart.
+
+    Raises:
+        KnwfError: Two columns have one name, columns have different lengths, or a cell has another type than
+            its column.
+    """
+    _check_names([column.name for column in columns])
+    if len({len(column.cells) for column in columns}) > 1:
+        raise KnwfError("the columns of a Table Creator must all have the same number of cells")
+    cells = [
+        (row, index, _cell_text(column, cell))
+        for row in range(len(columns[0].cells) if columns else 0)
+        for index, column in enumerate(columns)
+        for cell in [column.cells[row]]
+    ]
+    model = (
+        array("rowIndices", "xint", (row for row, _, _ in cells)),
+        array("columnIndices", "xint", (index for _, index, _ in cells)),
+        array("values", "xstring", (text for _, _, text in cells)),
+        string("rowIdPrefix", "Row"),
+        string("rowIdSuffix", ""),
+        integer("rowIdStartValue", 0),
+        boolean("highlightOutputTable", value=False),
+        Config("columnProperties", tuple(_column(str(i), column) for i, column in enumerate(columns))),
+    )
+    return NativeNode(
+        id=node_id,
+        name="Table Creator",
+        factory=TABLE_CREATOR_FACTORY,
+        model=Config("model", model),
+        inputs=0,
+        outputs=1,
+        position=position,
+        annotation=annotation,
+        bundle=_BASE,
+    )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise KnwfError(f"a Table Creator cannot have two columns of one name; it has: {', '.join(names)}")
+    if "" in names:
+        raise KnwfError("a Table Creator cannot have a column without a name")
+
+
+def _column(key: str, column: Column) -> Config:
+    cell_class = (string("cell_class", _CELL_CLASSES[column.type]), boolean("is_null", value=False))
+    return Config(
+        key,
+        (
+            boolean("UserSetValues", value=True),
+            string("MissValuePattern", ""),
+            string("FormatParameter", None),
+            boolean("ReadPossValsFromFile", value=False),
+            boolean("SkipThisColumn", value=False),
+            string("ColumnName", column.name),
+            Config("ColumnClass", cell_class),
+        ),
+    )
+
+
+_NUMBERS: Final = ("int", "long", "double")
+
+
+def _cell_text(column: Column, cell: str | float | None) -> str:
+    match cell:
+        case None:
+            return ""
+        case bool() if column.type == "boolean":
+            return "true" if cell else "false"
+        case int() if column.type in _NUMBERS and not isinstance(cell, bool):
+            return str(cell)
+        case float() if column.type == "double":
+            return repr(cell)
+        case str() if column.type == "string":
+            return cell
+        case _:
+            raise KnwfError(f"column {column.name!r} holds {cell!r}, which is no {column.type}")
+
+
+def created_columns(node: NativeNode) -> tuple[Column, ...]:
+    """Reads the columns of the table that a Table Creator makes.
+
+    Raises:
+        KnwfError: The node is of another kind, or its settings are broken or hold an unsupported type.
+    """
+    model = node.model
+    if node.factory != TABLE_CREATOR_FACTORY or model is None:
+        raise KnwfError(f"{node_label(node)} is no Table Creator with settings")
+    properties = model.config("columnProperties") or Config("columnProperties")
+    rows, indices = (
+        _elements(model, key, _is_index, "whole numbers from 0 on") for key in ("rowIndices", "columnIndices")
+    )
+    texts = _elements(model, "values", _is_text, "texts")
+    if not len(rows) == len(indices) == len(texts):
+        raise KnwfError(f"{node_label(node)} has not as many cells as places for them")
+    cells = dict(zip(zip(rows, indices, strict=True), texts, strict=True))
+    height = max((row for row, _ in cells), default=-1) + 1
+    if height > len(texts) * 1000:
+        raise KnwfError(f"{node_label(node)} has a cell in row {height - 1}, but hardly any cells")
+    columns: list[Column] = []
+    for column in sorted(properties.configs(), key=lambda config: config.key.zfill(9)):
+        if column.value("SkipThisColumn") is True:
+            continue
+        cell_class = (column.config("ColumnClass") or column).text("cell_class")
+        if cell_class not in _COLUMN_TYPES or not column.key.isdecimal():
+            what = f"column {column.text('ColumnName')!r} holds {cell_class or 'no cells'}"
+            raise KnwfError(f"{node_label(node)}: {what}, which cannot be read")
+        values = (cells.get((row, int(column.key)), "") for row in range(height))
+        columns.append(_read_column(node, column, _COLUMN_TYPES[cell_class], values))
+    _check_names([column.name for column in columns])
+    return tuple(columns)
+
+
+def _read_column(node: NativeNode, column: Config, kind: ColumnType, texts: Iterable[str]) -> Column:
+    name, missing = column.text("ColumnName"), column.text("MissValuePattern")
+    try:
+        cells = tuple(None if text in ("", missing) else _cell(kind, text) for text in texts)
+    except ValueError as error:
+        raise KnwfError(f"{node_label(node)}: column {name!r}: {error}") from None
+    return Column(name, kind, cells)
+
+
+def _cell(kind: ColumnType, text: str) -> str | int | float | bool:
+    match kind:
+        case "string":
+            return text
+        case "int" | "long":
+            return int(text)
+        case "double":
+            return float(text)
+        case "boolean":
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"{text!r} is neither true nor false")
+            return text.lower() == "true"
+
+
+def _elements(model: Config, key: str, is_valid: Callable[[Scalar], bool], expected: str) -> list[Any]:
+    stored = model.config(key)
+    values = [] if stored is None else array_values(stored)
+    if not all(map(is_valid, values)):
+        raise KnwfError(f"the Table Creator's {key} are no {expected}")
+    return values
+
+
+def _is_index(value: Scalar) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _is_text(value: Scalar) -> bool:
+    return isinstance(value, str)
