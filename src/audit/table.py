@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ..types.canonical import canonical_json
 from ..types.column_kinds import arrow_type
 from ..types.errors import ToolFormatError
-from ..types.portable import from_json_text, to_json_text
+from ..types.fields import from_json_text, to_json_text
 from .chain import Link, link_of
 from .journal import SUFFIX, read_journal
 from .record import CallRecord, CallStatus, utc_text

@@ -15,7 +15,7 @@ from ..client.protocol.results import ABSENT, AudioContent, EmbeddedResource, Im
 from ..client.words import counted
 from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid, kind_and_place
-from ..types.portable import to_json_text
+from ..types.fields import to_json_text
 from ..types.tool import MCPTool, WorkflowTool
 from .definitions import Pinning
 

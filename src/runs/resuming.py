@@ -9,7 +9,7 @@ from ..audit.record import CallStatus
 from ..audit.verify import Verdict, verify_file
 from ..client.words import counted
 from ..types.errors import MCPError, ToolFormatError
-from ..types.portable import from_json_text
+from ..types.fields import from_json_text
 from ..types.tool import MCPTool
 
 if TYPE_CHECKING:

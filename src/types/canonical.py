@@ -1,4 +1,4 @@
-"""The project's canonical JSON, and its rule for text that is not valid Unicode.
+"""The project's canonical JSON, the digest of a tool's definition, and the rule for text that is no Unicode.
 
 Values that are compared, hashed, chained or written into a JSON column are written by `canonical_json`, so
 that equal values have equal text. Lone surrogates are replaced: Arrow stores UTF-8, and one lone surrogate in
@@ -7,8 +7,13 @@ one cell makes KNIME lose the whole table.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 # Made once: `json.dumps` makes an encoder per call, which takes as long as writing a small value.
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -59,3 +64,35 @@ def without_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def definition_digest(
+    *,
+    name: str,
+    title: str | None,
+    description: str | None,
+    input_schema: Mapping[str, Any],
+    output_schema: Mapping[str, Any] | None,
+    annotations: Mapping[str, Any] | None,
+) -> str:
+    """Computes the digest of a tool's definition as a server gives it in ``tools/list``; it pins the tool.
+
+    A person reads a tool's description and schema once and trusts the tool from then on. The digest covers
+    all parts of the definition that a server may change later, so that a call can check that they are still
+    the same. The order of keys does not count; an absent part (None) differs from an empty part.
+
+    Returns:
+        ``sha256:`` and 64 hexadecimal digits: SHA-256 over canonical JSON.
+
+    Raises:
+        ValueError: A number that JSON does not have.
+    """
+    definition = {
+        "annotations": None if annotations is None else dict(annotations),
+        "description": description,
+        "inputSchema": dict(input_schema),
+        "name": name,
+        "outputSchema": None if output_schema is None else dict(output_schema),
+        "title": title,
+    }
+    return "sha256:" + hashlib.sha256(canonical_json(definition).encode()).hexdigest()

@@ -16,11 +16,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 import pyarrow as pa
 
-from . import carrier, knime_tool
-from .arrow import TOOL_STORAGE, decode_tools, encode_tools, to_list
+from .arrow import (
+    CARRIER_FACTORY,
+    CARRIER_STORAGE,
+    KNIME_TOOL_FACTORY,
+    KNIME_TOOL_STORAGE,
+    TOOL_STORAGE,
+    decode_carrier,
+    decode_knime_tools,
+    decode_tools,
+    encode_carrier,
+    encode_knime_tools,
+    encode_tools,
+    to_list,
+)
 from .column_kinds import AUTO
 from .errors import MCPError, SettingInvalid, ToolFormatError
-from .portable import from_json_text, from_json_value, to_json_text
+from .fields import from_json_text, from_json_value, to_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +46,7 @@ NATIVE_FACTORY: Final = "org.knime_mcp.types.ToolValueFactory"
 
 _PORTABLE_NAME: Final = re.compile(r"Tool \(JSON\)( \(.+\))?")
 _JSON_FACTORY: Final = "org.knime.core.data.json.JSONValueFactory"
-_TOOL_FACTORIES: Final = frozenset({NATIVE_FACTORY, knime_tool.JAVA_FACTORY, carrier.JAVA_FACTORY})
+_TOOL_FACTORIES: Final = frozenset({NATIVE_FACTORY, KNIME_TOOL_FACTORY, CARRIER_FACTORY})
 
 
 class ColumnForm(StrEnum):
@@ -122,9 +134,9 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
     kind = knime_type(form).to_pyarrow()
     match form:
         case ColumnForm.CARRIER:
-            layout, encode = carrier.CARRIER_STORAGE, carrier.encode_carrier
-        case ColumnForm.NATIVE if kind.storage_type == knime_tool.KNIME_TOOL_STORAGE:
-            layout, encode = knime_tool.KNIME_TOOL_STORAGE, knime_tool.encode_knime_tools
+            layout, encode = CARRIER_STORAGE, encode_carrier
+        case ColumnForm.NATIVE if kind.storage_type == KNIME_TOOL_STORAGE:
+            layout, encode = KNIME_TOOL_STORAGE, encode_knime_tools
         case ColumnForm.NATIVE:
             layout, encode = TOOL_STORAGE, encode_tools
         case _:
@@ -264,12 +276,12 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
         return [None if value in (None, "") else reader(value, row=row) for value, row in values]
     cells = chunk.storage
     first = rows[0] if rows else None
-    if factory == carrier.JAVA_FACTORY:
-        if cells.type != carrier.CARRIER_STORAGE:
-            raise _unknown_layout(cells.type, carrier.CARRIER_STORAGE, first)
-        return carrier.decode_carrier(cells, rows, lambda position: NativeCell(kind, cells, position))
-    if factory == knime_tool.JAVA_FACTORY and cells.type == knime_tool.KNIME_TOOL_STORAGE:
-        return knime_tool.decode_knime_tools(cells, rows)
+    if factory == CARRIER_FACTORY:
+        if cells.type != CARRIER_STORAGE:
+            raise _unknown_layout(cells.type, CARRIER_STORAGE, first)
+        return decode_carrier(cells, rows, lambda position: NativeCell(kind, cells, position))
+    if factory == KNIME_TOOL_FACTORY and cells.type == KNIME_TOOL_STORAGE:
+        return decode_knime_tools(cells, rows)
     return decode_tools(cells, rows=rows)  # a future KNIME type may have the documented nine fields
 
 

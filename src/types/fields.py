@@ -1,20 +1,32 @@
-"""The nine fields of a tool in every stored form: their names, their order and their meaning.
+"""The nine fields of a tool in every stored form, and the forms of a single tool: JSON text and bytes.
 
 This module alone assigns the fields to the kinds of tools, so that Arrow structs, bytes, JSON text and
 KNIME's per-cell factory agree. A new kind of tool is added here.
+
+*JSON text* is for CSV files and any version of KNIME: canonical JSON whose keys are `FIELD_NAMES`. The two
+numbers are numbers, all other values are text or null. Schema and specs are JSON texts within the JSON, so
+that they keep the order of their keys and every character. Fields that do not apply are null; on reading they
+may be absent.
+
+*Bytes* are the type in one byte, the fields of every tool, then the fields of the tool's type. Each text is
+its length in bytes as an unsigned 32-bit big-endian number, followed by its UTF-8; a length of all ones means
+None. The index of the message output is a signed 32-bit big-endian number. No bytes follow the last field.
 """
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
+from .canonical import canonical_json, without_surrogates
 from .errors import ToolFormatError
-from .tool import MCPTool, ToolType, WorkflowTool
+from .tool import MCPTool, Tool, ToolType, WorkflowTool, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .tool import Tool, ToolPort
+    from .tool import ToolPort
 
 FIELD_NAMES: Final = (
     "tool_type",
@@ -127,14 +139,8 @@ def from_fields(
         case 1:
             if not server_uri:
                 raise _missing_field("server_uri", row, tool=name)
-            return MCPTool.from_cell(
-                name=name,
-                description=description,
-                schema_json=parameter_schema,
-                declared_json=cast("str | None", output_spec),
-                server_uri=server_uri,
-                row=row,
-            )
+            cell: Any = (name, description, parameter_schema, output_spec, server_uri, row)
+            return MCPTool.from_cells(*((part,) for part in cell))[0]
         case _:
             raise unknown_tool_type(tool_type, row, tool=name)
 
@@ -222,3 +228,141 @@ def _missing_field(field: str, row: str | int | None, *, tool: str | None = None
         row=None if row is None else str(row),
         fix="Make the tool again with the node that lists it",
     )
+
+
+def to_json_text(tool: Tool) -> str:
+    """A tool as canonical JSON of the nine fields, cached for repeated calls."""
+    return _text_of(to_fields(tool))
+
+
+def from_json_text(text: str, *, row: str | None = None) -> Tool:
+    """Reads a tool from the JSON of `to_json_text`, in any layout.
+
+    ``row`` is the row of the text, for errors.
+
+    Raises:
+        ToolFormatError: The text is no JSON object, or has an unknown key or tool type, a value of the wrong
+            type, or a missing field; the message names the field.
+    """
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise _unreadable(f"The tool cannot be read: {error}", FIELD_NAMES[TOOL_TYPE], row) from None
+    return from_json_value(value, row=row)
+
+
+def from_json_value(value: Any, *, row: str | None = None) -> Tool:
+    """Reads a tool from a parsed JSON value, as `from_json_text` does."""
+    if not isinstance(value, dict):
+        raise _unreadable("The tool is JSON, but not an object", FIELD_NAMES[TOOL_TYPE], row)
+    members = cast("dict[str, Any]", value)
+    unknown = next((key for key in members if key not in FIELD_NAMES), None)
+    if unknown is not None:
+        shown, known = without_surrogates(unknown), ", ".join(FIELD_NAMES)
+        raise _unreadable(f"The tool has an unknown field '{shown}'; known are {known}", unknown, row)
+    fields: list[Any] = []
+    for i, name in enumerate(FIELD_NAMES):
+        field_value = members.get(name)
+        if i in {TOOL_TYPE, MESSAGE_INDEX}:
+            fits, kind = _is_number(field_value), "a number of 32 bits"
+        else:
+            fits, kind = isinstance(field_value, str), "text"
+        if field_value is not None and not fits:
+            raise _unreadable(f"The field {name} of the tool must be {kind}", name, row)
+        fields.append(without_surrogates(field_value) if isinstance(field_value, str) else field_value)
+    return from_fields(*fields, row=row)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32
+
+
+# Cached by the texts and not by the tool: tools with schemas in different order are equal.
+@lru_cache(maxsize=256)
+def _text_of(fields: Fields) -> str:
+    return canonical_json(dict(zip(FIELD_NAMES, fields, strict=True)))
+
+
+def _unreadable(what: str, field: str, row: str | None) -> ToolFormatError:
+    return ToolFormatError(what, field=field, row=row, fix="Make the tool again with the node that lists it")
+
+
+_NO_TEXT: Final = 0xFFFF_FFFF
+
+
+def to_bytes(tool: Tool) -> bytes:
+    """Writes a tool as bytes; the first byte is the tool's type. KNIME's own value is not written."""
+    common = [bytes([tool.tool_type]), *map(_text_bytes, (tool.name, tool.description, tool.schema_json))]
+    match tool:  # @ToolTypeDispatch
+        case WorkflowTool():
+            fields = [
+                _text_bytes(tool.input_spec),
+                _text_bytes(tool.output_spec),
+                struct.pack(">i", tool.message_output_port_index),
+                _text_bytes(tool.filestore_keys),
+            ]
+        case MCPTool():
+            fields = [_text_bytes(tool.declared_json), _text_bytes(tool.cell_uri)]
+        case _:
+            assert_never(tool)
+    return b"".join(common + fields)
+
+
+def from_bytes(data: bytes) -> Tool:
+    """Reads the tool that `to_bytes` wrote.
+
+    Raises:
+        ToolFormatError: The type byte is unknown, or the bytes end too early or too late; the message names
+            the field.
+    """
+    reader = _ByteReader(data)
+    kind = reader.take(1, "tool_type")[0]
+    name, description, schema_json = map(reader.text, FIELD_NAMES[1:4])
+    match kind:  # @ToolTypeDispatch
+        case ToolType.WORKFLOW:
+            input_spec, output_spec = map(reader.text, FIELD_NAMES[4:6])
+            (message_index,) = struct.unpack(">i", reader.take(4, "message_output_port_index"))
+            fields = (input_spec, output_spec, message_index, reader.text("workflow_filestore"), None)
+        case ToolType.MCP:
+            declared_json = reader.text("output_spec")
+            fields = (None, declared_json, -1, None, reader.text("server_uri"))
+        case _:
+            raise unknown_tool_type(kind, None)
+    reader.end()
+    return from_fields(kind, name, description, schema_json, *fields)
+
+
+def _text_bytes(text: str | None) -> bytes:
+    if text is None:
+        return struct.pack(">I", _NO_TEXT)
+    data = text.encode()
+    return struct.pack(">I", len(data)) + data
+
+
+class _ByteReader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, count: int, field: str) -> bytes:
+        part = self._data[self._at : self._at + count]
+        if len(part) < count:
+            raise ToolFormatError(f"The bytes of the tool end within the field {field}", field=field)
+        self._at += count
+        return part
+
+    def text(self, field: str) -> str | None:
+        (length,) = struct.unpack(">I", self.take(4, field))
+        if length == _NO_TEXT:
+            return None
+        try:
+            return self.take(length, field).decode()
+        except UnicodeDecodeError:
+            raise ToolFormatError(f"The field {field} of the tool's bytes is no UTF-8", field=field) from None
+
+    def end(self) -> None:
+        rest = len(self._data) - self._at
+        if rest:
+            raise ToolFormatError(
+                f"{rest} unknown bytes follow the last field of the tool", field="server_uri"
+            )

@@ -8,15 +8,15 @@ row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, assert_never, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
 
 from .canonical import compact_json, without_surrogates
 from .errors import MCPError, ToolFormatError, origin_and_path
 from .routing import ServerRoute, merge_tool, split_tool
-from .tool_texts import ToolPort, parse_declared, parse_object, parse_ports, ports_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,44 +29,56 @@ class ToolType(IntEnum):
     MCP = 1
 
 
-class ParameterSchema:
-    """The field ``parameter_schema``: accepts a dict or JSON text, keeps the text, returns the dict."""
+@dataclass(frozen=True, slots=True)
+class ToolPort:
+    """An input or output of a workflow tool.
 
-    @overload
-    def __get__(self, tool: None, owner: type) -> ParameterSchema: ...
-    @overload
-    def __get__(self, tool: _AnyTool, owner: type) -> dict[str, Any]: ...
-    def __get__(self, tool: _AnyTool | None, owner: type) -> ParameterSchema | dict[str, Any]:
-        if tool is None:
-            raise AttributeError("parameter_schema")  # tells dataclass that the field has no default
-        return _parsed(tool, "parameter_schema", tool.schema_json, parse_object)
+    Attributes:
+        name: Name of the port.
+        description: The purpose of the port.
+        type: Name of the port type, such as ``Table``.
+        spec: JSON text of the port's spec, None if not known.
+    """
 
-    def __set__(self, tool: _AnyTool, value: Mapping[str, Any] | str) -> None:
-        text = value if isinstance(value, str) else compact_json(dict(value))
-        object.__setattr__(tool, "schema_json", without_surrogates(text))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _AnyTool:
     name: str
     description: str
-    parameter_schema: ParameterSchema = ParameterSchema()
-    schema_json: str = field(init=False, compare=False)
+    type: str
+    spec: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("name", "description", "type", "spec"):
+            value = getattr(self, part)
+            if value is not None and not value.isascii():
+                object.__setattr__(self, part, without_surrogates(value))
+
+
+class _AnyTool:
+    """What both kinds of tools have in common."""
+
+    _row: str | int | None = None
+    """The row of the cell that the tool was read from, for errors."""
+
+    if TYPE_CHECKING:
+        name: str
+        description: str
+        schema_json: str
+    else:
+        # Attributes that are parsed when they are first read stand in base classes: a dataclass would take
+        # its own ones for defaults, and `__getattr__` would slow down all attributes.
+        parameter_schema = cached_property(
+            lambda tool: tool._parsed("parameter_schema", tool.schema_json, parse_object)
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _AnyTool) or type(other) is not type(self):
             return NotImplemented
-        names = (name for name, entry in self.__dataclass_fields__.items() if entry.compare)
+        if self._texts() == other._texts():
+            return True
+        names = [part.name for part in fields(cast("Any", self)) if part.compare]
         try:
-            return all(
-                (name == "parameter_schema" and self.schema_json == other.schema_json)
-                or getattr(self, name) == getattr(other, name)
-                for name in names
-            )
-        except ToolFormatError:  # malformed texts are compared as texts
-            from .fields import to_fields
-
-            return to_fields(cast("Tool", self)) == to_fields(cast("Tool", other))
+            return all(getattr(self, name) == getattr(other, name) for name in names)
+        except ToolFormatError:
+            return False
 
     def __hash__(self) -> int:
         return hash((type(self), self.name, self.description))
@@ -74,36 +86,37 @@ class _AnyTool:
     def __repr__(self) -> str:
         return f"<{describe(cast('Tool', self))}>"
 
-    def _clean(self, *parts: str) -> None:
-        for part in parts:
-            value = getattr(self, part)
-            if value is not None:
-                object.__setattr__(self, part, without_surrogates(value))
+    def _texts(self) -> tuple[object, ...]:
+        """Everything that a cell holds of the tool, unparsed."""
+        raise NotImplementedError
+
+    def _parsed(self, name: str, text: Any, parse: Callable[[Any], Any]) -> Any:
+        try:
+            return parse(text or "")
+        except ValueError as error:
+            raise ToolFormatError(
+                f"The field {name} of the tool cannot be read: {error}",
+                field=name,
+                tool=self.name,
+                row=None if self._row is None else str(self._row),
+                fix="Make the tool again with the node that lists it",
+            ) from None
 
 
-# Attributes that are parsed from a cell's text when they are first read. They are in base classes, because a
-# dataclass would take its own `cached_property` for a default; `__getattr__` would slow down all attributes.
-class _PortTexts:
+class _WorkflowPorts(_AnyTool):
     if not TYPE_CHECKING:
-        input_ports = cached_property(lambda tool: _ports(tool, "input_spec"))
-        output_ports = cached_property(lambda tool: _ports(tool, "output_spec"))
+        input_ports = cached_property(lambda tool: tool._parsed("input_spec", tool._input_spec, _ports_of))
+        output_ports = cached_property(lambda tool: tool._parsed("output_spec", tool._output_spec, _ports_of))
 
 
-class _DeclaredText:
-    if not TYPE_CHECKING:
-        output_schema = cached_property(lambda tool: _declared(tool, "output_schema"))
-        annotations = cached_property(lambda tool: _declared(tool, "annotations"))
-        title = cached_property(lambda tool: _declared(tool, "title"))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WorkflowTool(_AnyTool, _PortTexts):
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class WorkflowTool(_WorkflowPorts):
     """A KNIME workflow as a tool.
 
     Attributes:
         name: Name of the workflow.
         description: Description of the workflow.
-        parameter_schema: KNIME's map from parameter name to property, not a complete JSON Schema. Takes a
+        parameter_schema: KNIME's map from parameter name to property, not a complete JSON Schema. Made from a
             dict or JSON text. The dict is shared by all tools with the same text: do not change it.
         schema_json: `parameter_schema` as JSON text, unchanged.
         message_output_port_index: The output with the message for the model, -1 without one.
@@ -116,21 +129,37 @@ class WorkflowTool(_AnyTool, _PortTexts):
         ToolFormatError: On reading an attribute whose text in the cell is malformed JSON.
     """
 
-    message_output_port_index: int = -1
-    input_ports: tuple[ToolPort, ...] = field(default_factory=tuple)
-    output_ports: tuple[ToolPort, ...] = field(default_factory=tuple)
-    filestore_keys: str | None = None
-    native: object | None = field(default=None, compare=False)
+    name: str
+    description: str
+    parameter_schema: dict[str, Any] = field()
+    message_output_port_index: int
+    input_ports: tuple[ToolPort, ...] = field()
+    output_ports: tuple[ToolPort, ...] = field()
+    filestore_keys: str | None
+    native: object | None = field(compare=False)
+    schema_json: str = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        self._clean("name", "description", "filestore_keys")
-        object.__setattr__(self, "input_ports", tuple(self.input_ports))
-        object.__setattr__(self, "output_ports", tuple(self.output_ports))
-        object.__setattr__(self, "filestore_keys", self.filestore_keys or None)
-        self.__dict__["_input_spec"] = ports_text(self.input_ports)
-        self.__dict__["_output_spec"] = ports_text(self.output_ports)
-
-    __hash__ = _AnyTool.__hash__
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parameter_schema: Mapping[str, Any] | str,
+        message_output_port_index: int = -1,
+        input_ports: Iterable[ToolPort] = (),
+        output_ports: Iterable[ToolPort] = (),
+        filestore_keys: str | None = None,
+        native: object | None = None,
+    ) -> None:
+        self.__dict__.update(
+            name=without_surrogates(name),
+            description=without_surrogates(description),
+            schema_json=_schema_text(parameter_schema),
+            message_output_port_index=message_output_port_index,
+            _input_spec=tuple(input_ports),
+            _output_spec=tuple(output_ports),
+            filestore_keys=without_surrogates(filestore_keys) if filestore_keys else None,
+            native=native,
+        )
 
     @classmethod
     def from_cell(
@@ -152,42 +181,43 @@ class WorkflowTool(_AnyTool, _PortTexts):
         cell, for errors. The other arguments are the attributes of the class.
         """
         tool = object.__new__(cls)
-        values: dict[str, Any] = {
-            "name": name,
-            "description": description,
-            "schema_json": schema_json,
-            "_input_spec": input_spec,
-            "_output_spec": output_spec,
-            "message_output_port_index": message_output_port_index,
-            "filestore_keys": filestore_keys,
-            "native": native,
-            "_row": row,
-        }
-        object.__setattr__(tool, "__dict__", values)
+        tool.__dict__.update(
+            name=name,
+            description=description,
+            schema_json=schema_json,
+            _input_spec=input_spec,
+            _output_spec=output_spec,
+            message_output_port_index=message_output_port_index,
+            filestore_keys=filestore_keys,
+            native=native,
+            _row=row,
+        )
         return tool
 
     @property
     def tool_type(self) -> Literal[ToolType.WORKFLOW]:
-        """Always `ToolType.WORKFLOW`."""
         return ToolType.WORKFLOW
 
     @property
     def input_spec(self) -> str:
         """The inputs as JSON text: a list of objects with name, description, type, spec."""
-        spec = self.__dict__["_input_spec"]
-        return spec if spec and isinstance(spec, str) else ports_text(self.input_ports)
+        return _spec_text(self.__dict__["_input_spec"])
 
     @property
     def output_spec(self) -> str:
         """The outputs as JSON text, like `input_spec`."""
-        spec = self.__dict__["_output_spec"]
-        return spec if spec and isinstance(spec, str) else ports_text(self.output_ports)
+        return _spec_text(self.__dict__["_output_spec"])
+
+    def _texts(self) -> tuple[object, ...]:
+        specs = (self.input_spec, self.output_spec, self.message_output_port_index)
+        return (self.name, self.description, self.schema_json, *specs, self.filestore_keys)
 
 
-class _Draft:
+class _CellOfMCPTool:
     """An MCP tool from a cell while it is being made; its class is changed at the end.
 
-    Columns hold very many tools, and filling a frozen instance through its dict takes twice as long.
+    Columns hold very many tools. Filling frozen instances through their dicts takes 1.6 times as long, and
+    then decoding a column would no longer be a hundred times as fast as KNIME's way, cell by cell.
     """
 
     def __init__(
@@ -212,15 +242,26 @@ class _Draft:
         self._row = row
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class MCPTool(_AnyTool, _DeclaredText):
+class _MCPDeclaration(_AnyTool):
+    if not TYPE_CHECKING:
+
+        def _declared(self):
+            return self._parsed("output_spec", self.declared_json, parse_declared)
+
+        output_schema = cached_property(lambda tool: tool._declared()[0])
+        annotations = cached_property(lambda tool: tool._declared()[1])
+        title = cached_property(lambda tool: tool._declared()[2])
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MCPTool(_MCPDeclaration):
     """A tool on an MCP server.
 
     Attributes:
         name: The name shown to people and models, unique in its table.
         description: Description as the server gives it.
-        parameter_schema: The server's ``inputSchema``. Takes a dict or JSON text. The dict is shared by all
-            tools with the same text: do not change it.
+        parameter_schema: The server's ``inputSchema``. Made from a dict or JSON text. The dict is shared by
+            all tools with the same text: do not change it.
         schema_json: `parameter_schema` as JSON text, unchanged.
         server_uri: URL and routing (see `ServerRoute`) without the tool's name.
         tool_name: The server's name for the tool.
@@ -234,54 +275,62 @@ class MCPTool(_AnyTool, _DeclaredText):
         ToolFormatError: On reading an attribute whose text in the cell is malformed JSON.
     """
 
-    # pyright takes the descriptor above for a default value; a dataclass does not.
-    server_uri: str  # pyright: ignore[reportGeneralTypeIssues]
-    tool_name: str  # pyright: ignore[reportGeneralTypeIssues]
-    output_schema: dict[str, Any] | None = field(default_factory=lambda: None)
-    annotations: dict[str, Any] | None = field(default_factory=lambda: None)
-    title: str | None = field(default_factory=lambda: None)
+    name: str
+    description: str
+    parameter_schema: dict[str, Any] = field()
+    server_uri: str
+    tool_name: str
+    output_schema: dict[str, Any] | None = field()
+    annotations: dict[str, Any] | None = field()
+    title: str | None = field()
+    schema_json: str = field(init=False, compare=False)
     declared_json: str | None = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        self._clean("name", "description", "tool_name", "title")
-        object.__setattr__(self, "server_uri", _without_tool(self.server_uri))
-        parts = {"outputSchema": self.output_schema, "annotations": self.annotations, "title": self.title}
-        declared = {key: value for key, value in parts.items() if value is not None}
-        object.__setattr__(self, "declared_json", compact_json(declared) if declared else None)
-
-    __hash__ = _AnyTool.__hash__
-
-    @classmethod
-    def from_cell(
-        cls,
-        *,
+    def __init__(
+        self,
         name: str,
-        description: str | None,
-        schema_json: str | None,
-        declared_json: str | None,
+        description: str,
+        parameter_schema: Mapping[str, Any] | str,
         server_uri: str,
-        row: str | int | None = None,
-    ) -> MCPTool:
-        """Makes a tool from the texts of a cell, without parsing them; None and "" are the same.
-
-        ``server_uri`` has the tool's name if it differs from ``name``. ``row`` is the row of the cell, for
-        errors. The other arguments are the attributes of the class.
-        """
-        draft: Any = _Draft(name, description, schema_json, declared_json, server_uri, row)
-        draft.__class__ = cls
-        return draft
+        tool_name: str,
+        output_schema: dict[str, Any] | None = None,
+        annotations: dict[str, Any] | None = None,
+        title: str | None = None,
+    ) -> None:
+        parts = {"outputSchema": output_schema, "annotations": annotations, "title": title}
+        declared = {key: value for key, value in parts.items() if value is not None}
+        self.__dict__.update(
+            name=without_surrogates(name),
+            description=without_surrogates(description),
+            schema_json=_schema_text(parameter_schema),
+            server_uri=_without_tool(server_uri),
+            tool_name=without_surrogates(tool_name),
+            declared_json=compact_json(declared) if declared else None,
+        )
 
     @classmethod
-    def from_cells(cls, *columns: Iterable[Any]) -> list[MCPTool]:
-        """Makes the tools of many cells; the columns are the arguments of `from_cell`, in their order."""
-        drafts: list[Any] = list(map(_Draft, *columns))
-        for draft in drafts:
-            draft.__class__ = cls
-        return drafts
+    def from_cells(
+        cls,
+        names: Iterable[str],
+        descriptions: Iterable[str | None],
+        schemas: Iterable[str | None],
+        declared: Iterable[str | None],
+        server_uris: Iterable[str],
+        rows: Iterable[str | int | None],
+    ) -> list[MCPTool]:
+        """Makes tools from the texts of many cells, without parsing them; None and "" are the same.
+
+        A URI has the tool's name if it differs from the shown name. The rows are for errors.
+        """
+        cells: list[Any] = list(
+            map(_CellOfMCPTool, names, descriptions, schemas, declared, server_uris, rows)
+        )
+        for cell in cells:
+            cell.__class__ = cls
+        return cells
 
     @property
     def tool_type(self) -> Literal[ToolType.MCP]:
-        """Always `ToolType.MCP`."""
         return ToolType.MCP
 
     @property
@@ -294,8 +343,7 @@ class MCPTool(_AnyTool, _DeclaredText):
         try:
             return ServerRoute.parse(self.server_uri)
         except MCPError as error:
-            row = self.__dict__.get("_row")
-            raise error.at(tool=self.name, row=None if row is None else str(row)) from None
+            raise error.at(tool=self.name, row=None if self._row is None else str(self._row)) from None
 
     @property
     def digest(self) -> str | None:
@@ -318,6 +366,9 @@ class MCPTool(_AnyTool, _DeclaredText):
         """`server_uri` as in a cell: with the tool's name if it differs from the shown name."""
         return self.server_uri if self.tool_name == self.name else merge_tool(self.server_uri, self.tool_name)
 
+    def _texts(self) -> tuple[object, ...]:
+        return (self.name, self.description, self.schema_json, self.declared_json, self.cell_uri)
+
 
 Tool = WorkflowTool | MCPTool
 
@@ -337,29 +388,91 @@ def describe(tool: Tool) -> str:
             assert_never(tool)
 
 
-def _ports(tool: WorkflowTool, spec: str) -> tuple[ToolPort, ...]:
-    value: str | tuple[ToolPort, ...] | None = tool.__dict__[f"_{spec}"]
-    return value if isinstance(value, tuple) else _parsed(tool, spec, value, parse_ports)
+def _schema_text(schema: Mapping[str, Any] | str) -> str:
+    return without_surrogates(schema if isinstance(schema, str) else compact_json(dict(schema)))
 
 
-def _declared(tool: MCPTool, name: str) -> Any:
-    return _parsed(tool, "output_spec", tool.declared_json, parse_declared)[name]
+def _ports_of(spec: str | tuple[ToolPort, ...]) -> tuple[ToolPort, ...]:
+    return spec if isinstance(spec, tuple) else parse_ports(spec)
 
 
-def _parsed(tool: _AnyTool, name: str, text: str | None, parse: Callable[[str], Any]) -> Any:
-    try:
-        return parse(text or "")
-    except ValueError as error:
-        row = tool.__dict__.get("_row")
-        raise ToolFormatError(
-            f"The field {name} of the tool cannot be read: {error}",
-            field=name,
-            tool=tool.name,
-            row=None if row is None else str(row),
-            fix="Make the tool again with the node that lists it",
-        ) from None
+def _spec_text(spec: str | tuple[ToolPort, ...] | None) -> str:
+    return spec if spec and isinstance(spec, str) else ports_text(spec or ())
 
 
 @lru_cache(maxsize=1024)
 def _without_tool(server_uri: str) -> str:
     return replace(ServerRoute.parse(server_uri), tool=None).uri
+
+
+def parse_json(text: str) -> Any:
+    """Parses JSON text.
+
+    Raises:
+        ValueError: The text is not JSON, or is nested too deeply; the message says so and where.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise ValueError("it holds a number with too many digits") from None
+
+
+@lru_cache(maxsize=1024)
+def parse_object(text: str) -> dict[str, Any]:
+    """Parses the JSON text of an object, "" for no entries, once per distinct text.
+
+    All callers with the same text share the object: do not change it.
+
+    Raises:
+        ValueError: The text is not JSON, or not an object; the message says which.
+    """
+    value: Any = parse_json(text) if text else {}  # KNIME writes "" for a workflow without parameters
+    if not isinstance(value, dict):
+        raise ValueError("it is JSON, but not an object")
+    return cast("dict[str, Any]", value)
+
+
+@lru_cache(maxsize=1024)
+def parse_declared(text: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None, str | None]:
+    """Parses an MCP server's output schema, annotations and title, None where not declared.
+
+    The text is the JSON of an object with ``outputSchema``, ``annotations`` and ``title``; "" for none.
+
+    Raises:
+        ValueError: The text has another form; the message says how.
+    """
+    declared = parse_object(text)
+    output_schema, annotations, title = (
+        declared.get(key) for key in ("outputSchema", "annotations", "title")
+    )
+    if not isinstance(output_schema, dict | None) or not isinstance(annotations, dict | None):
+        raise ValueError("outputSchema and annotations must be objects")
+    if not isinstance(title, str | None):
+        raise ValueError("title must be text")
+    return cast("Any", (output_schema, annotations, title))
+
+
+@lru_cache(maxsize=1024)
+def parse_ports(text: str) -> tuple[ToolPort, ...]:
+    """Parses the JSON text of a workflow tool's ports, "" for none, once per distinct text.
+
+    Raises:
+        ValueError: The text is no list of ports.
+    """
+    value: Any = parse_json(text) if text else []
+    if not isinstance(value, list):
+        raise ValueError("it is JSON, but not a list of ports")
+    try:
+        return tuple(ToolPort(**port) for port in cast("list[dict[str, Any]]", value))
+    except (TypeError, AttributeError):
+        raise ValueError("a port must have name, description, type and, if known, spec, all text") from None
+
+
+@lru_cache(maxsize=1024)
+def ports_text(ports: tuple[ToolPort, ...]) -> str:
+    """The JSON text of ports, as `parse_ports` reads it."""
+    return compact_json([{part: getattr(port, part) for part in ToolPort.__slots__} for port in ports])

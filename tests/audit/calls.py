@@ -3,7 +3,7 @@
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.types.canonical import canonical_json
-from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.fields import to_json_text
 from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
 
 SEARCH = MCPTool(

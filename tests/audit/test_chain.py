@@ -21,7 +21,7 @@ from knime_mcp.audit.chain import (
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.table import COLUMNS
 from knime_mcp.types.canonical import canonical_json
-from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.fields import to_json_text
 from knime_mcp.types.tool import MCPTool
 from tests.audit.calls import FLOW, SEARCH, record
 

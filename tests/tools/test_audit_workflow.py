@@ -11,7 +11,7 @@ from knime_mcp.knwf.workflow_model import NodeState
 from knime_mcp.tools.audit_workflow.saving import save_after_run, target_of
 from knime_mcp.tools.audit_workflow.workflow import MOST_STEPS, audit_workflow
 from knime_mcp.types.canonical import canonical_json
-from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.fields import to_json_text
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 from tests.support import real_knime as rig
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.tools.node_settings.flow_choices import ToolChoice, encode_choices
-from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.fields import to_json_text
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 

@@ -155,14 +155,14 @@ if PROTOTYPE:
             assert knime_value(tool) == of_knime("WorkflowTool")
 
     def test_another_layout_of_the_prototype_is_an_error_that_names_it():
-        from knime_mcp.types import knime_tool
+        from knime_mcp.types.arrow import KNIME_TOOL_STORAGE
         from knime_mcp.types.columns import _read_chunk
 
         kind = knime_type(ColumnForm.NATIVE).to_pyarrow()
         layout = pa.struct([("0", pa.string()), ("1", pa.struct([("0", pa.int32())]))])
         other = type(kind)(None, layout, kind.logical_type)
         cells = pa.ExtensionArray.from_storage(other, pa.nulls(1, layout))
-        assert kind.storage_type == knime_tool.KNIME_TOOL_STORAGE
+        assert kind.storage_type == KNIME_TOOL_STORAGE
         with pytest.raises(ToolFormatError, match=r"struct<0: string, 1: struct<0: int32>>.*row Row0"):
             _read_chunk(cells, ["Row0"], "Tool")
 

@@ -5,8 +5,9 @@ import pickle
 import pytest
 from hypothesis import given
 
-from knime_mcp.types import tool_texts
+from knime_mcp.types import tool as tool_module
 from knime_mcp.types.errors import SettingInvalid, ToolFormatError
+from knime_mcp.types.fields import from_fields
 from knime_mcp.types.tool import MCPTool, ToolPort, ToolType, WorkflowTool, describe
 from tests.types.strategies import mcp_tools, tools, workflow_tools
 
@@ -54,8 +55,8 @@ def test_schema_text_stays_as_it_came():
 
 def test_schemas_are_parsed_when_asked_for_and_once_per_text(monkeypatch):
     parsed = []
-    real = tool_texts.json.loads
-    monkeypatch.setattr(tool_texts.json, "loads", lambda text: parsed.append(text) or real(text))
+    real = tool_module.json.loads
+    monkeypatch.setattr(tool_module.json, "loads", lambda text: parsed.append(text) or real(text))
     text = SCHEMA + " " * 7
     first, second = search(parameter_schema=text), search(name="other", parameter_schema=text)
     assert parsed == []
@@ -88,11 +89,13 @@ def test_the_layout_of_schema_text_does_not_count_for_equality():
 
 
 def test_tools_of_which_nobody_can_read_the_texts_are_compared_all_the_same():
-    cell = {"name": "t", "description": "", "server_uri": "https://host/mcp"}
-    bad = MCPTool.from_cell(**cell, schema_json="{", declared_json="{")
-    assert bad == MCPTool.from_cell(**cell, schema_json="{", declared_json="{")
+    def cell(schema, declared):
+        return from_fields(1, "t", "", schema, None, declared, -1, None, "https://host/mcp")
+
+    bad = cell("{", "{")
+    assert bad == cell("{", "{")
     for schema, declared in (("{}", "{"), ("{", None), ("{", "[")):
-        assert bad != MCPTool.from_cell(**cell, schema_json=schema, declared_json=declared)
+        assert bad != cell(schema, declared)
 
 
 @given(workflow_tools, mcp_tools)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from ...types.canonical import compact_json
-from ...types.digest import definition_digest
+from ...types.canonical import compact_json, definition_digest
 from ...types.errors import ProtocolError
 from ...types.routing import ServerRoute
 from ...types.tool import MCPTool

@@ -13,7 +13,7 @@ from ...audit.record import CallStatus
 from ...client.protocol.json_text import decode
 from ...types.canonical import compact_json
 from ...types.errors import MCPError, ToolFormatError
-from ...types.portable import from_json_text
+from ...types.fields import from_json_text
 from ...types.routing import ServerRoute
 from ...types.tool import MCPTool
 from ...version import VERSION

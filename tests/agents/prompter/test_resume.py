@@ -9,7 +9,7 @@ import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.resuming import repeated_calls
-from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.fields import to_json_text
 from knime_mcp.types.tool import MCPTool
 from tests.support.chat_server import call, calls, fails, says
 

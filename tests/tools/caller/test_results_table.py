@@ -11,7 +11,7 @@ from knime_mcp.tools.caller.results_layout import plan_results
 from knime_mcp.tools.caller.results_table import ResultsWriter
 from knime_mcp.types.columns import ColumnForm
 from knime_mcp.types.errors import MCPError
-from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.fields import to_json_text
 from knime_mcp.types.tool import MCPTool
 
 MIB = 1 << 20
