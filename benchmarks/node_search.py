@@ -25,11 +25,11 @@ from pathlib import Path
 
 from timing import Row, Table, Way
 
-from knime_mcp.knowledge.answers.tool_calls import NodeKnowledgeMCPService
-from knime_mcp.knowledge.building.build import build_catalogue
-from knime_mcp.knowledge.catalogue.reading import Catalogue
-from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
-from knime_mcp.knowledge.packs.included_files import basic_nodes
+from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_model import NodeSpec, Origin, Parameter, SourceKind
+from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
+from knime_mcp.knowledge.sources.spec_packs import basic_nodes
 
 QUERIES = Path(__file__).parents[1] / "tests" / "knowledge" / "relevance" / "queries.txt"
 WORDS_PER_DESCRIPTION = 260

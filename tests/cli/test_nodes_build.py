@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from knime_mcp.knowledge.catalogue.reading import Catalogue
+from knime_mcp.knowledge.catalogue_reader import Catalogue
 from tests.knowledge.plugin_files import CATEGORIES, node, plugin_xml, write_jar
 
 PACK = """

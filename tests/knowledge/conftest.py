@@ -10,10 +10,10 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from knime_mcp.knowledge.answers.tool_calls import NodeKnowledgeMCPService
-from knime_mcp.knowledge.answers.tool_definitions import TOOLS_BY_NAME
-from knime_mcp.knowledge.catalogue.reading import Catalogue
-from knime_mcp.knowledge.model import NodeSpec, Origin, SourceKind
+from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_model import NodeSpec, Origin, SourceKind
+from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
+from knime_mcp.knowledge.tool_definitions import TOOLS_BY_NAME
 
 DEADLINE = 60
 ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1", file="p.yaml:3")

@@ -13,10 +13,12 @@ import pytest
 
 from knime_mcp.cli.errors import CommandError
 from knime_mcp.cli.nodes.extension import extension_nodes, nodes_of, own_files, own_nodes
-from knime_mcp.knowledge.building import build, plugins
-from knime_mcp.knowledge.building.introspection import plain_text, read_extension
-from knime_mcp.knowledge.catalogue import paths
-from knime_mcp.knowledge.catalogue.reading import Catalogue, fingerprint
+from knime_mcp.knowledge import default_catalogue
+from knime_mcp.knowledge.catalogue_file import CatalogueError
+from knime_mcp.knowledge.catalogue_reader import Catalogue, fingerprint
+from knime_mcp.knowledge.sources import knime_plugins
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
+from knime_mcp.knowledge.sources.python_extensions import plain_text, read_extension
 from knime_mcp.version import VERSION
 from tests.knowledge.plugin_files import node as described
 from tests.knowledge.plugin_files import plugin_xml, write_jar
@@ -267,9 +269,9 @@ def test_the_default_catalogue_needs_no_build_and_is_built_once(cache, nodes):
         asked.append(1)
         return list(nodes.values())
 
-    path = paths.default_catalogue(extension, made_of=own_files())
+    path = default_catalogue.default_catalogue(extension, made_of=own_files())
     assert path.parent == cache
-    assert paths.default_catalogue(extension, made_of=own_files()) == path
+    assert default_catalogue.default_catalogue(extension, made_of=own_files()) == path
     assert len(asked) == 1
     with Catalogue(path) as catalogue:
         assert len(catalogue.nodes()) == 39 + len(nodes)
@@ -279,9 +281,9 @@ def test_the_default_catalogue_needs_no_build_and_is_built_once(cache, nodes):
 def test_the_default_catalogue_is_built_anew_when_what_it_is_made_of_changes(cache, tmp_path):
     source = tmp_path / "node.py"
     source.write_text("one")
-    first = paths.default_catalogue(list, made_of=[source])
+    first = default_catalogue.default_catalogue(list, made_of=[source])
     source.write_text("other")
-    second = paths.default_catalogue(list, made_of=[source, tmp_path / "gone.py"])
+    second = default_catalogue.default_catalogue(list, made_of=[source, tmp_path / "gone.py"])
     assert first != second
     assert first.is_file()
 
@@ -289,7 +291,7 @@ def test_the_default_catalogue_is_built_anew_when_what_it_is_made_of_changes(cac
 def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
-    path = paths.default_catalogue(list)
+    path = default_catalogue.default_catalogue(list)
     with Catalogue(path) as catalogue:
         assert len(catalogue.nodes()) == 39
 
@@ -297,8 +299,8 @@ def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_pa
 DEFAULT = """
 import sys
 from pathlib import Path
-from knime_mcp.knowledge.catalogue import paths
-print(paths.default_catalogue(list, made_of=[Path(sys.argv[1])]), flush=True)
+from knime_mcp.knowledge import default_catalogue
+print(default_catalogue.default_catalogue(list, made_of=[Path(sys.argv[1])]), flush=True)
 sys.stdin.read()
 """
 
@@ -334,8 +336,8 @@ def test_of_old_default_catalogues_the_last_used_are_kept_and_those_that_process
 
 def test_a_source_without_nodes_is_an_error_that_says_what_to_name(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(build.CatalogueError, match=r"in .*empty\. empty has no plug-ins in it\. Name the f"):
-        build.build_catalogue(tmp_path / "o.sqlite", plugins=[tmp_path / "empty"], with_own_packs=False)
+    with pytest.raises(CatalogueError, match=r"in .*empty\. empty has no plug-ins in it\. Name the f"):
+        build_catalogue(tmp_path / "o.sqlite", plugins=[tmp_path / "empty"], with_own_packs=False)
     assert not (tmp_path / "o.sqlite").exists()
 
 
@@ -345,7 +347,7 @@ def test_a_source_without_nodes_beside_others_is_reported(tmp_path):
     registered = plugin_xml('factory-class="org.a.ANodeFactory" category-path="/"')
     write_jar(tmp_path / "a.jar", {"plugin.xml": registered, "org/a/ANodeFactory.xml": described("A")})
     sources = [tmp_path / name for name in ("empty", "a.jar", "library")]
-    report = build.build_catalogue(tmp_path / "o.sqlite", plugins=sources, with_own_packs=False)
+    report = build_catalogue(tmp_path / "o.sqlite", plugins=sources, with_own_packs=False)
     assert [str(entry) for entry in report.skipped] == [
         "empty has no plug-ins in it",
         "library has only plug-ins that register no nodes",
@@ -353,19 +355,19 @@ def test_a_source_without_nodes_beside_others_is_reported(tmp_path):
 
 
 def test_where_only_an_extension_has_no_nodes_no_knime_is_asked_for(tmp_path):
-    skipped = [plugins.Skipped(what="x", where="x", reason="registers no nodes", detail="so it is")]
-    with pytest.raises(build.CatalogueError) as caught:
-        build.build_catalogue(tmp_path / "o.sqlite", with_own_packs=False, skipped=skipped)
+    skipped = [knime_plugins.Skipped(what="x", where="x", reason="registers no nodes", detail="so it is")]
+    with pytest.raises(CatalogueError) as caught:
+        build_catalogue(tmp_path / "o.sqlite", with_own_packs=False, skipped=skipped)
     assert str(caught.value) == "There are no nodes in the sources. x registers no nodes: so it is."
 
 
 def test_where_nothing_can_be_read_it_is_said_why(tmp_path):
     (tmp_path / "a.jar").write_text("no jar")
     skipped = [
-        plugins.Skipped(what="knime.yml", where="x", reason="cannot be imported", detail="no such file")
+        knime_plugins.Skipped(what="knime.yml", where="x", reason="cannot be imported", detail="no such file")
     ]
     said = r"in .*a\.jar\. knime\.yml cannot be imported: no such file\. a\.jar is no readable plug-in: "
-    with pytest.raises(build.CatalogueError, match=said):
-        build.build_catalogue(
+    with pytest.raises(CatalogueError, match=said):
+        build_catalogue(
             tmp_path / "o.sqlite", plugins=[tmp_path / "a.jar"], with_own_packs=False, skipped=skipped
         )

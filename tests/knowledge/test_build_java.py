@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge.building import plugins
-from knime_mcp.knowledge.building.class_files import ClassFile, ClassFileError, Static
-from knime_mcp.knowledge.building.java_descriptions import read_class
-from knime_mcp.knowledge.building.plugins import read_plugins
+from knime_mcp.knowledge.sources import knime_plugins
+from knime_mcp.knowledge.sources.class_files import ClassFile, ClassFileError, Static
+from knime_mcp.knowledge.sources.java_descriptions import read_class
+from knime_mcp.knowledge.sources.knime_plugins import read_plugins
 
 from .plugin_files import node, plugin_xml, write_folder, write_jar
 
@@ -108,7 +108,7 @@ def test_plugins_give_nodes_out_of_code(tmp_path, place):
     assert [found.name for found in result.nodes] == ["Chain Links", "With Lambda", "One Call"]
     assert result.from_code == 3
     assert [(entry.what, entry.reason) for entry in result.skipped] == [
-        ("example.OtherNodeFactory", plugins.NO_XML)
+        ("example.OtherNodeFactory", knime_plugins.NO_XML)
     ]
     assert all(found.category == ("x",) and not found.settings_known for found in result.nodes)
 

@@ -2,9 +2,9 @@
 
 import os
 
-from knime_mcp.knowledge.building.build import build_catalogue
-from knime_mcp.knowledge.building.plugins import read_plugins
-from knime_mcp.knowledge.catalogue.reading import Catalogue
+from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
+from knime_mcp.knowledge.sources.knime_plugins import read_plugins
 
 from .plugin_files import node, plugin_xml, write_folder
 

@@ -7,12 +7,12 @@ import zlib
 
 import pytest
 
-from knime_mcp.knowledge.answers.tool_calls import NodeKnowledgeMCPService
-from knime_mcp.knowledge.building import bundles, plugins
-from knime_mcp.knowledge.building.build import build_catalogue
-from knime_mcp.knowledge.building.bundles import find_bundles
-from knime_mcp.knowledge.building.plugins import read_plugins
-from knime_mcp.knowledge.catalogue.reading import Catalogue
+from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
+from knime_mcp.knowledge.sources import knime_plugins, plugin_bundles
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
+from knime_mcp.knowledge.sources.knime_plugins import read_plugins
+from knime_mcp.knowledge.sources.plugin_bundles import find_bundles
 
 from .plugin_files import CATEGORIES, OLD_NODE, jar_bytes, manifest, node, plugin_xml, write_folder, write_jar
 
@@ -152,7 +152,7 @@ def test_of_two_versions_of_a_plugin_the_newer_one_counts(tmp_path):
         write_jar(tmp_path / f"org.a_{version}.jar", {**plugin(ROW, version=version), ROW_XML: node(version)})
     result = read_plugins([tmp_path])
     assert [found.version for found in result.nodes] == ["5.10.0"]
-    assert [entry.reason for entry in result.skipped] == [plugins.OLDER_DUPLICATE]
+    assert [entry.reason for entry in result.skipped] == [knime_plugins.OLDER_DUPLICATE]
 
 
 def test_what_is_out_of_use_names_its_successor(tmp_path):
@@ -198,10 +198,10 @@ def test_what_cannot_be_read_is_reported_with_the_reason(tmp_path):
     result = read_plugins([tmp_path])
     assert [found.name for found in result.nodes] == ["Row"]
     assert reasons(result) == {
-        "org.a.JavaNodeFactory": plugins.NO_XML,
+        "org.a.JavaNodeFactory": knime_plugins.NO_XML,
         "org.a.BrokenNodeFactory": "has a description that cannot be read",
         "org.a.NamelessNodeFactory": "has a description that cannot be read",
-        "org.a.RetiredNodeFactory": plugins.NOT_REGISTERED,
+        "org.a.RetiredNodeFactory": knime_plugins.NOT_REGISTERED,
         "no.jar": "is no readable plug-in",
     }
     details = {entry.what: entry.detail for entry in result.skipped}
@@ -225,7 +225,7 @@ def test_a_set_of_nodes_is_reported_and_descriptions_beside_it_are_taken(tmp_pat
     )
     result = read_plugins([tmp_path])
     assert [(found.id, found.name) for found in result.nodes] == [("org.a.OneNodeFactory", "One")]
-    assert reasons(result) == {"org.a.Set": plugins.NODE_SET}
+    assert reasons(result) == {"org.a.Set": knime_plugins.NODE_SET}
 
 
 def test_a_bare_folder_of_descriptions_is_read_as_well(tmp_path):
@@ -352,8 +352,8 @@ def test_an_installation_in_an_application_of_macos(tmp_path):
     ],
 )
 def test_locations_of_plugins_on_windows(monkeypatch, location, path):
-    monkeypatch.setattr(bundles, "url2pathname", nturl2path.url2pathname)
-    assert bundles._local(location) == path
+    monkeypatch.setattr(plugin_bundles, "url2pathname", nturl2path.url2pathname)
+    assert plugin_bundles._local(location) == path
 
 
 def test_a_well_known_node_that_describes_itself_in_code_is_known_by_its_class(tmp_path):

@@ -11,21 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge.building.writing import write_catalogue
-from knime_mcp.knowledge.catalogue import node_json
-from knime_mcp.knowledge.catalogue.file_format import SCHEMA_VERSION
-from knime_mcp.knowledge.catalogue.reading import Catalogue
-from knime_mcp.knowledge.errors import CatalogueError
-from knime_mcp.knowledge.model import (
-    DataFormat,
-    NodeSpec,
-    OldName,
-    Option,
-    Parameter,
-    Port,
-    View,
-)
-from knime_mcp.knowledge.words import folded, spellings, words_in
+from knime_mcp.knowledge.catalogue_file import SCHEMA_VERSION, CatalogueError, packed, unpacked
+from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_model import DataFormat, NodeSpec, OldName, Option, Parameter, Port, View
+from knime_mcp.knowledge.query_words import folded, spellings, words_in
+from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
 
 from .conftest import ORIGIN, spec
 
@@ -129,7 +119,7 @@ def test_every_value_survives_packing(default, values, text, low):
         min=low,
     )
     node = dataclasses.replace(FULL, description=text, parameters=(parameter,), examples=({text: default},))
-    assert node_json.unpacked(node_json.packed(node)) == node
+    assert unpacked(packed(node)) == node
 
 
 def test_what_is_no_unicode_is_replaced(path):
@@ -325,7 +315,7 @@ def test_threads_read_whole_catalogues_while_it_is_replaced_again_and_again(path
 READER = """
 import sys
 from pathlib import Path
-from knime_mcp.knowledge.catalogue.reading import Catalogue
+from knime_mcp.knowledge.catalogue_reader import Catalogue
 with Catalogue(Path(sys.argv[1])) as catalogue:
     for line in sys.stdin:
         print(catalogue.origin.version, [node.subtype for node in catalogue.nodes()], flush=True)
@@ -374,7 +364,7 @@ import resource, signal, sys
 from pathlib import Path
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-from knime_mcp.knowledge.building.build import build_catalogue
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 try:
     build_catalogue(Path(sys.argv[1]))
 except OSError as error:
@@ -396,7 +386,7 @@ def test_a_disk_that_is_too_small_is_said_and_the_old_catalogue_stays(path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from knime_mcp.knowledge.building.build import build_catalogue
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 build_catalogue(Path(sys.argv[1]), on_step=lambda step: os.kill(os.getpid(), signal.SIGKILL))
 """
 

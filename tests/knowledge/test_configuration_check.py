@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.knowledge.answers.configuration_check import check_configuration
-from knime_mcp.knowledge.answers.details import derived_defaults
-from knime_mcp.knowledge.model import Option, Parameter, SourceKind
+from knime_mcp.knowledge.configuration_check import check_configuration
+from knime_mcp.knowledge.node_details import derived_defaults
+from knime_mcp.knowledge.node_model import Option, Parameter, SourceKind
 
 from .conftest import spec
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge.answers.configuration_check import check_configuration
-from knime_mcp.knowledge.model import SourceKind
+from knime_mcp.knowledge.configuration_check import check_configuration
+from knime_mcp.knowledge.node_model import SourceKind
 from knime_mcp.knwf.workflow_file import read_workflow
 from knime_mcp.knwf.workflow_model import NativeNode
 

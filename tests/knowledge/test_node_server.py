@@ -11,8 +11,8 @@ import typer
 
 from knime_mcp.cli.errors import reports_errors
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
-from knime_mcp.knowledge.building.build import build_catalogue
-from knime_mcp.knowledge.packs.included_files import own_packs
+from knime_mcp.knowledge.packs import own_packs
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from knime_mcp.types.errors import ServerError, ToolNotFound
 from tests.support.peers import OWN_CODE
 
@@ -188,7 +188,7 @@ def test_a_session_on_stdio_is_served_without_the_sdk(catalogue_file):
         timeout=DEADLINE,
         check=True,
     )
-    assert "knime_mcp.knowledge.answers.tool_calls" in done.stderr
+    assert "knime_mcp.knowledge.node_service" in done.stderr
     assert not re.search(r"\| +(mcp|mcp_types|starlette|uvicorn)$", done.stderr, re.MULTILINE)
     answers = sorted(map(json.loads, done.stdout.splitlines()), key=lambda answer: answer["id"])
     welcome, listed, found, many, unknown, failed = answers

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from knime_mcp.knowledge.errors import PackError
-from knime_mcp.knowledge.packs.included_files import own_packs
-from knime_mcp.knowledge.packs.reading import parse_pack, read_pack
+from knime_mcp.knowledge.packs import own_packs
+from knime_mcp.knowledge.sources.spec_packs import PackError, parse_pack, read_pack
 
 HEAD = "pack: {name: p, version: 1.2.3}\nnodes:\n"
 LEGACY = """\

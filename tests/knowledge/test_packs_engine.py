@@ -2,9 +2,9 @@
 
 import pytest
 
-from knime_mcp.knowledge.catalogue import node_json
-from knime_mcp.knowledge.packs.included_files import own_packs
-from knime_mcp.knowledge.packs.reading import read_pack
+from knime_mcp.knowledge.catalogue_file import packed, unpacked
+from knime_mcp.knowledge.packs import own_packs
+from knime_mcp.knowledge.sources.spec_packs import read_pack
 
 #: The registry of the third version, line by line.
 REGISTRY = {
@@ -175,4 +175,4 @@ def test_a_credential_is_named_and_never_written_down(pack):
 
 def test_every_node_can_be_stored(pack):
     for node in pack.nodes:
-        assert node_json.unpacked(node_json.packed(node)) == node
+        assert unpacked(packed(node)) == node

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.knowledge.searching.search import search
+from knime_mcp.knowledge.node_search import search
 
 from .sources_scorer import sources_search
 

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge.building.writing import write_catalogue
-from knime_mcp.knowledge.catalogue.reading import Catalogue
-from knime_mcp.knowledge.model import Parameter
-from knime_mcp.knowledge.searching.languages import in_english
-from knime_mcp.knowledge.searching.search import Tier, search
-from knime_mcp.knowledge.searching.search_words import parse_query, stem, within_one_edit
-from knime_mcp.knowledge.words import folded
+from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_model import Parameter
+from knime_mcp.knowledge.node_search import Tier, search
+from knime_mcp.knowledge.query_words import folded, parse_query, stem, within_one_edit
+from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
+from knime_mcp.knowledge.vocabulary import in_english
 
 from .conftest import spec
 

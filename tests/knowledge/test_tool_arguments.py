@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge.answers.tool_definitions import TOOLS, TOOLS_BY_NAME
+from knime_mcp.knowledge.tool_definitions import TOOLS, TOOLS_BY_NAME
 from knime_mcp.types.errors import ArgumentsInvalid
 
 

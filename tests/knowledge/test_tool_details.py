@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.knowledge.answers.detail_levels import (
+from knime_mcp.knowledge.node_details import (
     MINIMAL_TOKENS,
     STANDARD_TOKENS,
     DetailLevel,
     details_at,
     tokens,
 )
-from knime_mcp.knowledge.answers.tool_definitions import NODE_TYPES
-from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, Port, SourceKind
+from knime_mcp.knowledge.node_model import NodeSpec, Origin, Parameter, Port, SourceKind
+from knime_mcp.knowledge.tool_definitions import NODE_TYPES
 
 from .test_tools import V3_REGISTRY
 

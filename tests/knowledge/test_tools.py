@@ -3,12 +3,11 @@
 import jsonschema_rs
 import pytest
 
-from knime_mcp.knowledge.answers.node_service import NodeKnowledgeService
-from knime_mcp.knowledge.answers.tool_calls import NodeKnowledgeMCPService
-from knime_mcp.knowledge.answers.tool_definitions import NODE_TYPES, TOOLS, TOOLS_BY_NAME
-from knime_mcp.knowledge.building.writing import write_catalogue
-from knime_mcp.knowledge.catalogue.reading import Catalogue
-from knime_mcp.knowledge.errors import CatalogueError
+from knime_mcp.knowledge.catalogue_file import CatalogueError
+from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService, NodeKnowledgeService
+from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
+from knime_mcp.knowledge.tool_definitions import NODE_TYPES, TOOLS, TOOLS_BY_NAME
 from knime_mcp.types.errors import ArgumentsInvalid, ToolNotFound
 
 from .conftest import spec

@@ -10,10 +10,9 @@ from contextlib import suppress
 
 import anyio
 
-from ...knowledge.answers.tool_calls import NodeKnowledgeMCPService
-from ...knowledge.catalogue.reading import Catalogue
-from ...knowledge.mcp_server.tools import ServedTools
-from ...knowledge.mcp_server.transports import serve_http
+from ...knowledge.catalogue_reader import Catalogue
+from ...knowledge.mcp_server import ServedTools, serve_http
+from ...knowledge.node_service import NodeKnowledgeMCPService
 from ..nodes.catalogue import catalogue_that_comes_along
 from .processes import when_stdin_closes
 

@@ -17,9 +17,9 @@ from ..terminal import err, note, plain, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...knowledge.building.build import BuildReport
-    from ...knowledge.building.plugins import Skipped
-    from ...knowledge.model import NodeSpec
+    from ...knowledge.node_model import NodeSpec
+    from ...knowledge.sources.catalogue_build import BuildReport
+    from ...knowledge.sources.knime_plugins import Skipped
 
 _SHOWN = 3
 _NO_NODES = (
@@ -86,8 +86,8 @@ def build(
 
     Example: knime-mcp nodes build --knime /opt/knime
     """
-    from ...knowledge.building.build import build_catalogue
-    from ...knowledge.catalogue.paths import user_catalogue
+    from ...knowledge.default_catalogue import user_catalogue
+    from ...knowledge.sources.catalogue_build import build_catalogue
 
     check_output(out)
     path = out if out is not None else user_catalogue()
@@ -111,7 +111,7 @@ def build(
 
 def _extensions(files: Sequence[Path], bare: bool) -> tuple[list[NodeSpec], list[Skipped]]:
     """The nodes of extensions, and the extensions that cannot be imported or register no nodes."""
-    from ...knowledge.building.plugins import Skipped
+    from ...knowledge.sources.knime_plugins import Skipped
     from .extension import extension_nodes, own_nodes
 
     nodes = [] if bare else own_nodes()

@@ -11,8 +11,8 @@ from ...client.words import counted
 from ..terminal import note
 
 if TYPE_CHECKING:
-    from ...knowledge.catalogue.reading import Catalogue
-    from ...knowledge.model import CatalogueOrigin
+    from ...knowledge.catalogue_reader import Catalogue
+    from ...knowledge.node_model import CatalogueOrigin, NodeSpec
 
 CatalogueOption = Annotated[
     Path | None,
@@ -32,8 +32,8 @@ def open_catalogue(file: Path | None) -> Catalogue:
     Raises:
         CatalogueError: The catalogue is missing, damaged, or of another version.
     """
-    from ...knowledge.catalogue.paths import user_catalogue
-    from ...knowledge.catalogue.reading import Catalogue
+    from ...knowledge.catalogue_reader import Catalogue
+    from ...knowledge.default_catalogue import user_catalogue
 
     path = file or user_catalogue()
     if file is None and not path.exists():
@@ -47,16 +47,21 @@ def catalogue_that_comes_along() -> Path:
     Raises:
         CatalogueError: The catalogue cannot be built.
     """
-    from ...knowledge.catalogue.paths import default_catalogue
-    from ...knowledge.packs.included_files import basic_nodes, basics_file
+    from ...knowledge.default_catalogue import default_catalogue
+    from ...knowledge.packs import BASICS
     from .extension import own_files, own_nodes
 
-    return default_catalogue(lambda: [*own_nodes(), *basic_nodes()], made_of=[basics_file(), *own_files()])
+    def extension() -> list[NodeSpec]:
+        from ...knowledge.sources.spec_packs import basic_nodes  # not needed once a catalogue is built
+
+        return [*own_nodes(), *basic_nodes()]
+
+    return default_catalogue(extension, made_of=[BASICS, *own_files()])
 
 
 def tell_origin(origin: CatalogueOrigin) -> None:
     """Writes the source of an answer to standard error."""
-    from ...knowledge.answers.tool_calls import origin_as_json
+    from ...knowledge.node_service import origin_as_json
 
     facts = origin_as_json(origin)
     nodes = counted(facts["nodes"], "node")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ...headless.host import ExtensionHost
-    from ...knowledge.model import NodeSpec
+    from ...knowledge.node_model import NodeSpec
 
 _PARTS = ("agents", "audit", "headless", "tools", "types")
 _ENDED = "its code ends the process that imports it"
@@ -93,7 +93,7 @@ def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
         The extension's nodes, in their order.
     """
     from ...headless import HeadlessError
-    from ...knowledge.building.introspection import read_extension
+    from ...knowledge.sources.python_extensions import read_extension
 
     description = host.describe()
     dialogs: dict[str, Mapping[str, Any]] = {}

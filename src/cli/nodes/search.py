@@ -12,7 +12,7 @@ from ..terminal import note, one_line, print_json, show, table
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
-    from ...knowledge.searching.search import Hit
+    from ...knowledge.node_search import Hit
 
 
 @reports_errors
@@ -32,8 +32,8 @@ def search(
 
     Example: knime-mcp nodes search VLOOKUP
     """
-    from ...knowledge.answers.tool_calls import NodeKnowledgeMCPService
-    from ...knowledge.searching.search import search as search_catalogue
+    from ...knowledge.node_search import search as search_catalogue
+    from ...knowledge.node_service import NodeKnowledgeMCPService
 
     query = " ".join(words)
     with open_catalogue(catalogue) as opened:

@@ -12,7 +12,7 @@ from ..terminal import complain
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
-    from ...knowledge.catalogue.reading import Catalogue
+    from ...knowledge.catalogue_reader import Catalogue
 
 
 @reports_errors
@@ -41,9 +41,8 @@ def serve(
 def _serve(opened: Catalogue, *, http: int | None, host: str) -> bool:
     import anyio
 
-    from ...knowledge.answers.tool_calls import NodeKnowledgeMCPService
-    from ...knowledge.mcp_server.tools import ServedTools
-    from ...knowledge.mcp_server.transports import LOOPBACK, serve_http, serve_stdio
+    from ...knowledge.mcp_server import LOOPBACK, ServedTools, serve_http, serve_stdio
+    from ...knowledge.node_service import NodeKnowledgeMCPService
 
     tools = ServedTools(NodeKnowledgeMCPService(opened))
     if http is None:

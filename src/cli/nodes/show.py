@@ -11,7 +11,7 @@ from ..terminal import note, one_line, print_json, say, show, table
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
-    from ...knowledge.model import NodeSpec, Parameter, Port
+    from ...knowledge.node_model import NodeSpec, Parameter, Port
 
 
 @reports_errors
@@ -26,8 +26,8 @@ def show_node(
 
     Example: knime-mcp nodes show Joiner
     """
-    from ...knowledge.answers.corrections import resolved_node
-    from ...knowledge.answers.details import node_details
+    from ...knowledge.node_details import node_details
+    from ...knowledge.node_references import resolved_node
 
     with open_catalogue(catalogue) as opened, opened.reading() as reader:
         resolved = resolved_node(reader, {"id": node})
@@ -45,7 +45,7 @@ def show_node(
 
 
 def _print(spec: NodeSpec) -> None:
-    from ...knowledge.answers.details import full_description
+    from ...knowledge.node_details import full_description
 
     say(spec.name, "bold")
     say(f"{spec.id}  ({' / '.join(spec.category)})")

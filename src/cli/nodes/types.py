@@ -25,7 +25,7 @@ def types(
 
     Example: knime-mcp nodes types TRIGGER
     """
-    from ...knowledge.answers.node_service import NodeKnowledgeService
+    from ...knowledge.node_service import NodeKnowledgeService
 
     with open_catalogue(catalogue) as opened:
         service = NodeKnowledgeService(opened)

@@ -24,7 +24,7 @@ from .settings import is_loopback
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from ..answers.tool_definitions import ToolDefinition
+    from ..tool_definitions import ToolDefinition
     from .gateway import Gateway
     from .tool_registry import ToolRegistry
 

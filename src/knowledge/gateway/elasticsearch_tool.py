@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ...types.errors import SettingInvalid
-from ..answers.tool_definitions import ToolDefinition
+from ..tool_definitions import ToolDefinition
 from .errors import MCPError, MCPErrorType, unavailable
 from .tool_registry import ToolSource, does_not_fit
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import ArgumentsInvalid
 from ...types.errors import MCPError as BaseError
-from ..errors import CatalogueError
+from ..catalogue_file import CatalogueError
 from .keys import KeyStoreError
 from .observability import LOGGER
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.to_thread
 
-from ..answers.tool_calls import NodeKnowledgeMCPService
+from ..node_service import NodeKnowledgeMCPService
 from .cache import TTLCache
 from .elasticsearch_tool import ElasticsearchTool
 from .errors import as_mcp_error, unavailable
@@ -24,7 +24,7 @@ from .tool_registry import ToolRegistry
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from ..catalogue.reading import Catalogue
+    from ..catalogue_reader import Catalogue
     from .settings import GatewaySettings
     from .tool_registry import ToolSource
 

@@ -10,19 +10,19 @@ import time
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from ..answers.details import brief, full_description
-from ..answers.tool_definitions import ToolDefinition
-from ..searching.search import Tier, search
-from ..words import folded
+from ..node_details import brief, full_description
+from ..node_search import Tier, search
+from ..query_words import folded
+from ..tool_definitions import ToolDefinition
 from .bodies import NodeKnowledgeResponse, NodeKnowledgeResult
 from .tool_registry import ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..catalogue.reading import Catalogue, CatalogueReader
-    from ..model import NodeSpec, Parameter, Port
-    from ..searching.search import Hit
+    from ..catalogue_reader import Catalogue, CatalogueReader
+    from ..node_model import NodeSpec, Parameter, Port
+    from ..node_search import Hit
 
 TOOL: Final = ToolDefinition(
     name="node_knowledge_retriever",

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from ...types.errors import SettingInvalid
-from ..catalogue.paths import user_catalogue
+from ..default_catalogue import user_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import jsonschema_rs
 
 from ...types.canonical import canonical_json
-from ..answers.arguments import listed
+from ..tool_arguments import listed
 from .errors import MCPError, MCPErrorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..answers.tool_definitions import ToolDefinition
+    from ..tool_definitions import ToolDefinition
 
 
 class ToolSource(Protocol):

@@ -1,6 +1,6 @@
 import pytest
 
-from knime_mcp.knowledge.building.build import build_catalogue
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from tests.knowledge.gateway.running import running_gateway
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from knime_mcp.knowledge.catalogue.reading import Catalogue
+from knime_mcp.knowledge.catalogue_reader import Catalogue
 from knime_mcp.knowledge.gateway.gateway import Gateway, opened_gateway
 from knime_mcp.knowledge.gateway.keys import Scope
 from knime_mcp.knowledge.gateway.listeners import serve

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.gateway.keys import Scope
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 
 HTML = {"Accept": "text/html"}
 EVIL = '<script>alert("x")</script>'

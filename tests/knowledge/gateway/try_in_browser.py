@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 
-from knime_mcp.knowledge.building.build import build_catalogue
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from tests.knowledge.gateway.running import running_gateway
 
 TAB, ENTER, END, SPACE = "\ue004", "\ue007", "\ue010", " "

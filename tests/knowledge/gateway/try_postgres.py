@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from knime_mcp.knowledge.building.build import build_catalogue
+from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from tests.knowledge.gateway.outside import KEY, ROWS, outside
 from tests.knowledge.gateway.running import running_gateway
 

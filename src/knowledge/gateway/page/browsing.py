@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...answers.arguments import count_in
-from ...answers.corrections import resolve_reference
-from ...answers.details import full_description
-from ...searching.search import Tier, search
+from ...node_details import full_description
+from ...node_references import resolve_reference
+from ...node_search import Tier, search
+from ...tool_arguments import count_in
 from ..errors import invalid_request
 
 if TYPE_CHECKING:
-    from ...catalogue.reading import Catalogue, CatalogueReader
-    from ...searching.search import Hit
+    from ...catalogue_reader import Catalogue, CatalogueReader
+    from ...node_search import Hit
 
 PAGE_SIZE: Final = 25
 _MOST_PAGES: Final = 10_000

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response
 
-from ...answers.arguments import count_in
+from ...tool_arguments import count_in
 from ..admission import (
     KEY_HEADER,
     admit,
@@ -32,7 +32,7 @@ from .forms import arguments_of, entered_of, fields_of
 from .rendering import as_json, error_page, page, sign_in_page, static_file
 
 if TYPE_CHECKING:
-    from ...answers.tool_definitions import ToolDefinition
+    from ...tool_definitions import ToolDefinition
 
 COOKIE: Final = "knime_mcp_session"
 _FORM: Final = "application/x-www-form-urlencoded"

@@ -1,1 +1,0 @@
-"""The file of a catalogue: its format, reading it, and where it lies."""

@@ -1,0 +1,284 @@
+"""Finds the nodes that can follow or precede a port: both ports need the same type of data.
+
+KNIME's descriptions name the type of a port, but not the subtypes of that type. So a port accepts its own
+type only, and a generic port accepts every type. Nodes without ports, from packs of workflow engines, are
+connected by their output: any node of the pack can follow, except triggers, and tools and memories, which are
+attached.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from ..types.errors import ArgumentsInvalid
+from .catalogue_reader import per_version
+from .node_index import index_of
+from .node_model import Port
+from .query_words import folded
+from .tool_arguments import count_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .catalogue_reader import CatalogueReader
+    from .node_index import NodeIndex
+    from .node_model import NodeSpec, NodeSummary
+
+
+_BEGINS: Final = frozenset({"TRIGGER"})
+_ATTACHED: Final = frozenset({"TOOL", "MEMORY"})
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compatible:
+    """A node that can be connected.
+
+    Attributes:
+        node: The summary of the node.
+        via: The pairs of ports that fit, as (output, input, type).
+        is_certain: Whether both types of at least one pair are known, or the nodes have no ports.
+    """
+
+    node: NodeSummary
+    via: tuple[tuple[str, str, str], ...]
+    is_certain: bool
+
+
+def find_compatible(
+    reader: CatalogueReader,
+    spec: NodeSpec,
+    *,
+    after: bool,
+    port: str | int | None,
+    offset: int,
+    limit: int,
+    among: dict[int, int] | None,
+) -> tuple[list[Compatible], int]:
+    """Finds the nodes that can be connected.
+
+    Args:
+        reader: The catalogue.
+        spec: The node that is in the workflow already.
+        after: True to find nodes that can follow `spec`, False for nodes that can precede it.
+        port: The name or the number (from 0) of one port of `spec`; None for all of its ports.
+        offset: The number of nodes to skip.
+        limit: The largest number of nodes to return.
+        among: The rows that may be returned, with their place in the answer; None for all rows.
+
+    Returns:
+        The nodes, and the total number of nodes that fit. Nodes with a rarer port type come first, then nodes
+        of the same category, then the others by name; deprecated nodes come last.
+
+    Raises:
+        ArgumentsInvalid: The node has no such port.
+    """
+    index = index_of(reader)
+    ports = _chosen(spec.output_ports if after else spec.input_ports, port)
+    if ports:
+        found = ports_of(reader).reachable(ports, "input" if after else "output")
+    elif spec.input_ports or spec.output_ports:
+        found = ()
+    else:
+        found = _without_ports(reader, spec, after)
+    if among is not None:
+        fitting = [entry for entry in found if entry.row in among]
+        listed = [e.row for e in sorted(fitting, key=lambda e: (e.deprecated, among[e.row]))]
+        total = len(listed)
+    else:
+        listed = _first(index, found, " / ".join(spec.category), offset + limit)
+        total = len(found)
+    attached = after and spec.node_type in _ATTACHED
+    rows = listed[offset : offset + limit]
+    return [_with_ports(reader, index.summaries[row], ports, after, attached) for row in rows], total
+
+
+def _first(index: NodeIndex, found: Sequence[Reachable], category: str, most: int) -> list[int]:
+    """The rows of the first nodes; among equally good nodes, those of the category come first."""
+    listed: list[int] = []
+    for _, group in groupby(found, key=lambda entry: (entry.deprecated, entry.rarity)):
+        rows = [entry.row for entry in group]
+        near = [row for row in rows if index.summaries[row].category == category]
+        kept = set(near)
+        listed += [*near, *(row for row in rows if row not in kept)]
+        if len(listed) >= most:
+            break
+    return listed
+
+
+def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ...]:
+    if wanted is None:
+        return ports
+    number = wanted if isinstance(wanted, int) else count_in(wanted)
+    if number is not None:
+        found = ports[number : number + 1] if number >= 0 else ()
+    else:
+        found = tuple(entry for entry in ports if folded(entry.name) == folded(str(wanted)))[:1]
+    if found:
+        return found
+    known = ", ".join(f"{number}: {entry.name}" for number, entry in enumerate(ports)) or "none"
+    what = f"There is no port '{str(wanted)[:_SHOWN]}' on that side. Ports: {known}."
+    raise ArgumentsInvalid(what, pointer="/port", tool="find_compatible")
+
+
+def _without_ports(reader: CatalogueReader, spec: NodeSpec, after: bool) -> tuple[Reachable, ...]:
+    """Nodes without ports of the same pack that can be connected by their output, or that are attached."""
+    index = ports_of(reader)
+    found: dict[int, int] = {}
+    for row, other in index.portless(reader):
+        if other.origin.name != spec.origin.name or other.id == spec.id:
+            continue
+        source, target = (spec, other) if after else (other, spec)
+        if _attaches(source, target) or _follows(source, target):
+            found[row] = 0
+    return index.ordered(found)
+
+
+def _attaches(source: NodeSpec, target: NodeSpec) -> bool:
+    return source.node_type in _ATTACHED and bool(
+        {source.id, source.node_type} & set(target.attached_nodes or ())
+    )
+
+
+def _follows(source: NodeSpec, target: NodeSpec) -> bool:
+    if source.node_type in _ATTACHED or target.node_type in _ATTACHED:
+        return False
+    return target.node_type not in _BEGINS
+
+
+def _with_ports(
+    reader: CatalogueReader, node: NodeSummary, ports: tuple[Port, ...], after: bool, attached: bool
+) -> Compatible:
+    other = reader.at(node.row)
+    theirs = other.input_ports if after else other.output_ports
+    via: list[tuple[str, str, str]] = []
+    is_certain = False
+    for own in ports:
+        for entry in theirs:
+            if fits(own, entry):
+                kind = entry.type if takes_anything(own) else own.type
+                pair = (own.name, entry.name) if after else (entry.name, own.name)
+                via.append((*pair, kind))
+                is_certain = is_certain or (is_typed(own) and is_typed(entry))
+    if not via:
+        way = "attached" if attached or node.node_type in _ATTACHED else "output"
+        via.append((way, way, ""))
+        is_certain = True
+    return Compatible(node=node, via=tuple(via), is_certain=is_certain)
+
+
+_ANYTHING: Final = frozenset({"", "any", "generic port", "port object", "portobject"})
+_ANY_IDS: Final = frozenset({"org.knime.core.node.port.PortObject"})
+_COMMONEST: Final = 1_000_000_000
+_MOST_KEPT: Final = 64
+
+Kind = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reachable:
+    """A node that can be connected.
+
+    Attributes:
+        row: The node's row.
+        rarity: The number of nodes with such a port. A rare port says more about what the node is for.
+        deprecated: Whether the node is deprecated.
+    """
+
+    row: int
+    rarity: int
+    deprecated: bool
+
+
+class PortIndex:
+    """The ports of one version of a catalogue.
+
+    Args:
+        reader: The catalogue.
+    """
+
+    def __init__(self, reader: CatalogueReader) -> None:
+        self._summaries = index_of(reader).summaries
+        ordered = sorted(self._summaries.values(), key=lambda entry: (entry.name, entry.id))
+        self._places = {entry.row: place for place, entry in enumerate(ordered)}
+        self._portless: list[tuple[int, NodeSpec]] | None = None
+        self._rows: dict[str, dict[Kind, list[int]]] = {"input": {}, "output": {}}
+        self._counts: Counter[tuple[str, str]] = Counter()  # by name: one type may have several ids
+        self._kept: dict[tuple[str, frozenset[Kind]], tuple[Reachable, ...]] = {}
+        for side, kind, type_id, node in reader.rows("SELECT DISTINCT side, type, type_id, node FROM ports"):
+            self._rows[side].setdefault((kind, type_id), []).append(node)
+            self._counts[side, folded(kind)] += 1
+
+    def reachable(self, ports: Iterable[Port], side: str) -> tuple[Reachable, ...]:
+        """The nodes with a port that fits one of these ports: the rarest type first, deprecated nodes last.
+
+        Args:
+            ports: Ports of the node that is in the workflow already.
+            side: ``input`` or ``output``: the side of the other nodes on which a port has to fit.
+        """
+        kinds = frozenset((port.type, port.type_id) for port in ports)
+        found = self._kept.get((side, kinds))
+        if found is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)), None)
+            found = self._kept[side, kinds] = self._found(kinds, side)
+        return found
+
+    def _found(self, kinds: frozenset[Kind], side: str) -> tuple[Reachable, ...]:
+        own = [_port(kind) for kind in kinds]
+        rarity: dict[int, int] = {}
+        for kind, rows in self._rows[side].items():
+            other = _port(kind)
+            if any(fits(port, other) for port in own):
+                count = _COMMONEST if takes_anything(other) else self._counts[side, folded(other.type)]
+                for row in rows:
+                    rarity[row] = min(rarity.get(row, count), count)
+        return self.ordered(rarity)
+
+    def ordered(self, rarity: Mapping[int, int]) -> tuple[Reachable, ...]:
+        """Sorts nodes, given as rarity by row: the rarest first, then by name; deprecated nodes last."""
+        entries = (
+            Reachable(row=row, rarity=count, deprecated=self._summaries[row].deprecated)
+            for row, count in rarity.items()
+        )
+        return tuple(sorted(entries, key=lambda e: (e.deprecated, e.rarity, self._places[e.row])))
+
+    def portless(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
+        """The nodes of spec packs without ports, with their rows; `compatibility` says how they connect."""
+        if self._portless is None:
+            rows = [row for row, entry in self._summaries.items() if entry.id != entry.subtype]
+            specs = [(row, reader.at(row)) for row in rows]
+            self._portless = [(row, s) for row, s in specs if not s.input_ports and not s.output_ports]
+        return self._portless
+
+
+ports_of = per_version(PortIndex)
+"""Returns the port index of a reader's catalogue version."""
+
+
+def fits(left: Port, right: Port) -> bool:
+    """Returns whether an output and an input with these types can be connected."""
+    if left.type_id and right.type_id and left.type_id == right.type_id:
+        return True
+    if takes_anything(left) or takes_anything(right):
+        return True
+    return bool(left.type) and folded(left.type) == folded(right.type)
+
+
+def takes_anything(port: Port) -> bool:
+    """Returns whether a port accepts every type, or names no type at all."""
+    if port.type_id:
+        return port.type_id in _ANY_IDS
+    return folded(port.type) in _ANYTHING
+
+
+def is_typed(port: Port) -> bool:
+    """Returns whether the type of the port is known, even if it is the type for anything."""
+    return bool(port.type or port.type_id)
+
+
+def _port(kind: Kind) -> Port:
+    return Port(name="", type=kind[0], type_id=kind[1])

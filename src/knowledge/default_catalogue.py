@@ -1,0 +1,145 @@
+"""Paths of catalogues, and the default catalogue.
+
+`nodes build` writes to `user_catalogue`, which every command prefers. If that does not exist, commands read
+the default catalogue of the included packs and extension, which is built in the cache on first use.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..version import VERSION
+from .catalogue_file import SCHEMA_VERSION
+from .packs import own_packs
+
+if TYPE_CHECKING:
+    from .node_model import NodeSpec
+
+
+if sys.platform != "win32":
+    import fcntl
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .node_model import NodeSpec
+
+_FOLDER: Final = "knime-mcp"
+_KEPT: Final = 2
+"""The number of default catalogues of other versions that are kept, as several versions may be in use."""
+
+
+def user_catalogue() -> Path:
+    """The default target of `nodes build`."""
+    return _base("XDG_DATA_HOME", (".local", "share"), ("Library", "Application Support")) / "nodes.sqlite"
+
+
+def cache_folder() -> Path:
+    """The folder of default catalogues."""
+    return _base("XDG_CACHE_HOME", (".cache",), ("Library", "Caches"))
+
+
+def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: Sequence[Path] = ()) -> Path:
+    """Returns the default catalogue, and builds it if it is missing or out of date.
+
+    If several processes build it at once, they write the same content, and the last file stays.
+
+    Args:
+        extension: Returns the nodes of this program's own extension; called only for a build.
+        made_of: The files that define these nodes. If they change, the catalogue is built again.
+
+    Returns:
+        The file. If the cache is not writable, this is a file in a temporary folder, deleted at exit.
+
+    Raises:
+        CatalogueError: The catalogue cannot be built.
+        OSError: Neither the cache nor the temporary folder is writable.
+    """
+    name = f"default-{_key(made_of)}.sqlite"
+    folder = cache_folder()
+    path = folder / name
+    if path.is_file():
+        with suppress(OSError):  # the file may belong to another user
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+        _hold(path)
+        return path
+    from .sources.catalogue_build import build_catalogue  # imported here, as only the first start builds
+
+    nodes = extension()
+    try:
+        build_catalogue(path, extensions=nodes)
+        _hold(path)
+        _remove_old(folder, path)
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = folder / name
+        build_catalogue(path, extensions=nodes)
+    return path
+
+
+def _key(made_of: Sequence[Path]) -> str:
+    """A hash of everything that the default catalogue is built from."""
+    key = hashlib.sha256(f"{VERSION} {SCHEMA_VERSION}".encode())
+    for pack in own_packs():
+        key.update(pack.read_bytes())
+    for file in sorted(made_of):
+        try:
+            found = file.stat()
+        except FileNotFoundError:  # deleted by an update that is running
+            continue
+        key.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return key.hexdigest()[:16]
+
+
+def _remove_old(folder: Path, new: Path) -> None:
+    """Removes default catalogues of other versions, except the last used ones and those in use."""
+    with suppress(FileNotFoundError):  # another process removes files, too
+        others = [(_last_use(file), file) for file in folder.glob("default-*.sqlite") if file != new]
+        for _, old in sorted(others, reverse=True)[_KEPT:]:
+            _remove_unless_held(old)
+
+
+def _last_use(file: Path) -> float:
+    found = file.stat()
+    return max(found.st_atime, found.st_mtime)
+
+
+@cache
+def _hold(file: Path) -> None:
+    """Keeps other processes from removing a file until this one ends."""
+    if sys.platform != "win32":
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(os.open(file, os.O_RDONLY), fcntl.LOCK_SH)
+
+
+def _remove_unless_held(file: Path) -> None:
+    with suppress(PermissionError, BlockingIOError):
+        if sys.platform == "win32":
+            file.unlink()  # fails while a process has the file open
+            return
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.unlink()
+        finally:
+            os.close(handle)
+
+
+def _base(variable: str, unix: tuple[str, ...], mac: tuple[str, ...]) -> Path:
+    """This program's folder, by https://specifications.freedesktop.org/basedir-spec/ or the system's rule."""
+    named = os.environ.get(variable, "")
+    if named and Path(named).is_absolute():
+        return Path(named) / _FOLDER
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / _FOLDER
+    return Path.home().joinpath(*(mac if sys.platform == "darwin" else unix)) / _FOLDER

@@ -1,0 +1,86 @@
+"""The part of a catalogue that is kept in memory: names and summaries of nodes.
+
+This takes a few megabytes for 5,000 nodes. Whole nodes and the full-text index stay in the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .catalogue_reader import per_version
+from .query_words import folded, words_in
+
+if TYPE_CHECKING:
+    from .catalogue_reader import CatalogueReader
+    from .node_model import NodeSummary, OldName
+
+
+class NodeIndex:
+    """The names in one version of a catalogue.
+
+    Attributes:
+        summaries: The summaries of the nodes by row.
+        old_names: The earlier names of nodes in packs.
+    """
+
+    def __init__(self, reader: CatalogueReader) -> None:
+        self.summaries: dict[int, NodeSummary] = {entry.row: entry for entry in reader.summaries()}
+        self.old_names: tuple[OldName, ...] = tuple(reader.old_names())
+        self._by_id: dict[str, int] = {}
+        self._by_key: dict[str, list[int]] = {}
+        self._by_compact: dict[str, list[int]] = {}
+        self._old_by_key: dict[str, tuple[str, ...]] = {}
+        for old in self.old_names:
+            if old.subtype is not None:
+                for key in {folded(old.subtype), folded(f"{old.node_type} {old.subtype}")}:
+                    self._old_by_key[key] = (*self._old_by_key.get(key, ()), *old.instead)
+        self._name_words: dict[int, tuple[str, ...]] = {}
+        self._by_type = {(entry.node_type, entry.subtype): row for row, entry in self.summaries.items()}
+        for row, entry in self.summaries.items():
+            self._by_id[entry.id] = row
+            ids = {folded(entry.id), folded(entry.subtype), folded(f"{entry.node_type} {entry.subtype}")}
+            # People search for the last part of a class name such as org.knime.base.node.JoinerNodeFactory.
+            for key in {folded(entry.name), *ids, folded(entry.id.rpartition(".")[2])}:
+                self._by_key.setdefault(key, []).append(row)
+            self._by_compact.setdefault(folded(entry.name).replace(" ", ""), []).append(row)
+
+    def row_of(self, node_id: str) -> int | None:
+        """The row of the node with exactly this id."""
+        return self._by_id.get(node_id)
+
+    def by_type(self, node_type: str, subtype: str) -> NodeSummary | None:
+        """The node with exactly this type and subtype."""
+        row = self._by_type.get((node_type, subtype))
+        return None if row is None else self.summaries[row]
+
+    def subtypes(self, node_type: str) -> tuple[str, ...]:
+        """The subtypes of a type, in order."""
+        return tuple(subtype for kind, subtype in self._by_type if kind == node_type)
+
+    def exact(self, key: str) -> list[NodeSummary]:
+        """The nodes with this folded name or id, with or without its spaces."""
+        rows = self._by_key.get(key) or self._by_compact.get(key.replace(" ", ""), [])
+        return [self.summaries[row] for row in rows]
+
+    def targets(self, name_or_id: str) -> list[NodeSummary]:
+        """The nodes with this id or name, as entries of the vocabulary and old names refer to nodes."""
+        row = self._by_id.get(name_or_id)
+        if row is not None:
+            return [self.summaries[row]]
+        return self.exact(folded(name_or_id))
+
+    def old(self, key: str) -> list[NodeSummary]:
+        """The nodes that replace nodes with this old folded name or id."""
+        targets = self._old_by_key.get(key, ())
+        return list(dict.fromkeys(entry for target in targets for entry in self.targets(target)))
+
+    def name_words(self, row: int) -> tuple[str, ...]:
+        """The words of a node's name."""
+        found = self._name_words.get(row)
+        if found is None:
+            found = self._name_words[row] = tuple(dict.fromkeys(words_in(self.summaries[row].name)))
+        return found
+
+
+index_of = per_version(NodeIndex)
+"""Returns the index of a reader's catalogue version."""

@@ -1,0 +1,499 @@
+"""Finds nodes by exact names, by words of other tools, and by words in their fields.
+
+The order is total, so the same query always has the same answer:
+
+1. the node with exactly this name or id,
+2. nodes for a word of another tool (`vocabulary`), or with this name earlier,
+3. nodes that have all words, then nodes that have some of them, each by score,
+4. deprecated nodes, in the same order,
+
+and nodes that are equal in this order, by name and id.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from .catalogue_file import FIELDS
+from .catalogue_reader import per_version
+from .node_index import index_of
+from .query_words import SAYING_NOTHING, QueryWord, folded, parse_query, spellings, stem, within_one_edit
+from .vocabulary import in_english, vocabulary
+
+if TYPE_CHECKING:
+    from .catalogue_reader import CatalogueReader
+    from .node_index import NodeIndex
+    from .node_model import NodeSummary
+    from .query_words import Query
+
+
+_EXACT_SCORE: Final = 100.0
+_CALLED_SCORE: Final = 60.0
+_LEAST_SCORE: Final = 0.01
+_NAME_BONUS: Final = 14.0
+_RELATED_BONUS: Final = 16.0
+"""The bonus for a node whose name has the query's words in other forms: *Column Rename*, Column Renamer."""
+
+_ORDER_BONUS: Final = 6.0
+"""The bonus for names with words in the query's order: *String to Number* is not *Number to String*."""
+
+_CLOSE: Final = 0.6
+_PART_BONUS: Final = 24.0
+
+
+class Tier(IntEnum):
+    """The reasons for a hit, the best first."""
+
+    EXACT = 0
+    CALLED = 1
+    ALL_WORDS = 2
+    ANY_WORD = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Hit:
+    """A node that was found.
+
+    Attributes:
+        node: The summary of the node.
+        tier: The reason for the hit.
+        score: A number above 0, larger for better hits; comparable within one answer.
+        field: The field that matched: ``name``, ``id``, ``aliases``, ``category``, ``parameters``,
+            ``description`` or ``vocabulary``.
+        words: The words that matched in that field.
+    """
+
+    node: NodeSummary
+    tier: Tier
+    score: float
+    field: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """The sort key of hits."""
+        late = self.node.deprecated and self.tier is not Tier.EXACT
+        return late, self.tier, -self.score, self.node.deprecated, self.node.name, self.node.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAnswer:
+    """The result of a search.
+
+    Attributes:
+        hits: The hits on this page, the best first.
+        total: The number of hits on all pages.
+        corrected: Words that were not found, with the words that were searched instead.
+        cut: Whether the query was too long, so that only its beginning was used.
+    """
+
+    hits: tuple[Hit, ...]
+    total: int
+    corrected: tuple[tuple[str, str], ...] = ()
+    cut: bool = False
+
+
+def search(
+    reader: CatalogueReader, text: str, *, limit: int = 10, offset: int = 0, node_type: str | None = None
+) -> SearchAnswer:
+    """Finds nodes.
+
+    Args:
+        reader: The catalogue.
+        text: The query of a person or model: any text, without a syntax.
+        limit: The largest number of hits.
+        offset: The number of hits to skip.
+        node_type: Only nodes of this type.
+
+    Returns:
+        The hits, always in the same order.
+    """
+    query = parse_query(text)
+    if not query.key:
+        return SearchAnswer(hits=(), total=0, cut=query.cut)
+    index = index_of(reader)
+    instead: dict[str, str] = {}
+    if not _is_name(index, query.key) and _is_name(index, query.function):
+        query = parse_query(query.function)
+    if not _is_name(index, query.key):
+        english, instead = in_english(query.key, lambda word: is_word_of(reader, word))
+        if english != query.key:
+            query = parse_query(english)
+    found: dict[int, Hit] = {}
+    _add_exact(found, index, query)
+    query, corrected = respelled(reader, query)
+    expansions = [expand(reader, word) for word in query.words]
+    _add_called(found, index, query)
+    _add_matches(found, reader, index, query, expansions)
+    hits = sorted(
+        (hit for hit in found.values() if node_type is None or hit.node.node_type == node_type),
+        key=lambda hit: hit.order,
+    )
+    shown = hits[offset : offset + limit]
+    _add_reasons(reader, shown, expansions)
+    return SearchAnswer(
+        hits=tuple(shown),
+        total=len(hits),
+        corrected=(*instead.items(), *corrected.items()),
+        cut=query.cut,
+    )
+
+
+def _is_name(index: NodeIndex, key: str) -> bool:
+    """Returns whether this is the name of a node, or a word of another tool."""
+    return bool(key) and (bool(index.exact(key)) or vocabulary().exact(key) is not None)
+
+
+def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
+    for node in index.exact(query.key):
+        named = query.key.replace(" ", "") == folded(node.name).replace(" ", "")
+        found[node.row] = Hit(
+            node=node,
+            tier=Tier.EXACT,
+            score=_EXACT_SCORE if query.text in (node.name, node.id) else _EXACT_SCORE - 0.5,
+            field="name" if named else "id",
+            words=(query.text,),
+        )
+
+
+def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
+    for place, node in enumerate(index.old(query.key)):
+        hit = Hit(
+            node=node, tier=Tier.CALLED, score=_EXACT_SCORE - 1 - place, field="aliases", words=(query.text,)
+        )
+        found.setdefault(node.row, hit)
+    entry = vocabulary().called(query.key, " ".join(query.terms), query.bare)
+    if entry is None:
+        return
+    place = 0
+    for target in entry.targets:
+        for node in index.targets(target):
+            hit = Hit(
+                node=node,
+                tier=Tier.CALLED,
+                score=_CALLED_SCORE - place,
+                field="vocabulary",
+                words=(f"{entry.phrase} ({entry.tool})",),
+            )
+            found.setdefault(node.row, hit)
+            place += 1
+
+
+def _add_matches(
+    found: dict[int, Hit],
+    reader: CatalogueReader,
+    index: NodeIndex,
+    query: Query,
+    expansions: list[Expansion],
+) -> None:
+    bonus = _bonus_of_parts(index, query, expansions)
+    for row, match in matches(reader, expansions).items():
+        if row in found:
+            continue
+        name = index.name_words(row)
+        score = match.score + _NAME_BONUS * _name_coverage(name, expansions) + bonus.pop(row, 0.0)
+        score += _RELATED_BONUS * _is_same_name(name, expansions)
+        score += _ORDER_BONUS * _is_in_order(name, expansions)
+        tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
+        found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
+    for row, score in bonus.items():
+        if row not in found:
+            found[row] = Hit(node=index.summaries[row], tier=Tier.ANY_WORD, score=score, field="vocabulary")
+
+
+def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion]) -> dict[int, float]:
+    """Points by row for nodes that the vocabulary has for parts of the query, more for larger parts."""
+    bonus: dict[int, float] = {}
+    weights = {expansion.word.text: expansion.weight for expansion in expansions}
+    total = sum(weights.values())
+    for entry in vocabulary().inside(query.key):
+        words = entry.phrase.split()
+        share = max(
+            len(words) / len(query.key.split()), sum(weights.get(word, 0.0) for word in words) / total
+        )
+        for place, target in enumerate(entry.targets):
+            for node in index.targets(target):
+                points = _PART_BONUS * share / (1 + 0.25 * place)
+                bonus[node.row] = bonus.get(node.row, 0.0) + points
+    return bonus
+
+
+def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
+    """The overlap of name and query: 1 if each word of one is in the other."""
+    if not name or not expansions:
+        return 0.0
+    table = [[expansion.closeness(word) for word in name] for expansion in expansions]
+    asked = sum(max(row) * expansion.weight for row, expansion in zip(table, expansions, strict=True))
+    total = sum(expansion.weight for expansion in expansions) or 1.0
+    named = sum(max(column) for column in zip(*table, strict=True))
+    return (asked / total) * (0.6 + 0.4 * named / len(name))
+
+
+def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
+    """Returns whether name and query have the same words in order, in any form, or synonyms of them."""
+    telling = [word for word in name if word not in SAYING_NOTHING]
+    return len(telling) == len(expansions) and all(
+        entry.closeness(word) >= _CLOSE for entry, word in zip(expansions, telling, strict=True)
+    )
+
+
+def _is_in_order(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
+    """Returns whether several words of the query are in a name, in the same order."""
+    places = [
+        place for word in name for place, entry in enumerate(expansions) if entry.closeness(word) >= _CLOSE
+    ]
+    return len(set(places)) > 1 and places == sorted(places)
+
+
+def _add_reasons(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:
+    for hit in hits:
+        hit.score = max(round(hit.score, 2), _LEAST_SCORE)
+        if not hit.words:
+            field, words = _matched_field(reader, hit.node.row, expansions)
+            hit.field, hit.words = (field, words) if words else (hit.field or "description", ())
+
+
+def _matched_field(
+    reader: CatalogueReader, row: int, expansions: list[Expansion]
+) -> tuple[str, tuple[str, ...]]:
+    """The first of `FIELDS` in which a node has words of the query, and these words."""
+    columns = ", ".join(FIELDS)
+    for texts in reader.rows(f"SELECT {columns} FROM texts WHERE row = ?", row):  # noqa: S608 - names of fields
+        for name, text in zip(FIELDS, texts, strict=True):
+            words = set(text.split())
+            found = tuple(e.word.text for e in expansions if any(e.closeness(word) > 0 for word in words))
+            if found:
+                return name, found
+    return "", ()
+
+
+_WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
+"""The weights of the fields, in the order of `schema.FIELDS`."""
+
+_TELLING: Final = "{name aliases category parameters}"
+"""The fields that identify a node. Descriptions also mention many other things."""
+
+_ROWS: Final = 50
+"""The largest number of rows from each part of the search. They are ranked again afterwards."""
+
+_ENOUGH: Final = 50
+"""With so many nodes that have all words, nodes with only some of the words are not searched."""
+
+_ALL_BONUS: Final = 8.0
+"""The bonus for nodes that have all words, but some of them only in the description."""
+
+_FREQUENT: Final = 0.12
+_FEW_ENOUGH: Final = 60
+"""A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
+
+_BY_CHANCE: Final = 1_000
+"""A word in fewer than one of so many nodes may be there by chance, for example from another language."""
+
+_SHORTEST_PREFIX: Final = 2
+_SHORTEST_FOR_TYPOS: Final = 4
+_SHORT_PLURAL: Final = 4
+"""The length of plurals such as *rows* and *keys*, which are too short for a stem."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """A word of the query with its synonyms and weight.
+
+    Attributes:
+        word: The word.
+        weight: The weight, which is larger for words that are rarer in this catalogue.
+        synonyms: Words with the same meaning.
+        frequent: Whether the word is in so many nodes that it is not searched on its own.
+        seen: Cached results of `closeness`.
+    """
+
+    word: QueryWord
+    weight: float = 1.0
+    synonyms: tuple[str, ...] = ()
+    frequent: bool = False
+    seen: dict[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
+
+    def expression(self) -> str:
+        """The FTS5 expression for the word: the word itself, words with its stem, its parts, and synonyms.
+
+        Words consist of letters and digits only, but are quoted because of FTS5's keywords
+        (https://www.sqlite.org/fts5.html#fts5_strings).
+        """
+        word = self.word.text
+        ways = [_quoted(word)]
+        if len(self.word.stem) >= _SHORTEST_PREFIX:
+            ways.append(f"{_quoted(self.word.stem)}*")
+        if self.word.parts:
+            ways.append(f"({' AND '.join(_quoted(part) for part in self.word.parts)})")
+        ways += [_quoted(other) for other in self.synonyms]
+        return f"({' OR '.join(ways)})"
+
+    def closeness(self, word: str) -> float:
+        """The closeness of a node's word: 1 for the same word, less for a form, a prefix or a synonym."""
+        found = self.seen.get(word)
+        if found is None:
+            found = self.seen[word] = self._closeness(word)
+        return found
+
+    def _closeness(self, word: str) -> float:
+        own = self.word.text
+        if word == own:
+            return 1.0
+        if word in self.word.parts:
+            return 0.8
+        if word in self.synonyms:
+            return 0.6
+        if word[0] != own[0]:
+            return 0.0
+        if stem(word) == self.word.stem:
+            return 0.85
+        if len(own) >= _SHORTEST_PREFIX and word.startswith(own):
+            return 0.5 + 0.4 * len(own) / len(word)
+        if word.startswith(self.word.stem) and len(self.word.stem) > _SHORTEST_FOR_TYPOS:
+            return 0.5
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A row that has words of the query.
+
+    Attributes:
+        score: BM25 over weighted fields; larger is better.
+        all_words: Whether name, aliases, category and parameters have all words of the query.
+    """
+
+    score: float
+    all_words: bool = False
+
+
+def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
+    """Finds the synonyms and the weight of a word in a catalogue."""
+    synonyms = vocabulary().synonyms.get(word.text, ())
+    if len(word.text) == _SHORT_PLURAL and word.text.endswith("s"):
+        synonyms = (*synonyms, word.text[:-1])
+    nodes = len(reader)
+    count = _count(reader, word)
+    weight = math.log(1 + (nodes - count + 0.5) / (count + 0.5)) if count <= nodes else 0.1
+    if count == 1 and not word.parts and (near := _corrected(reader, word.text)):
+        synonyms = (*synonyms, near)  # the word may be a typing error that is the beginning of a rare word
+    frequent = count > max(_FEW_ENOUGH, _FREQUENT * nodes)
+    return Expansion(word=word, weight=weight, synonyms=synonyms, frequent=frequent)
+
+
+def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, str]]:
+    """Corrects typing errors: a word that is in no node is replaced by a word that differs by one letter.
+
+    Returns:
+        The query, and the replacement of each replaced word.
+    """
+    found: dict[str, str] = {}
+    for word in query.words:
+        # Words and names of other tools are not typing errors.
+        if word.parts or vocabulary().knows(word.text) or _count(reader, word):
+            continue
+        of_another_tool = vocabulary().misspelled(word.text) if len(query.words) == 1 else None
+        near = of_another_tool.phrase if of_another_tool else _corrected(reader, word.text)
+        if near:
+            found[word.text] = near
+    if not found:
+        return query, {}
+    words = (
+        QueryWord(text=near, stem=stem(near)) if (near := found.get(word.text)) else word
+        for word in query.words
+    )
+    key = " ".join(found.get(word, word) for word in query.key.split())
+    return replace(query, key=key, words=tuple(dict.fromkeys(words))), found
+
+
+def is_word_of(reader: CatalogueReader, word: str) -> bool:
+    """Returns whether so many nodes have a word that it is not there by chance."""
+    return _nodes_with(reader, word) * _BY_CHANCE > len(reader)
+
+
+def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, Match]:
+    """Searches for all words, then for any of them.
+
+    The number of rows does not depend on the number of requested results, so that pages fit together.
+
+    Args:
+        reader: The catalogue.
+        expansions: The expansions of the query's words.
+
+    Returns:
+        Matches by row.
+    """
+    ways = [entry.expression() for entry in expansions]
+    telling = [way for way, entry in zip(ways, expansions, strict=True) if not entry.frequent] or ways
+    rows = _search(reader, f"{_TELLING} : ({' AND '.join(ways)})")
+    found = {row: Match(score=score, all_words=True) for row, score in rows}
+    if len(ways) > 1 and len(found) < _ENOUGH:
+        for row, score in _search(reader, " AND ".join(ways)):
+            found.setdefault(row, Match(score=score + _ALL_BONUS))
+        for row, score in _search(reader, f"{_TELLING} : ({' OR '.join(telling)})"):
+            found.setdefault(row, Match(score=score))
+    if len(ways) == 1 or not found:
+        # In descriptions, too; frequent words only if the others are unknown.
+        for row, score in _search(reader, " OR ".join(telling)) or _search(reader, " OR ".join(ways)):
+            found.setdefault(row, Match(score=score))
+    return found
+
+
+def _count(reader: CatalogueReader, word: QueryWord) -> int:
+    """The number of nodes with a word; 1 if the word is only a prefix of other words, otherwise 0."""
+    if found := _nodes_with(reader, word.text):
+        return found
+    start = word.stem or word.text
+    after = f"{start}\U0010ffff"
+    return len(reader.rows("SELECT 1 FROM terms WHERE term >= ? AND term < ? LIMIT 1", start, after))
+
+
+def _nodes_with(reader: CatalogueReader, word: str) -> int:
+    """The number of nodes with exactly this word."""
+    known = _counts_of(reader)
+    if word not in known:
+        rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word)
+        if not rows:
+            return 0
+        known[word] = int(rows[0][0])
+    return known[word]
+
+
+def _no_counts(_: CatalogueReader) -> dict[str, int]:
+    return {}
+
+
+_counts_of = per_version(_no_counts)
+"""Caches the number of nodes by word, as counting a frequent word takes long."""
+
+
+def _search(reader: CatalogueReader, expression: str) -> list[tuple[int, float]]:
+    rows = reader.rows(
+        f"SELECT rowid, bm25(search, {_WEIGHTS}) AS rank FROM search WHERE search MATCH ?"  # noqa: S608 - numbers
+        " ORDER BY rank, rowid LIMIT ?",
+        expression,
+        _ROWS,
+    )
+    return [(row, -rank) for row, rank in rows]
+
+
+def _corrected(reader: CatalogueReader, word: str) -> str:
+    """The most frequent indexed word that is one typing error away; empty if there is none."""
+    if len(word) < _SHORTEST_FOR_TYPOS:
+        return ""
+    keys = sorted(spellings(word))
+    marks = ", ".join("?" * len(keys))
+    statement = f"SELECT DISTINCT term, doc FROM spelling JOIN terms USING (term) WHERE key IN ({marks})"  # noqa: S608 - marks
+    rows = reader.rows(statement, *keys)
+    # Words with the same letters first, as people more often double or swap letters than type a wrong one.
+    near = [
+        (set(term) != set(word), -int(count), term) for term, count in rows if within_one_edit(word, term)
+    ]
+    return min(near)[2] if near and not any(term == word for *_, term in near) else ""
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'

@@ -1,1 +1,0 @@
-"""Search over a catalogue."""

@@ -1,0 +1,383 @@
+"""Builds a catalogue from all of its sources, and reports which nodes were left out and why."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...version import VERSION
+from ..catalogue_file import (
+    APPLICATION_ID,
+    FIELDS,
+    SCHEMA_VERSION,
+    TABLES,
+    CatalogueError,
+    checksum,
+    packed,
+    to_json,
+)
+from ..node_model import CatalogueOrigin, SourceSummary
+from ..packs import own_packs
+from ..query_words import folded, spellings, words_in
+from .knime_plugins import PluginNodes, Skipped, read_plugins
+from .spec_packs import Pack, read_pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ..node_model import NodeSpec, OldName, Parameter
+
+
+_MOST_REASONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildReport:
+    """The result of a build.
+
+    Attributes:
+        path: The catalogue's file.
+        origin: A summary of the catalogue's content.
+        skipped: The nodes that were left out.
+        plugins: The nodes that were found in plug-ins.
+        seconds: The duration of the build.
+        size: The size of the file in bytes.
+    """
+
+    path: Path
+    origin: CatalogueOrigin
+    skipped: tuple[Skipped, ...]
+    plugins: PluginNodes
+    seconds: float
+    size: int
+
+    def reasons(self) -> dict[str, tuple[Skipped, ...]]:
+        """The skipped nodes by reason, the most frequent reason first."""
+        counts = Counter(entry.reason for entry in self.skipped)
+        return {
+            reason: tuple(entry for entry in self.skipped if entry.reason == reason)
+            for reason, _ in counts.most_common()
+        }
+
+
+def build_catalogue(
+    path: Path,
+    *,
+    plugins: Sequence[Path] = (),
+    packs: Sequence[Path] = (),
+    with_own_packs: bool = True,
+    extensions: Sequence[NodeSpec] = (),
+    skipped: Sequence[Skipped] = (),
+    on_step: Callable[[Step], None] | None = None,
+) -> BuildReport:
+    """Builds a catalogue. The file is replaced only once the new catalogue is complete.
+
+    Args:
+        path: The catalogue's file. An existing catalogue stays readable until the new one replaces it.
+        plugins: Installed KNIMEs, folders of plug-ins, or plug-ins.
+        packs: Spec packs. A pack with the name of an included pack replaces that pack.
+        with_own_packs: Include the packs that come with this program.
+        extensions: Nodes of Python extensions; see `knime_mcp.knowledge.sources.python_extensions`.
+        skipped: Nodes that were left out before, for the report.
+        on_step: Called with (step, done, total).
+
+    Raises:
+        PackError: A pack has problems.
+        CatalogueError: There are no nodes, two nodes have the same id (or the same type and subtype), or the
+            file cannot be replaced.
+        OSError: A source cannot be read, or the file cannot be written.
+    """
+    begin = time.perf_counter()
+    read = _read_packs(packs, with_own_packs)
+    found = read_plugins(plugins, on_step=on_step) if plugins else PluginNodes()
+    left_out = (*skipped, *found.skipped)
+    nodes = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
+    if not nodes:
+        where = ", ".join(str(root) for root in plugins) or "the sources"
+        why = "".join(f". {entry}" for entry in left_out[:_MOST_REASONS])
+        raise CatalogueError(
+            f"There are no nodes in {where}{why}",
+            fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins."
+            if plugins or not left_out
+            else "",
+        )
+    origin = write_catalogue(
+        path,
+        nodes,
+        type_order=tuple(dict.fromkeys(name for pack in read for name in pack.types)),
+        old_names=[name for pack in read for name in pack.old_names],
+        on_step=on_step,
+    )
+    return BuildReport(
+        path=path,
+        origin=origin,
+        skipped=left_out,
+        plugins=found,
+        seconds=time.perf_counter() - begin,
+        size=path.stat().st_size,
+    )
+
+
+def _read_packs(packs: Sequence[Path], with_own: bool) -> list[Pack]:
+    own = [read_pack(path, shown_as=f"packs/{path.name}") for path in own_packs()] if with_own else []
+    given = [read_pack(path) for path in packs]
+    names = {pack.name for pack in given}
+    return [*(pack for pack in own if pack.name not in names), *given]
+
+
+_SHORTEST_SPELLED: Final = 4
+_SPELLED_FIELDS: Final = 3
+"""The number of first fields (names, aliases, categories) whose words are also found when misspelled."""
+_PATIENCE: Final = 5.0
+_DRAFT: Final = ".knime-mcp-catalogue."
+_LONGEST_BUILD: Final = 3600.0
+Step = tuple[str, int, int]
+
+
+def write_catalogue(
+    path: Path,
+    nodes: Iterable[NodeSpec],
+    *,
+    type_order: Sequence[str] = (),
+    old_names: Iterable[OldName] = (),
+    on_step: Callable[[Step], None] | None = None,
+) -> CatalogueOrigin:
+    """Writes a catalogue.
+
+    Args:
+        path: The file. An existing catalogue stays readable until the new one is complete on disk.
+        nodes: The nodes. Nodes of `type_order` keep their order, others are sorted by name.
+        type_order: The types that come first, in this order; further ones follow, sorted.
+        old_names: Earlier names of nodes in packs.
+        on_step: Called with (step, done, total).
+
+    Returns:
+        A summary of the catalogue's content.
+
+    Raises:
+        CatalogueError: Two nodes have the same id, or type and subtype; or the file cannot be replaced.
+        OSError: The folder cannot be written to, or the disk is full.
+    """
+    tell: Callable[[Step], None] = on_step or (lambda _: None)
+    ordered = _in_order(list(nodes), type_order)
+    _refuse_duplicates(ordered)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(path.parent)
+    handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=path.parent)
+    os.close(handle)
+    new = Path(name)
+    try:
+        try:
+            with contextlib.closing(sqlite3.connect(new)) as db:
+                origin = _fill(db, ordered, list(old_names), tell)
+        except sqlite3.OperationalError as error:  # the disk is full, or broken
+            raise OSError(errno.EIO, str(error), str(path)) from None
+        new.chmod(0o644)
+        _complete(new)
+        _put_in_place(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+    return origin
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes the unfinished files of builds that were killed."""
+    for draft in folder.glob(f"{_DRAFT}*"):
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - draft.stat().st_mtime > _LONGEST_BUILD:
+                draft.unlink()
+
+
+def _in_order(nodes: list[NodeSpec], type_order: Sequence[str]) -> list[NodeSpec]:
+    first = {name: position for position, name in enumerate(type_order)}
+    last = len(first)
+
+    def key(entry: tuple[int, NodeSpec]) -> tuple[Any, ...]:
+        position, node = entry
+        known = first.get(node.node_type)
+        if known is not None:
+            return known, "", position, "", ""
+        return last, node.node_type, node.deprecated, folded(node.name), node.id
+
+    return [node for _, node in sorted(enumerate(nodes), key=key)]
+
+
+def _refuse_duplicates(nodes: list[NodeSpec]) -> None:
+    seen: dict[tuple[str, ...], NodeSpec] = {}
+    for node in nodes:
+        for key in ((node.id,), (node.node_type, node.subtype)):
+            other = seen.setdefault(key, node)
+            if other is not node:
+                raise CatalogueError(
+                    f"Two nodes are called {'.'.join(key)}: in {_where(other)} and in {_where(node)}",
+                    fix="Build the catalogue with one of the two sources, or rename one.",
+                )
+
+
+def _where(node: NodeSpec) -> str:
+    return node.origin.file or node.origin.name
+
+
+def _fill(
+    db: sqlite3.Connection,
+    nodes: list[NodeSpec],
+    old_names: list[OldName],
+    tell: Callable[[Step], None],
+) -> CatalogueOrigin:
+    # No other process uses the new file: it needs no journal, and is synced only once, at the end.
+    db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+    db.executescript(TABLES)
+    content = hashlib.sha256()
+    words: set[str] = set()
+    for row, node in enumerate(nodes, 1):
+        body = packed(node)
+        content.update(hashlib.sha256(body).digest())
+        _add_node(db, row, node, body)
+        texts = _texts(node)
+        db.execute("INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?)", (row, *texts))
+        for text in texts[:_SPELLED_FIELDS]:
+            words.update(w for w in text.split() if len(w) >= _SHORTEST_SPELLED and w.isalpha())
+        tell(("Writing nodes", row, len(nodes)))
+    for entry in old_names:
+        values = (entry.node_type, entry.subtype, json.dumps(entry.instead), entry.exact, entry.note)
+        content.update(repr(values).encode())
+        db.execute("INSERT INTO old_names VALUES (?, ?, ?, ?, ?)", values)
+    tell(("Indexing", 0, 2))
+    db.execute("INSERT INTO search (search) VALUES ('rebuild')")
+    db.execute("INSERT INTO search (search) VALUES ('optimize')")
+    tell(("Indexing", 1, 2))
+    pairs = sorted({(key, word) for word in words for key in spellings(word)})
+    db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)
+    db.executemany("INSERT INTO types VALUES (?, ?, ?)", _types(nodes))
+    origin = _origin(nodes, content.hexdigest())
+    db.execute("INSERT INTO meta VALUES (?)", (json.dumps(to_json(origin)),))
+    db.executescript(
+        f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; ANALYZE; "
+    )
+    db.commit()
+    tell(("Indexing", 2, 2))
+    return origin
+
+
+def _add_node(db: sqlite3.Connection, row: int, node: NodeSpec, body: bytes) -> None:
+    db.execute(
+        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            row,
+            node.id,
+            node.node_type,
+            node.subtype,
+            node.name,
+            " / ".join(node.category),
+            node.short_description,
+            node.deprecated,
+            node.successor,
+            body,
+        ),
+    )
+    sides = {"input": node.input_ports, "output": node.output_ports}
+    db.executemany(
+        "INSERT INTO ports VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (row, side, position, port.type, port.type_id, port.optional, port.group)
+            for side, ports in sides.items()
+            for position, port in enumerate(ports)
+        ],
+    )
+
+
+def _texts(node: NodeSpec) -> tuple[str, ...]:
+    """The words of the node for each of `FIELDS`."""
+    ports = (*node.input_ports, *node.output_ports)
+    runtime = (*node.input_params, *node.output_params)
+    fields = {
+        "name": [node.name, node.subtype.rpartition(".")[2]],
+        "aliases": [*node.aliases, *node.keywords, *node.tags],
+        "category": [*node.category, node.node_type],
+        "parameters": [
+            *(text for p in node.parameters for text in _texts_of(p)),
+            *(p.name for p in (*ports, *runtime)),
+        ],
+        "description": [
+            node.short_description,
+            node.description,
+            *(p.description for p in node.parameters),
+            *(p.description for p in ports),
+            *(p.description for p in runtime),
+            *(view.description for view in node.views),
+        ],
+    }
+    return tuple(" ".join(words_in(" ".join(fields[field]))) for field in FIELDS)
+
+
+def _texts_of(parameter: Parameter) -> Iterator[str]:
+    yield parameter.name
+    yield parameter.label
+    for option in parameter.options:
+        yield str(option.value)
+        yield option.label
+
+
+def _types(nodes: list[NodeSpec]) -> Iterator[tuple[int, str, str]]:
+    subtypes: dict[str, list[str]] = {}
+    for node in nodes:
+        subtypes.setdefault(node.node_type, []).append(node.subtype)
+    for position, (name, found) in enumerate(subtypes.items()):
+        yield position, name, json.dumps(found, ensure_ascii=False)
+
+
+def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
+    counts = Counter((node.origin.kind, node.origin.name, node.origin.version) for node in nodes)
+    sources = [
+        SourceSummary(kind=kind, name=name, version=version, nodes=count)
+        for (kind, name, version), count in counts.items()
+    ]
+    return CatalogueOrigin(
+        version=content[:12],
+        built_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        built_by=VERSION,
+        nodes=len(nodes),
+        sources=tuple(sorted(sources, key=lambda source: (source.kind, source.name, source.version or ""))),
+    )
+
+
+def _complete(path: Path) -> None:
+    """Adds the checksum and syncs the file to disk."""
+    with path.open("rb+") as file:
+        file.write(checksum(file).to_bytes(4, "little"))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _put_in_place(new: Path, path: Path) -> None:
+    """Replaces the file in one step. On Windows this waits until no process has the old file open."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            new.replace(path)
+            break
+        except PermissionError as error:
+            if time.monotonic() > end:
+                raise CatalogueError(
+                    f"{path} cannot be replaced: {error.strerror}",
+                    fix="Stop the programs that read it, or build to another file with --out.",
+                ) from None
+            time.sleep(0.1)
+    if hasattr(os, "O_DIRECTORY"):
+        # The folder's new entry has to be synced, too: https://man7.org/linux/man-pages/man2/fsync.2.html
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
