@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, cast
 from ..types.canonical import canonical_json
 from .chain import chained_with_text
 from .record import CallRecord, utc_text
-from .table_files import is_device
+from .table_formats import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

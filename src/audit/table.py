@@ -7,6 +7,7 @@ columns. A call can be repeated as long as it has *Tool name* and *Arguments*.
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from math import isfinite
@@ -19,7 +20,7 @@ from ..types.fields import from_json_text, to_json_text
 from .chain import Link, link_of
 from .journal import SUFFIX, read_journal
 from .record import CallRecord, CallStatus, utc_text
-from .table_files import TableError, read_csv, read_parquet
+from .table_formats import TableError, TableWriter, is_device, read_table_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,9 +60,6 @@ COLUMNS: Final[tuple[tuple[str, str, Kind], ...]] = (
 TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
 """Names of the tool's column, which is the first one: with tool cells, and with JSON text."""
 
-ENDINGS: Final = (".csv", ".tsv", ".parquet", SUFFIX)
-"""Endings of the files that `read_calls` reads."""
-
 _NEEDED: Final = ("Tool name", "Arguments")
 
 
@@ -100,27 +98,21 @@ def write_calls(records: Iterable[CallRecord], file: Path) -> None:
 
     Args:
         records: The calls.
-        file: The file; its ending is the format: ``.parquet`` or ``.csv``.
+        file: The file; its ending is the format, see `table_formats.FORMATS`.
 
     Raises:
         TableError: The file has another ending.
         OSError: The file cannot be written.
     """
-    ending = file.suffix.lower()
-    if ending not in {".parquet", ".csv"}:
-        raise TableError(f"{file} cannot be written: the ending of its name has to be .csv or .parquet")
-    table = calls_table(records)
-    from pyarrow import csv, parquet
-
-    with file.open("wb") as stream:
-        (parquet.write_table if ending == ".parquet" else csv.write_csv)(table, stream)
+    with TableWriter(file) as writer:
+        writer.write(calls_table(records))
 
 
 def read_calls(file: Path) -> list[CallRecord]:
     """Reads records from a journal, or from a table in a file.
 
     Args:
-        file: The file; its ending is the format, see `ENDINGS`.
+        file: The file; its ending is the format: a journal, or one of `table_formats.FORMATS`.
 
     Returns:
         The calls, in the order of the file.
@@ -130,9 +122,25 @@ def read_calls(file: Path) -> list[CallRecord]:
         TableError: The table cannot be read, or the file has another ending.
         OSError: The file cannot be opened.
     """
-    if file.suffix.lower() == SUFFIX:
+    if is_journal(file):
         return list(read_journal(file).records)
-    return records_of(read_table(file))
+    return records_of(read_table_file(file).table)
+
+
+def is_journal(file: Path) -> bool:
+    """Returns whether a file of records is a journal, not a table: JSON Lines may be either.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    if file.suffix.lower() != SUFFIX or is_device(file):
+        return file.suffix.lower() == SUFFIX
+    with file.open("rb") as stream:
+        try:
+            row = json.loads(stream.readline())
+        except (ValueError, RecursionError):
+            return True
+    return not (isinstance(row, dict) and set(_NEEDED) <= row.keys())
 
 
 def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> list[CallRecord]:
@@ -199,28 +207,6 @@ def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
         name: _canonical(text) if name in {"tool", "arguments", "structured_result"} else text
         for name, text in texts.items()
     }
-
-
-def read_table(file: Path) -> pa.Table:
-    """Reads a table from a file.
-
-    Args:
-        file: A ``.parquet``, ``.csv`` or ``.tsv`` file. Cells of ``.csv`` and ``.tsv`` files are text; a CSV
-            file may also be separated by semicolons.
-
-    Returns:
-        The table.
-
-    Raises:
-        TableError: The table cannot be read.
-        OSError: The file cannot be opened.
-    """
-    ending = file.suffix.lower()
-    if ending not in ENDINGS or ending == SUFFIX:
-        raise TableError(
-            f"{file} cannot be read: the ending of its name has to be one of {', '.join(ENDINGS)}"
-        )
-    return read_parquet(file) if ending == ".parquet" else read_csv(file)
 
 
 def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict[str, Any]]:
@@ -342,8 +328,6 @@ def tool_of(text: str) -> Tool:
 
 @lru_cache(maxsize=256)
 def _canonical(text: str) -> str:
-    import json
-
     try:
         return canonical_json(json.loads(text))
     except (ValueError, RecursionError):

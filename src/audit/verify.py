@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..client.words import counted
 from .chain import Link, chain_hash, link_of, same_hash
-from .journal import SUFFIX, journal_lines
-from .table import COLUMNS, laid_out_anew, links_of, lost_columns, read_table
-from .table_files import TableError
+from .journal import journal_lines
+from .table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns
+from .table_formats import TableError, read_table_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +129,7 @@ def verify_file(file: Path, *, head: str | None = None) -> Verification:
     """Verifies a journal, or a table in a file.
 
     Args:
-        file: A ``.jsonl``, ``.parquet`` or ``.csv`` file.
+        file: A journal, or a table in one of `table_formats.FORMATS`.
         head: The hash that the last call of a run must have, with or without ``sha256:``.
 
     Returns:
@@ -140,9 +140,9 @@ def verify_file(file: Path, *, head: str | None = None) -> Verification:
         TableError: The table cannot be read at all.
         OSError: The file cannot be opened.
     """
-    if file.suffix.lower() == SUFFIX:
+    if is_journal(file):
         return _verify_journal(file, head)
-    return verify_table(read_table(file), head=head)
+    return verify_table(read_table_file(file).table, head=head)
 
 
 def verify_table(

@@ -22,8 +22,8 @@ from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .errors import CommandError, command_line_hint
 from .files import open_journal
+from .json_output import json_record
 from .sessions import Sessions
-from .tables import json_record
 from .terminal import complain
 
 if TYPE_CHECKING:

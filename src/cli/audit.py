@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..audit.table_formats import WRITABLE, either
 from ..client.words import counted
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
@@ -20,8 +21,8 @@ from .files import (
     write_page,
     writing,
 )
+from .json_output import json_record
 from .shared_options import RecordsArgument
-from .tables import json_record
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ def show_records(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the table Tool calls into a .csv or .parquet file instead."),
+        typer.Option(
+            metavar="FILE", help=f"Write the table Tool calls into a {either(*WRITABLE)} file instead."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records as a JSON array.")] = False,
 ) -> ExitCode:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ..audit.table_formats import READABLE, WRITABLE, either
 from ..client.words import counted
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
-from .files import TABLES, check_folder, check_journal, check_table, is_same
+from .files import JSON, check_folder, check_journal, check_table, is_same, read_table
 from .interrupt import Interrupt
 from .shared_options import SaveDirOption
 from .terminal import complain, note
@@ -29,13 +30,13 @@ def batch(
         str | None,
         typer.Argument(
             metavar="TABLE",
-            help="A .csv, .tsv, .parquet, .jsonl or .json file with a row per call. Columns named like the"
+            help=f"A {either(*READABLE)} file with a row per call. Columns named like the"
             " tool's parameters are its arguments; a missing cell is an argument left out.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the results into a .csv, .parquet or .json file."),
+        typer.Option(metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON array with the record of each call.")
@@ -80,10 +81,9 @@ def batch(
     _check_files(table, out, audit, resume)
     check_folder(save_dir)
     from .batch_run import BatchRun
-    from .parameters import read_parameters
     from .sessions import Sessions
 
-    parameters = read_parameters(table)
+    parameters = read_table(table)
     if arguments_column is not None and arguments_column not in parameters.columns:
         raise UsageError(
             f"{table} has no column '{arguments_column}'. Its columns are {', '.join(parameters.columns)}."
@@ -112,7 +112,7 @@ def batch(
 
 
 def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
-    check_table(out, (*TABLES, ".json"))
+    check_table(out, as_json=True)
     check_journal(audit)
     if resume is not None and not resume.is_file():
         raise CommandError(f"There is no file {resume} to resume from.")

@@ -27,9 +27,9 @@ from ..types.column_kinds import ROW_ID
 from ..types.columns import ColumnForm
 from ..types.errors import ArgumentsInvalid, Canceled
 from .errors import CommandError
-from .files import open_journal, writing
+from .files import JSON, TableFile, open_journal, writing
+from .json_output import json_record
 from .progress import batch_progress
-from .tables import TableFile, json_record
 from .terminal import one_line, show, table
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..audit.journal import Journal, JournalContent
+    from ..audit.table_formats import FileTable
     from ..runs.cell_arguments import ColumnPlan, Parameter
     from ..types.tool import MCPTool
     from .executors import CallExecutor
-    from .parameters import Parameters
     from .sessions import Sessions
 
     Sink: TypeAlias = Callable[[CallOutcome], None]
@@ -65,7 +65,7 @@ class BatchRun:
 
     sessions: Sessions
     tool: MCPTool
-    parameters: Parameters
+    parameters: FileTable
     column: str | None
     fail: bool
     journal_file: Path | None
@@ -101,7 +101,7 @@ class BatchRun:
         with ExitStack() as stack:
             sinks: list[Sink] = []
             if out is not None:
-                is_json = out.suffix.lower() == ".json"
+                is_json = out.suffix.lower() == JSON
                 sinks.append(stack.enter_context(_json(out) if is_json else _table(out, self.parameters)))
             if as_json:
                 sinks.append(stack.enter_context(_json(None)))
@@ -199,7 +199,7 @@ def _content(file: Path) -> JournalContent:
 
 
 @contextmanager
-def _table(out: Path, parameters: Parameters) -> Generator[Sink]:
+def _table(out: Path, parameters: FileTable) -> Generator[Sink]:
     """Opens the sink for a CSV or Parquet file with the columns of the node's output table."""
     import pyarrow as pa
 

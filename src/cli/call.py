@@ -11,9 +11,9 @@ from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, ta
 from .errors import ExitCode, UsageError, reports_errors
 from .files import check_folder, check_journal, open_journal, text_or_file
 from .interrupt import Interrupt
+from .json_output import json_record
 from .key_value import remarks_on_strays, split_pairs, typed
 from .shared_options import SaveDirOption
-from .tables import json_record
 from .terminal import complain, note, print_json, print_text
 
 

@@ -9,29 +9,38 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..audit.table_formats import WRITABLE, TableError, TableWriter, read_table_file, wrong_ending
+from ..types.canonical import why_no_json
 from .errors import CommandError, UsageError, why_not
 from .terminal import note
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    import pyarrow as pa
 
     from ..audit.journal import Journal
+    from ..audit.table_formats import FileTable
 
-TABLES: Final = (".csv", ".parquet")
+JSON: Final = ".json"
 _PAGES: Final = (".html", ".htm")
 
 
-def check_table(file: Path | None, endings: tuple[str, ...] = TABLES) -> None:
+def check_table(file: Path | None, *, as_json: bool = False) -> None:
     """Refuses a file that a table cannot be written into.
+
+    Args:
+        file: The file, or None.
+        as_json: Whether the command writes into a ``.json`` file what its option ``--json`` prints.
 
     Raises:
         UsageError: The file has another ending, is a folder, or is in a folder that does not exist.
     """
+    endings = (*WRITABLE, JSON) if as_json else WRITABLE
     if file is not None and file.suffix.lower() not in endings:
-        raise UsageError(
-            f"{file} cannot be written: the ending of its name has to be one of {', '.join(endings)}."
-        )
+        raise UsageError(f"{wrong_ending(file, endings, 'written')}.")
     check_output(file)
 
 
@@ -98,6 +107,34 @@ def writing(file: Path) -> Generator[None]:
         yield
     except OSError as error:
         raise CommandError(f"{file} could not be written: {why_not(error)}.") from None
+
+
+class TableFile(TableWriter):
+    """A file that a table is written into piece by piece; failures are errors of the command."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with writing(self.file):
+            super().__exit__(kind, error, trace)
+
+    def write(self, piece: pa.Table) -> None:
+        """See `TableWriter`; raises `CommandError` instead of OSError."""
+        with writing(self.file):
+            super().write(piece)
+
+
+def read_table(file: Path) -> FileTable:
+    """Reads a table; the ending of the file is its format.
+
+    Raises:
+        CommandError: The file has another ending, or content that cannot be read.
+        OSError: The file cannot be opened.
+    """
+    try:
+        return read_table_file(file)
+    except TableError as error:
+        raise CommandError(f"{error}.") from None
 
 
 def write_page(file: Path, page: str) -> None:
@@ -216,14 +253,3 @@ def read_json(file: Path) -> Any:
         return json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{file} cannot be read as JSON: {why_no_json(error)}.") from None
-
-
-def why_no_json(error: ValueError | RecursionError) -> str:
-    """The reason why a text cannot be read as JSON."""
-    match error:
-        case RecursionError():
-            return "it is nested too deeply"
-        case json.JSONDecodeError():
-            return f"{error.msg} in line {error.lineno}, column {error.colno}"
-        case _:  # integers with too many digits
-            return "it holds a number with thousands of digits"

@@ -7,8 +7,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..types.canonical import why_no_json
 from .errors import UsageError
-from .files import why_no_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

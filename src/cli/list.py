@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..audit.table_formats import WRITABLE, either
 from ..client.words import counted
 from .connection_options import ConnectionOptions, takes_connection
 from .errors import ExitCode, command_line_hint, reports_errors
-from .files import TABLES, check_table, writing
+from .files import JSON, TableFile, check_table, writing
 from .interrupt import Interrupt
-from .tables import TableFile, json_rows
+from .json_output import json_rows
 from .terminal import complain, note, one_line, print_json, show, table
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def list_tools(
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put this in front of the names.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print tools and servers as JSON.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tools into a .csv, .parquet or .json file.")
+        Path | None,
+        typer.Option(metavar="FILE", help=f"Write the tools into a {either(*WRITABLE, JSON)} file."),
     ] = None,
     *,
     connection: ConnectionOptions,
@@ -45,7 +47,7 @@ def list_tools(
     The table is the one that KNIME's node MCP Tool Provider makes. A server that fails does not lose the
     others.
     """
-    check_table(out, (*TABLES, ".json"))
+    check_table(out, as_json=True)
     routes = connection.routes(urls or [])
     from .sessions import Sessions
 
@@ -62,7 +64,7 @@ def list_tools(
 def _write(provision: Provision, out: Path | None) -> None:
     if out is None:
         return
-    if out.suffix.lower() == ".json":
+    if out.suffix.lower() == JSON:
         text = json.dumps(_as_json(provision), ensure_ascii=False, indent=2)
         with writing(out):
             out.write_text(f"{text}\n", encoding="utf-8")

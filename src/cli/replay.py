@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ..audit.table_formats import WRITABLE, either
 from .connection_options import ConnectionOptions
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, check_executor
@@ -121,7 +122,8 @@ def replay(
         str | None, typer.Option(metavar="HASH", help="The hash that the last call of a run must have.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the table Replay as .csv or .parquet file.")
+        Path | None,
+        typer.Option(metavar="FILE", help=f"Write the table Replay into a {either(*WRITABLE)} file."),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="OUT.html", help="Write a page with the differences side by side.")

@@ -16,10 +16,9 @@ from ..tools.views.replay import ShownCalls, replay_page
 from ..types.errors import Canceled, MCPError
 from .errors import ExitCode
 from .executors import call_executor
-from .files import open_journal
+from .files import TableFile, open_journal
 from .progress import batch_progress
 from .sessions import Sessions
-from .tables import TableFile
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:

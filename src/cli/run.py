@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..audit.table_formats import READABLE, either
 from ..client.words import counted
 from .connection_options import ConnectionOptions
 from .errors import CommandError, ExitCode, UsageError, reports_errors
@@ -47,7 +48,7 @@ def run(
         typer.Option(
             "--input",
             metavar="NAME=TABLE",
-            help="Give a Workflow Input its table: a .csv, .parquet or .jsonl file, or a .knwf file, which"
+            help=f"Give a Workflow Input its table: a {either(*READABLE)} file, or a .knwf file, which"
             " becomes a table with the workflow as a tool; may be repeated.",
         ),
     ] = None,
@@ -161,7 +162,7 @@ def _run(
 
 
 def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
-    from ..audit.table_files import is_device
+    from ..audit.table_formats import is_device
     from ..headless import load_own_extension
     from ..headless.errors import HeadlessError
     from ..knwf import KnwfError, OtherNode, read_workflow

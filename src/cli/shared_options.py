@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from ..audit.table_formats import READABLE, either
 from .errors import UsageError
 from .serving import LogLevel
 
@@ -19,7 +20,7 @@ SaveDirOption: TypeAlias = Annotated[
 RecordsArgument: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
+        metavar="FILE", help=f"A journal (.jsonl), or a table Tool calls as {either(*READABLE)} file."
     ),
 ]
 """The file of records that a command reads."""

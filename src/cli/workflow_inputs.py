@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..audit.table_formats import as_text, in_microseconds
 from .errors import CommandError
-from .parameters import read_parameters
-from .tables import as_text, in_microseconds
+from .files import read_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ def read_input(file: Path, host: ExtensionHost) -> Any:
     """Reads a table; a workflow becomes a table with one tool.
 
     Args:
-        file: A ``.knwf`` file, or a table (see `read_parameters`).
+        file: A ``.knwf`` file, or a table in one of `table_formats.FORMATS`.
         host: Turns workflows into tools.
 
     Raises:
@@ -30,7 +30,7 @@ def read_input(file: Path, host: ExtensionHost) -> Any:
         from ..headless.workflows import make_workflow_tool, tools_table
 
         return tools_table(host, [make_workflow_tool(file, host=host)])
-    table = read_parameters(file).table
+    table = read_table(file).table
     if not table.num_columns:
         raise CommandError(f"{file} has no columns.")
     if not all(name.strip() for name in table.column_names):

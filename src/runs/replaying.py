@@ -16,9 +16,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.journal import SUFFIX
 from ..audit.record import CallStatus
-from ..audit.table import read_table, records_of
+from ..audit.table import is_journal, records_of
+from ..audit.table_formats import read_table_file
 from ..audit.verify import verify_file, verify_table
 from ..types.column_kinds import ROW_ID, arrow_columns
 from ..types.errors import Canceled
@@ -240,7 +240,7 @@ def read_recording(file: Path, *, head: str | None = None) -> Recording:
     """Reads a journal, or a table in a file.
 
     Args:
-        file: A ``.jsonl``, ``.parquet``, ``.csv`` or ``.tsv`` file.
+        file: A journal, or a table in one of `table_formats.FORMATS`.
         head: The hash that the last call must have, see `verify.verify_file`.
 
     Returns:
@@ -251,9 +251,9 @@ def read_recording(file: Path, *, head: str | None = None) -> Recording:
         TableError: The table cannot be read, or holds no calls.
         OSError: The file cannot be opened.
     """
-    if file.suffix.lower() == SUFFIX:
+    if is_journal(file):
         return Recording(JournalCalls(file), verify_file(file, head=head))
-    return recording_of(read_table(file), head=head)
+    return recording_of(read_table_file(file).table, head=head)
 
 
 def recording_of(

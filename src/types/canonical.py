@@ -66,6 +66,17 @@ def without_surrogates(text: str) -> str:
     return text
 
 
+def why_no_json(error: ValueError | RecursionError) -> str:
+    """The reason why `json` cannot read a text, for the end of a sentence."""
+    match error:
+        case RecursionError():
+            return "it is nested too deeply"
+        case json.JSONDecodeError():
+            return f"{error.msg} in line {error.lineno}, column {error.colno}"
+        case _:  # integers with too many digits
+            return "it holds a number with thousands of digits"
+
+
 def definition_digest(
     *,
     name: str,

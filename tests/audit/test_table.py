@@ -12,10 +12,10 @@ from knime_mcp.audit.table import (
     TableError,
     calls_table,
     read_calls,
-    read_table,
     records_of,
     write_calls,
 )
+from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.audit.verify import Verdict, verify_file, verify_table
 from knime_mcp.types.arrow import TOOL_STORAGE, encode_tools
 from knime_mcp.types.fields import from_json_text
@@ -197,7 +197,14 @@ def test_a_tool_column_that_is_none(written, tmp_path):
 def test_parquet_is_plain_parquet(written, tmp_path):
     write_calls(written, tmp_path / "t.parquet")
     assert parquet.read_table(tmp_path / "t.parquet").equals(calls_table(written))
-    assert read_table(tmp_path / "t.parquet").equals(calls_table(written))
+    assert read_table_file(tmp_path / "t.parquet").table.equals(calls_table(written))
+
+
+def test_json_lines_are_a_table_too_and_the_chain_can_be_followed(written, tmp_path):
+    file = tmp_path / "t.jsonl"
+    write_calls(written, file)
+    assert read_calls(file) == records_of(calls_table(written))
+    assert verify_file(file).verdict is Verdict.INTACT
 
 
 def test_only_endings_that_say_what_to_write(written, tmp_path):

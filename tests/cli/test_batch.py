@@ -50,6 +50,14 @@ def test_arguments_from_a_json_column(cli, server, tmp_path):
     assert found["k"].to_pylist() == [1, 2]
 
 
+def test_results_as_json_lines_are_a_table_of_parameters_again(cli, server, table, tmp_path):
+    assert cli("batch", server.url, "show", table("code\n007\n008\n"), "--out", "one.jsonl").code == 0
+    first = json_lines(tmp_path / "one.jsonl")
+    assert [row["Status"] for row in first] == ["ok"] * len(first)
+    assert cli("batch", server.url, "show", "one.jsonl", "--out", "two.jsonl").code == 0
+    assert [row["Result"] for row in json_lines(tmp_path / "two.jsonl")] == [row["Result"] for row in first]
+
+
 def test_types_of_parquet_that_json_and_csv_do_not_have(cli, server, tmp_path):
     """Prices are decimals there; bytes beside them are no reason to lose the results."""
     prices = pa.array([Decimal("2.00"), Decimal("3.00")], pa.decimal128(9, 2))

@@ -5,7 +5,7 @@ import socket
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.files import csv_rows
+from tests.support.files import csv_rows, json_lines
 from tests.support.scripted_server import ScriptedServer, modern
 
 TOOLS = ["echo", "add", "show", "fail", "picture", "slow", "nasty"]
@@ -56,7 +56,7 @@ def test_one_server_down_keeps_the_others(cli, server):
     assert "127.0.0.1:9" in done.err
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json", "jsonl"])
 def test_the_tools_in_a_file(cli, server, tmp_path, ending):
     done = cli("list", server.url, "--out", f"tools.{ending}")
     assert done.code == 0
@@ -67,6 +67,8 @@ def test_the_tools_in_a_file(cli, server, tmp_path, ending):
             names = [row["Tool name"] for row in csv_rows(file)]
         case "parquet":
             names = pq.read_table(file)["Tool name"].to_pylist()
+        case "jsonl":
+            names = [row["Tool name"] for row in json_lines(file)]
         case _:
             names = [tool["tool_name"] for tool in json.loads(file.read_text(encoding="utf-8"))["tools"]]
     assert names == TOOLS

@@ -38,10 +38,10 @@ def test_differences_are_told_with_a_patch_and_can_be_ignored(cli, record):
 
 def test_page_table_and_journal_of_a_replay(cli, record, tmp_path):
     record()
-    done = cli("replay", "run.jsonl", "--html", "r.html", "--out", "r.csv", "--audit", "again.jsonl")
+    done = cli("replay", "run.jsonl", "--html", "r.html", "--out", "r.jsonl", "--audit", "again.jsonl")
     assert done.code == 1
     assert "On record" in (tmp_path / "r.html").read_text("utf-8")
-    assert [row["Verdict"] for row in csv_rows(tmp_path / "r.csv")][:2] == ["same", "different"]
+    assert [row["Verdict"] for row in json_lines(tmp_path / "r.jsonl")][:2] == ["same", "different"]
     assert cli("audit", "verify", "again.jsonl").code == 0
 
 

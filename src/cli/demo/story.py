@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...types.errors import Canceled
 from ..errors import CommandError
-from ..tables import TableFile
+from ..files import TableFile, read_table
 from ..terminal import complain, one_line, out, say, show, table
 
 if TYPE_CHECKING:
@@ -125,10 +125,8 @@ class DemoStory:
             _tell(f"{match['path']}, line {match['line']}: {match['text']}")
 
     def _batch(self, tools: OutputTable) -> None:
-        from ..parameters import read_parameters
-
         file = self._root / "examples" / "demo" / "parameters.csv"
-        parameters = _typed(read_parameters(file).table)
+        parameters = _typed(read_table(file).table)
         result = self._run(CALLER, [tools.as_input(), parameters], {"tool": "count_words"})
         output: OutputTable = result.outputs[0]
         rows = [

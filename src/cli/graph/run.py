@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ...types.canonical import why_no_json
 from ..errors import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
-from ..files import check_journal, check_output, open_journal, text_or_file, why_no_json, writing
+from ..files import check_journal, check_output, open_journal, text_or_file, writing
 from ..interrupt import Interrupt
 from ..key_value import remarks_on_strays, split_pairs, typed
 from ..terminal import complain, note, print_json

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...audit.table_formats import TableWriter
 from ..results import OutputTable
 from ..value_types import JAVA_TYPES, TOOL_VALUE
 
@@ -143,8 +144,6 @@ def write_results(report: RunReport, folder: Path) -> list[Path]:
     Raises:
         OSError: A file cannot be written.
     """
-    from pyarrow import csv, parquet
-
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     used: set[str] = set()
@@ -153,12 +152,10 @@ def write_results(report: RunReport, folder: Path) -> list[Path]:
         total = sum(1 for other in tables if other.outcome is own.outcome)
         name = _unused(file_name(own.outcome, own.port, total), used)
         data = plain_table(own.table)
-        # Arrow opens only files whose names are UTF-8.
-        with (folder / f"{name}.parquet").open("wb") as file:
-            parquet.write_table(data, file)
-        with (folder / f"{name}.csv").open("wb") as file:
-            csv.write_csv(_flat(data), file)
-        files += [folder / f"{name}.csv", folder / f"{name}.parquet"]
+        for file in (folder / f"{name}.csv", folder / f"{name}.parquet"):
+            with TableWriter(file) as writer:
+                writer.write(data)
+            files.append(file)
     for outcome in report.outcomes:
         if outcome.done.view_html is not None:
             name = _unused(file_name(outcome, "", 1), used, ".html")
@@ -174,20 +171,6 @@ def _unused(name: str, used: set[str], ending: str = "") -> str:
         found = f"{name} {count}"
     used.add(found.lower() + ending)
     return found
-
-
-def _flat(data: pa.Table) -> pa.Table:
-    """The table with lists as JSON text, as CSV has no lists."""
-    import pyarrow as pa
-
-    for position, field in enumerate(data.schema):
-        if pa.types.is_nested(field.type):
-            texts = [
-                None if value is None else json.dumps(value, ensure_ascii=False)
-                for value in data.column(position).to_pylist()
-            ]
-            data = data.set_column(position, field.name, pa.array(texts, pa.string()))
-    return data
 
 
 def summary(report: RunReport, files: list[Path]) -> dict[str, Any]:

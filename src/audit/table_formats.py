@@ -1,0 +1,481 @@
+"""Tables in files: the one map of formats, by the ending of the file's name.
+
+`FORMATS` says for each ending how a table is read and how it is written; commands, records and results use
+nothing else, and their messages and help texts name the formats from it. A new format is a new entry.
+
+Files are read defensively, as they come from many programs and may be damaged.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date, time
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
+
+from ..types.canonical import why_no_json, without_surrogates
+from ..types.column_kinds import ROW_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    import pyarrow as pa
+
+_SEPARATORS: Final = ",;\t"
+_QUOTED: Final = re.compile(r'"[^"]*"')
+_EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
+"""The first line with which Excel declares the separator of a CSV file."""
+_LARGEST_BLOCK: Final = 2**31 - 1
+_AT_A_TIME: Final = 512
+_OUT_OF_RANGE: Final = "<value out of range>"  # as Arrow writes it
+
+
+class TableError(ValueError):
+    """A table cannot be read or has wrong values; the message names the file, or row and column."""
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table that was read from a file.
+
+    CSV has no types, so its cells stay text until somebody who knows the types converts them: a postal code
+    keeps its leading zero. An empty cell is missing, a cell of two quotes is the empty text.
+
+    Attributes:
+        table: The rows as a table, no two columns with the same name; columns of mixed types are JSON text.
+        typed: Whether cells have the types of the file; otherwise all cells are text.
+        objects: The rows as objects with the types of the file, if columns may have several types; or None.
+    """
+
+    table: pa.Table
+    typed: bool
+    objects: list[dict[str, Any]] | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in order."""
+        return self.table.column_names
+
+    @property
+    def total(self) -> int:
+        """The number of rows."""
+        # Without columns, Arrow has no rows.
+        return self.table.num_rows if self.objects is None else len(self.objects)
+
+    def rows(self, start: int = 0) -> Iterator[dict[str, Any]]:
+        """Yields the rows from index `start` on: cell by column name, None for a missing cell."""
+        if self.objects is not None:
+            yield from self.objects[start:]
+            return
+        for piece in self.table.slice(start).to_batches(max_chunksize=_AT_A_TIME):
+            columns = (map(_value, in_microseconds(column)) for column in piece.columns)
+            yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+class _Writer(Protocol):
+    """Writes tables with the same columns into one stream, as Arrow's writers do."""
+
+    def write_table(self, table: pa.Table, /) -> None: ...
+    def close(self) -> None: ...
+
+
+class _Format(NamedTuple):
+    """How tables are read and written in a format; None: they are not."""
+
+    read: Callable[[Path], FileTable] | None
+    open_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None
+
+
+def either(*endings: str) -> str:
+    """The endings for a sentence: ``.csv, .parquet or .jsonl``."""
+    return " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+
+
+def _format(file: Path) -> _Format:
+    return FORMATS.get(file.suffix.lower(), _Format(None, None))
+
+
+def wrong_ending(file: Path, endings: tuple[str, ...], what: str) -> str:
+    """The sentence, without its period, that a file of this name cannot be read or written."""
+    return f"{file} cannot be {what}: the ending of its name has to be one of {', '.join(endings)}"
+
+
+def read_table_file(file: Path) -> FileTable:
+    """Reads a table in the format that the ending of the file's name says.
+
+    Raises:
+        TableError: The file has another ending, is a device or a pipe, or its content cannot be read.
+        OSError: The file cannot be opened.
+    """
+    read = _format(file).read
+    if read is None:
+        raise TableError(wrong_ending(file, READABLE, "read"))
+    if is_device(file):
+        raise TableError(f"{file} is a device or a pipe, not a file")
+    return read(file)
+
+
+class TableWriter:
+    """A file that a table is written into piece by piece, without RowIDs.
+
+    Args:
+        file: The file, opened with the first piece; its ending is the format.
+
+    Attributes:
+        file: The file.
+
+    Raises:
+        TableError: The file has an ending that no format is written into.
+    """
+
+    def __init__(self, file: Path) -> None:
+        open_writer = _format(file).open_writer
+        if open_writer is None:
+            raise TableError(wrong_ending(file, WRITABLE, "written"))
+        self.file = file
+        self._open_writer = open_writer
+        self._stream: BinaryIO | None = None
+        self._writer: _Writer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is not None:
+            with self._stream:
+                if self._writer is not None:
+                    self._writer.close()
+
+    def write(self, piece: pa.Table) -> None:
+        """Appends rows; all pieces have the same columns.
+
+        Raises:
+            OSError: The rows could not be written.
+        """
+        if ROW_ID in piece.column_names:
+            piece = piece.drop_columns([ROW_ID])
+        if self._stream is None:
+            self._stream = self.file.open("wb")  # Arrow cannot open names that are not UTF-8
+        if self._writer is None:
+            self._writer = self._open_writer(self._stream, piece.schema)
+        self._writer.write_table(piece)
+
+
+def is_device(file: Path) -> bool:
+    """Returns whether a path is a device, which may have no end, or a pipe, which can be read only once."""
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
+def _read_parquet(file: Path) -> FileTable:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with file.open("rb") as stream:
+        try:
+            table = parquet.ParquetFile(stream).read()
+            table.validate(full=True)
+            names = table.column_names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # depends on what is damaged
+            raise TableError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}") from None
+    _check_names(names, file)
+    return FileTable(table, typed=True)
+
+
+def _read_csv(file: Path) -> FileTable:
+    """Reads CSV in the variants of many programs.
+
+    A ``.tsv`` file is separated by tabs; any other file by the separator of Excel's ``sep=``, or else by the
+    most frequent one of its first line: comma, semicolon or tab. Blanks around names of columns are removed.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    try:
+        header = _read_header(file)
+        if header.is_all:  # Arrow refuses a table without rows
+            table = pa.table({name: pa.array([], pa.string()) for name in header.names})
+            return FileTable(table, typed=False)
+        table = arrow_csv.read_csv(
+            _arrow_input(file),
+            # A row has to fit into a block, and a cell may be of any length.
+            read_options=arrow_csv.ReadOptions(
+                block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
+                column_names=header.names,
+                skip_rows=header.lines,
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(header.names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except UnicodeDecodeError:
+        raise _not_utf8(file) from None
+    except (csv.Error, pa.ArrowInvalid) as error:
+        if "invalid UTF8" in str(error):
+            raise _not_utf8(file) from None
+        raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+    if _is_open_at_its_end(table, file):
+        raise TableError(f"{file} has a quotation mark that is not closed: its last cell is in several lines")
+    return FileTable(table, typed=False)
+
+
+def _arrow_input(file: Path) -> Any:
+    """The file in a form that Arrow can open: it refuses names that are not UTF-8.
+
+    Not a Python stream: Arrow's threads read ahead, and reading from Python while it ends aborts the process.
+    """
+    import pyarrow as pa
+
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        return pa.BufferReader(file.read_bytes())
+    return file
+
+
+def _not_utf8(file: Path) -> TableError:
+    return TableError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'")
+
+
+def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
+    """Returns whether a quote without end took the rest of the file into one cell, which Arrow accepts."""
+    last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
+    if last is None or "\n" not in last:
+        return False
+    data = file.read_bytes()
+    return data.count(b'"') % 2 == 1 and not data.rstrip(b"\r\n").endswith(b'"')
+
+
+class _Header(NamedTuple):
+    names: list[str]
+    separator: str
+    lines: int
+    """Number of lines before the first row."""
+    is_all: bool
+
+
+def _read_header(file: Path) -> _Header:
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        first = stream.readline()
+        if "\0" in first:  # UTF-16 without a byte order mark
+            raise _not_utf8(file)
+        separator_line = _EXCELS.match(first)
+        if separator_line:
+            first = stream.readline()
+        bare = _QUOTED.sub("", first)
+        separator = "\t" if file.suffix.lower() == ".tsv" else max(_SEPARATORS, key=bare.count)
+        reader = csv.reader(
+            chain([first], stream), delimiter=separator_line[1] if separator_line else separator
+        )
+        names = [name.strip() for name in next(reader, ())]
+        is_all = not stream.read(1)
+    if not names:
+        raise TableError(f"{file} is empty. Its first line has to name the columns")
+    _check_names(names, file)
+    return _Header(names, reader.dialect.delimiter, reader.line_num + bool(separator_line), is_all)
+
+
+def _check_names(names: list[str], file: Path) -> None:
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if "" in twice:
+        raise TableError(f"{file} has more than one column without a name. Name them, or remove them")
+    if twice:
+        raise TableError(f"{file} has more than one column called '{twice[0]}'. Rename one of them")
+
+
+def _read_json_lines(file: Path) -> FileTable:
+    lines = _text(file).split("\n")
+    rows = [_json_object(line, file, number) for number, line in enumerate(lines, 1) if line.strip()]
+    return _of_objects(rows)
+
+
+def _read_json(file: Path) -> FileTable:
+    try:
+        parsed = json.loads(_text(file))
+    except (ValueError, RecursionError) as error:
+        raise TableError(f"{file} cannot be read as JSON: {why_no_json(error)}") from None
+    if not isinstance(parsed, list) or not all(isinstance(row, dict) for row in cast("list[Any]", parsed)):
+        raise TableError(f'{file} is not a list of JSON objects, such as [{{"path": "a.txt"}}]')
+    return _of_objects(list(map(_named, cast("list[dict[str, Any]]", parsed))))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise TableError(f"{file} is not UTF-8 text") from None
+
+
+def _json_object(line: str, file: Path, number: int) -> dict[str, Any]:
+    try:
+        parsed = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise TableError(f"{file}, line {number} is not JSON: {why_no_json(error)}") from None
+    if not isinstance(parsed, dict):
+        raise TableError(
+            f'{file}, line {number} is not a JSON object. Write one per line, as in {{"path": "a.txt"}}'
+        )
+    return _named(cast("dict[str, Any]", parsed))
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    return {without_surrogates(name): value for name, value in row.items()}
+
+
+def _of_objects(rows: list[dict[str, Any]]) -> FileTable:
+    import pyarrow as pa
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    rows = [{name: row.get(name) for name in names} for row in rows]
+    table = pa.Table.from_arrays([_column([row[name] for row in rows]) for name in names], names=names)
+    return FileTable(table, typed=True, objects=rows)
+
+
+def _column(values: list[Any]) -> Any:
+    import pyarrow as pa
+
+    if not any(isinstance(value, dict | list) for value in values):
+        try:
+            return pa.array([without_surrogates(v) if isinstance(v, str) else v for v in values])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # texts and numbers, or huge numbers
+            pass
+    texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    return pa.array([None if text is None else without_surrogates(text) for text in texts])
+
+
+class _JsonLinesWriter:
+    """Writes a JSON object per row, with the columns' names as keys; a missing cell is null."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+        self._stream = stream
+        self._names: list[str] = schema.names
+
+    def write_table(self, table: pa.Table, /) -> None:
+        columns = [map(_json_value, map(_value, in_microseconds(column))) for column in table.columns]
+        for row in zip(*columns, strict=True):
+            cells = dict(zip(self._names, row, strict=True))
+            self._stream.write(f"{json.dumps(cells, ensure_ascii=False, allow_nan=False)}\n".encode())
+
+    def close(self) -> None:
+        pass  # the stream is closed by who opened it
+
+
+def _json_value(value: Any) -> Any:
+    """A cell's value as JSON: moments as in ISO 8601; text for what JSON does not have."""
+    match value:
+        case None | str() | bool() | int():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {str(name): _json_value(inner) for name, inner in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return list(map(_json_value, cast("list[Any]", value)))
+        case bytes():
+            return value.decode(errors="backslashreplace")
+        case date() | time():  # a datetime is a date, too
+            return value.isoformat()
+        case _:
+            return _OUT_OF_RANGE if hasattr(value, "as_py") else str(value)
+
+
+def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(stream, schema)
+
+
+class _CsvWriter:
+    """Writes CSV, which has no types for lists, structures, bytes and zones: they become text."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+        from pyarrow import csv as arrow_csv
+
+        self._writer = arrow_csv.CSVWriter(stream, _flat(schema.empty_table()).schema)
+
+    def write_table(self, table: pa.Table, /) -> None:
+        self._writer.write_table(_flat(table))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _value(cell: pa.Scalar[Any]) -> Any:
+    """A cell's value; the cell itself if Python has no such value, such as the year 20,000."""
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return cell
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """The table with lists, structures, bytes and similar columns as text, as CSV has no such types."""
+    import pyarrow as pa
+
+    kinds = pa.types
+    flat = (kinds.is_primitive, kinds.is_string, kinds.is_large_string, kinds.is_decimal, kinds.is_dictionary)
+    for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
+        if kinds.is_timestamp(field.type) and field.type.tz is not None:  # the zone may be unknown here
+            column = column.cast(pa.timestamp(field.type.unit, "UTC"))
+        elif not any(is_flat(field.type) for is_flat in flat):
+            column = as_text(column)
+        table = table.set_column(position, field.name, column)
+    return table
+
+
+def in_microseconds(column: Any) -> Any:
+    """A column of moments without nanoseconds, which Python does not have; other columns unchanged."""
+    import pyarrow as pa
+
+    kind = column.type
+    if getattr(kind, "unit", "") != "ns":
+        return column
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    return column.cast(pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us"), safe=False)
+
+
+def as_text(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    """A column of any type as text: bytes are decoded, other values become JSON."""
+    import pyarrow as pa
+
+    return pa.array(map(_cell_text, column), pa.string())
+
+
+def _cell_text(cell: pa.Scalar[Any]) -> str | None:
+    try:
+        value = cell.as_py()
+    except (ValueError, OverflowError):  # a date or zone that Python does not have
+        return _OUT_OF_RANGE
+    match value:
+        case None | str():
+            return value
+        case bytes():
+            return value.decode(errors="backslashreplace")
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)
+
+
+FORMATS: Final[dict[str, _Format]] = {
+    ".csv": _Format(_read_csv, _CsvWriter),
+    ".tsv": _Format(_read_csv, None),
+    ".parquet": _Format(_read_parquet, _open_parquet),
+    ".jsonl": _Format(_read_json_lines, _JsonLinesWriter),
+    ".ndjson": _Format(_read_json_lines, _JsonLinesWriter),
+    ".json": _Format(_read_json, None),
+}
+"""The formats of tables by the ending of the file's name, in lower case."""
+READABLE: Final = tuple(ending for ending, form in FORMATS.items() if form.read)
+WRITABLE: Final = tuple(ending for ending, form in FORMATS.items() if form.open_writer)

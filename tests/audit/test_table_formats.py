@@ -1,0 +1,231 @@
+"""Tables in files: CSV as spreadsheets and people write it, JSON, Parquet that may be damaged."""
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from knime_mcp.audit.table_formats import TableError, TableWriter, read_table_file
+
+
+@pytest.fixture
+def csv_of(tmp_path):
+    """Reads a CSV file of some content."""
+
+    def read(content, name="t.csv"):
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_table_file(tmp_path / name).table
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n,text\n1,a\n",
+        "n, text \r\n1,a",
+        "\ufeffn;text\n1;a\n",
+        "sep=;\nn;text\n1;a\n",
+        '"sep=,"\r\nn,text\r\n1,a\r\n',
+        "sep=\t\nn\ttext\n1\ta",
+        '"n"\t"\ntext"\n1\ta',
+        "n,text\r1,a\r",
+        "\ufeffSEP=|\nn|text\n1|a\n",
+    ],
+)
+def test_a_csv_as_spreadsheets_write_it(csv_of, text):
+    assert csv_of(text).to_pylist() == [{"n": "1", "text": "a"}]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_csv_without_rows(csv_of, end):
+    table = csv_of(f"n,text{end}")
+    assert (table.column_names, table.num_rows) == (["n", "text"], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("a;b\n1,5;x\n", {"a": "1,5", "b": "x"}),
+        ("a\tb\n1,5\tx\n", {"a": "1,5", "b": "x"}),
+        ('a,b\n"one\ntwo",3\n', {"a": "one\ntwo", "b": "3"}),
+        ('a,b\n5" pipe,"one\ntwo"\n', {"a": '5" pipe', "b": "one\ntwo"}),
+        ('"name, first";"name, last";b\nA;B;1\n', {"name, first": "A", "name, last": "B", "b": "1"}),
+        (f"a,b\n{'x' * 3_000_000},1\n", {"a": "x" * 3_000_000, "b": "1"}),
+    ],
+    ids=["semicolons", "tabs", "lines in a cell", "inches", "separators in names", "a long cell"],
+)
+def test_separators_and_marks_within_cells_separate_nothing(csv_of, text, row):
+    assert csv_of(text).to_pylist() == [row]
+
+
+def test_a_tsv_is_separated_by_tabs(csv_of):
+    assert csv_of("text, or not\na,b\n", "t.tsv").to_pylist() == [{"text, or not": "a,b"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"a,a\n1,2\n", "more than one column called 'a'"),
+        (b"a,b\n1\n", "cannot be read as CSV"),
+        (b"x" * 200_000, "cannot be read as CSV"),
+        (b"a,,\n1,,\n", "more than one column without a name"),
+        (b'a,b\n1,2\n3,"4\n5,6\n', "quotation mark that is not closed"),
+        (b"\xe4,b\n1,2\n", "is not UTF-8"),
+        (b"a,b\n\xe4,2\n", "is not UTF-8"),
+        (b"text\n" + b"a\n" * 9000 + b"caf\xe9\n", "is not UTF-8. Save it as 'CSV UTF-8'"),
+        ("text,times\na,1\n".encode("utf-16"), "is not UTF-8"),
+        ("text,times\na,1\n".encode("utf-16-le"), "is not UTF-8"),
+    ],
+)
+def test_a_csv_that_cannot_be_read_says_why(csv_of, content, words):
+    with pytest.raises(TableError, match=words):
+        csv_of(content)
+
+
+@pytest.mark.parametrize("place", range(4, 700, 13))
+def test_a_damaged_parquet_file_is_read_or_refused(tmp_path, place):
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": [str(n) for n in range(50)], "n": range(50)}), file)
+    data = bytearray(file.read_bytes())
+    data[place % len(data)] ^= 0xFF
+    file.write_bytes(data)
+    with suppress(TableError):
+        read_table_file(file)
+
+
+def rows_of(file):
+    return list(read_table_file(file).rows())
+
+
+def test_csv_cells_stay_text(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_bytes('\ufeffcode,text\r\n007,"a ""b"", c"\r\n,""\r\n'.encode())
+    table = read_table_file(file)
+    assert table.columns == ["code", "text"]
+    assert list(table.rows()) == [{"code": "007", "text": 'a "b", c'}, {"code": None, "text": ""}]
+    assert not table.typed
+
+
+def test_parquet_keeps_types(tmp_path):
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"n": [1, None], "l": [["a"], []]}), file)
+    table = read_table_file(file)
+    assert list(table.rows()) == [{"n": 1, "l": ["a"]}, {"n": None, "l": []}]
+    assert table.typed
+
+
+def test_json_lines_are_rows(tmp_path):
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"a": 1}\n\n{"b": {"c": []}}\n', encoding="utf-8")
+    found = read_table_file(file)
+    assert list(found.rows()) == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
+    assert found.table.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": '{"c": []}'}]
+
+
+def test_a_list_of_objects_is_rows(tmp_path):
+    file = tmp_path / "p.json"
+    file.write_text('[{"a": 1}, {"b": {"c": []}}]', encoding="utf-8")
+    assert rows_of(file) == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("p.xlsx", b"", "has to be one of .csv"),
+        ("p.csv", b"", "is empty"),
+        ("p.json", b'{"a": 1}', "not a list of JSON objects"),
+        ("p.json", b'[{"a": 1}, 2]', "not a list of JSON objects"),
+        ("p.parquet", b"nonsense nonsense", "cannot be read as Parquet"),
+        ("p.jsonl", b'{"a": 1}\n{"a"\n', "line 2 is not JSON"),
+        ("p.jsonl", b'{"a": "\xe4"}', "is not UTF-8"),
+        ("p.jsonl", b"[1]\n", "line 1 is not a JSON object"),
+    ],
+)
+def test_a_table_that_cannot_be_read_says_why(tmp_path, name, content, words):
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(TableError, match=words):
+        read_table_file(file)
+
+
+def test_rows_from_the_middle(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("a\n" + "".join(f"{number}\n" for number in range(1200)), encoding="utf-8")
+    found = read_table_file(file)
+    assert [row["a"] for row in found.rows(1100)] == [str(number) for number in range(1100, 1200)]
+    assert found.total == 1200
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.csv", "p.parquet"])
+def test_a_device_has_no_end(tmp_path, name):
+    file = tmp_path / name
+    file.symlink_to("/dev/zero")
+    with pytest.raises(TableError, match="is a device or a pipe, not a file"):
+        read_table_file(file)
+
+
+def test_a_cell_without_a_value_in_python_loses_no_other(tmp_path):
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"at": pa.array([10**15, 0], pa.timestamp("s")), "a": [1, 2]}), file)
+    assert [row["a"] for row in rows_of(file)] == [1, 2]
+    assert rows_of(file)[1]["at"].year == 1970
+
+
+def test_nanoseconds_are_left_out(tmp_path):
+    kinds = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time64("ns"), pa.duration("ns"))
+    columns = {str(place): pa.array([1_001, None], kind) for place, kind in enumerate(kinds)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    first, second = read_table_file(tmp_path / "t.parquet").rows()
+    assert first == {
+        "0": datetime(1970, 1, 1, microsecond=1),
+        "1": datetime(1970, 1, 1, microsecond=1, tzinfo=UTC),
+        "2": time(microsecond=1),
+        "3": timedelta(microseconds=1),
+    }
+    assert set(second.values()) == {None}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl", ".ndjson"])
+def test_a_table_is_written_in_pieces_without_row_ids_and_read_again(tmp_path, ending):
+    file = tmp_path / f"t{ending}"
+    with TableWriter(file) as writer:
+        for number in range(3):
+            writer.write(pa.table({"<RowID>": [f"Row{number}"], "n": [number], "text": ["ä" * number]}))
+    table = read_table_file(file)
+    assert table.columns == ["n", "text"]
+    assert [(str(row["n"]), row["text"]) for row in table.rows()] == [("0", ""), ("1", "ä"), ("2", "ää")]
+
+
+def test_json_lines_hold_what_json_does_not_have_as_text(tmp_path):
+    columns = {
+        "moment": pa.array([0], pa.timestamp("ns", "UTC")),
+        "late": pa.array([10**15], pa.timestamp("s")),
+        "price": pa.array([Decimal("2.00")]),
+        "number": pa.array([float("nan")]),
+        "bytes": pa.array([b"\x00\xff"]),
+        "list": pa.array([[{"a": 1.5, "b": None}]]),
+        "missing": pa.nulls(1),
+    }
+    with TableWriter(tmp_path / "t.jsonl") as writer:
+        writer.write(pa.table(columns))
+    assert json.loads((tmp_path / "t.jsonl").read_text(encoding="utf-8")) == {
+        "moment": "1970-01-01T00:00:00+00:00",
+        "late": "<value out of range>",
+        "price": "2.00",
+        "number": "nan",
+        "bytes": "\0\\xff",
+        "list": [{"a": 1.5, "b": None}],
+        "missing": None,
+    }
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.tsv", "t.json", "t"])
+def test_an_ending_that_nothing_is_written_with_names_the_others(tmp_path, name):
+    with pytest.raises(TableError, match=r"has to be one of \.csv, \.parquet, \.jsonl, \.ndjson$"):
+        TableWriter(tmp_path / name)
