@@ -17,7 +17,7 @@ from knime_mcp.agents.toolbox.tool_search import ToolIndex
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, pinned_tool
 from knime_mcp.runs.one_call import Dispatcher
 from knime_mcp.tools import MCPClient

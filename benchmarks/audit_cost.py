@@ -21,7 +21,7 @@ from timing import Row, Table, Way, repeated
 
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.one_call import Call, Trace, recorded_call, run_call
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute

@@ -16,7 +16,7 @@ from processes import ClientKind, fast_server, there, warm_client
 from timing import Row, Table, Way
 
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.in_order import run_batch
 from knime_mcp.runs.one_call import Call, Dispatcher, failed_call, recorded_call

@@ -17,7 +17,7 @@ from processes import fast_server
 from timing import Row, Table, Way
 
 from knime_mcp.audit.journal import Journal
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import pinned_tool
 from knime_mcp.runs.one_call import Call, recorded_call
 from knime_mcp.runs.replay_decision import ReplayOptions

@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 from langchain_core.utils.json_schema import dereference_refs
 
-from ..client.json_pointer import at_pointer
+from ..types.json_pointer import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
 from .model.tool_fitting import declared_properties, simpler_schema
 from .toolbox.functions import arguments_schema, description_for_model

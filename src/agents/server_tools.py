@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..audit.journal import new_run_id
 from ..audit.secrets import SecretMarker
-from ..client.session_pool import SessionPool
+from ..client.mcp_client import SessionPool
 from ..runs.definitions import Definitions, pinned_tool
 from ..runs.one_call import Dispatcher
 from ..types.errors import SettingInvalid

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..audit.table_formats import WRITABLE, either
-from ..client.words import counted
+from ..types.short_texts import counted
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
     check_output,

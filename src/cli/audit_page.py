@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..audit.verify import Verdict
-from ..client.words import beginning, counted
 from ..tools.views.html import (
     badge,
     details,
@@ -21,6 +20,7 @@ from ..tools.views.html import (
     properties,
 )
 from ..tools.views.statuses import meaning_of, status_badge
+from ..types.short_texts import beginning, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

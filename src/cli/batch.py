@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..audit.table_formats import READABLE, WRITABLE, either
-from ..client.words import counted
+from ..types.short_texts import counted
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..client.limits import Timeouts
-from ..client.server_url import origin_of
+from ..client.network import origin_of
 from ..client.transports.stdio_server import StdioServer
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from .errors import UsageError

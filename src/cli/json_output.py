@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..client.protocol.json_text import decode
+from ..client.protocol.jsonrpc import decode
 from ..types.column_kinds import ROW_ID
 from ..types.errors import ProtocolError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..audit.table_formats import WRITABLE, either
-from ..client.words import counted
+from ..types.short_texts import counted
 from .connection_options import ConnectionOptions, takes_connection
 from .errors import ExitCode, command_line_hint, reports_errors
 from .files import JSON, TableFile, check_table, writing

@@ -4,18 +4,17 @@ import time
 import webbrowser
 from collections.abc import Callable
 
-from ..client.auth import StaticAuthorization
+from ..client.authorization import StaticAuthorization
 from ..client.clock import IsCanceled
 from ..client.mcp_client import MCPClient
 from ..client.network import NetworkSettings
-from ..client.oauth.authorization import OAuth, login_key
+from ..client.oauth.browser_login import LoopbackBrowser
 from ..client.oauth.grants import AuthorizationCode, ClientCredentials, Grant, client_key
-from ..client.oauth.loopback import LoopbackBrowser
-from ..client.oauth.store import KeyringStore, MemoryStore, TokenStore
-from ..client.oauth.tokens import Client, Login, login_from_text
-from ..client.words import counted
+from ..client.oauth.logins import Client, KeyringStore, Login, MemoryStore, TokenStore, login_from_text
+from ..client.oauth.oauth import OAuth, login_key
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
+from ..types.short_texts import counted
 from .credentials import secret_in
 from .errors import ExitCode, UsageError
 from .files import read_text

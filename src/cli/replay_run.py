@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..audit.chain import same_hash
 from ..audit.verify import Verdict
-from ..client.words import counted
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay import ShownCalls, replay_page
 from ..types.errors import Canceled, MCPError
+from ..types.short_texts import counted
 from .errors import ExitCode
 from .executors import call_executor
 from .files import TableFile, open_journal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..audit.table_formats import READABLE, either
-from ..client.words import counted
+from ..types.short_texts import counted
 from .connection_options import ConnectionOptions
 from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import check_folder, writing

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from ..client.mcp_client import MCPClient
-from ..client.session_pool import SessionPool
+from ..client.mcp_client import MCPClient, SessionPool
 from ..tools.node_settings.credentials import fill
 from ..types.errors import Canceled, ToolNotFound
 from .credentials import Credentials
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from ..client.auth import Authorization
+    from ..client.authorization import Authorization
     from ..client.mcp_client import Progress, Step
     from ..runs.definitions import Definitions
     from ..runs.one_call import Call, Dispatcher

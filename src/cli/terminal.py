@@ -15,9 +15,9 @@ import sys
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from ..client.words import shortened
 from ..tools.hidden_text import escape
 from ..tools.hidden_text import visible as escape_hidden
+from ..types.short_texts import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,27 +1,60 @@
-"""A negotiated conversation with one server: sends requests in the form of its era.
+"""A conversation with one server: opened by carrying out what `protocol.negotiation` decides.
 
-Made by `connecting`. Many threads may use a conversation at once. If its session is lost, a new conversation
-replaces it.
+Many threads may use a conversation at once. It sends requests in the form of its era. If its session is
+lost, a new conversation replaces it. The outcome of a negotiation is remembered for the life of the process,
+per URL and caller. If the server then answers otherwise, the client negotiates again.
 """
 
 import itertools
 import logging
 import random
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
-from ..types.errors import ArgumentsInvalid, Canceled, MCPError, TimedOut, kind_and_place
+from ..types.errors import (
+    ArgumentsInvalid,
+    Canceled,
+    ConnectError,
+    ConnectPhase,
+    MCPError,
+    ProtocolError,
+    ServerError,
+    SessionLost,
+    TimedOut,
+    VersionError,
+    kind_and_place,
+    origin_and_path,
+)
 from ..version import VERSION
-from .clock import FAREWELL, Wait
+from .authorization import Authorization
+from .clock import FAREWELL, Wait, backoff
+from .limits import Limits
 from .protocol import jsonrpc
-from .protocol.answers import Answer
-from .protocol.headers import request_headers
-from .protocol.jsonrpc import Message
-from .protocol.server_info import ServerInfo
-from .protocol.server_requests import ServerRequests
-from .protocol.versions import Era, era_of
-from .transports.base import Call, Transport
+from .protocol.capabilities import ServerInfo, ServerRequests, read_server_info
+from .protocol.jsonrpc import Answer, Message, Refusal, Response, rpc_error
+from .protocol.negotiation import (
+    Agreed,
+    Discover,
+    Era,
+    Failed,
+    Initialize,
+    Negotiation,
+    OpenSse,
+    Outcome,
+    Remembered,
+    SseOpened,
+    Try,
+    era_of,
+)
+from .refusals import describe_answer, error_from
+from .transports.base import Call, Step, Trace, Transport
+from .transports.stdio_server import StdioServer
+
+if TYPE_CHECKING:
+    from .transports.http_channel import HttpChannel
 
 _logger = logging.getLogger(__name__)
 _NAMESPACE: Final = "io.modelcontextprotocol/"
@@ -29,6 +62,15 @@ CLIENT_INFO: Final = {"name": "knime-mcp", "version": VERSION}
 _RANDOM: Final = random.Random()  # noqa: S311 - not the one that a program may have seeded
 _RANDOM_BITS: Final = 10
 _FIRST_BITS: Final = 20  # keeps the first million ids below 2**31, as some servers read no larger ids
+_MOST_REMEMBERED: Final = 1024
+_OVER: Final = {"http": "by POST", "sse": "over the event stream", "stdio": "over stdio"}
+_NOT_REACHED: Final = frozenset({"dns", "tcp", "tls", "proxy", "process"})
+# Seconds to wait for an answer to `server/discover` over a stream before `initialize` is sent as well. A late
+# answer is not lost: the answers may come in any order.
+_PROBE_SECONDS: Final = 3.0
+memory: Final[dict[tuple[str, ...], Remembered]] = {}
+"""Outcomes of negotiations, by `ConnectSettings.memory_key`."""
+_memory_lock: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +123,6 @@ class CallInbox:
         return self._on_progress is not None
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """See the protocol class."""
         if method == "notifications/progress":
             self._progress(params)
         elif method == "notifications/tools/list_changed" and self._on_list_changed is not None:
@@ -99,7 +140,6 @@ class CallInbox:
             report(self._on_progress, Progress(progress, _as_float(params.get("total")), text))
 
     def server_request(self, message: Message) -> Message | None:
-        """See the protocol class."""
         return self._requests.respond(message)
 
 
@@ -179,7 +219,7 @@ class Conversation:
             params = {**params, "_meta": meta}
         http: Mapping[str, str] = {}
         if self.era is Era.MODERN:
-            http = request_headers(method, params, self.info.protocol_version)
+            http = jsonrpc.request_headers(method, params, self.info.protocol_version)
             if headers:
                 http = {**http, **headers}
         try:
@@ -251,3 +291,278 @@ def modern_meta(version: str, requests: ServerRequests) -> dict[str, Any]:
         },
         f"{_NAMESPACE}clientInfo": CLIENT_INFO,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """The inputs of a negotiation, besides the channel."""
+
+    authorization: Authorization | None
+    transport: Literal["auto", "http", "sse"]
+    protocol_version: str | None
+    limits: Limits
+    requests: ServerRequests
+    trace: Trace | None
+    on_list_changed: Callable[[], None]
+
+    def memory_key(self, server: "HttpChannel | StdioServer") -> tuple[str, ...]:
+        """The key under which the outcome of a negotiation is remembered."""
+        command = tuple(server.command) if isinstance(server, StdioServer) else ()
+        identity = self.authorization.identity if self.authorization is not None else ""
+        return (server.url, identity, self.transport, self.protocol_version or "", *command)
+
+
+def _remember(key: tuple[str, ...], value: Remembered) -> None:
+    with _memory_lock:  # removes the oldest entries if there are too many
+        memory[key] = value
+        while len(memory) > _MOST_REMEMBERED:
+            del memory[next(iter(memory))]
+
+
+def connect(
+    channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait, ids: Iterator[int]
+) -> Conversation:
+    """Negotiates with a server.
+
+    Args:
+        channel: Connections to the server, which stay open if the negotiation fails; or the command to start.
+        settings: Credentials, versions, limits and callbacks.
+        wait: Clocks and cancel.
+        ids: Ids of requests, continued from session to session, so that a late reply matches no new request.
+
+    Raises:
+        MCPError: A phase of connecting failed; the error names the phase, the reason and what to do next.
+    """
+    key = settings.memory_key(channel)
+    remembered = memory.get(key)
+    if remembered is not None:
+        try:
+            return _Connector(channel, settings, wait, remembered, key, ids).run()
+        except ConnectError as error:
+            if error.phase in _NOT_REACHED:
+                raise
+        except (ProtocolError, ServerError, VersionError):
+            pass
+        memory.pop(key, None)
+        _logger.debug("what was remembered of %s no longer holds", origin_and_path(channel.url))
+    return _Connector(channel, settings, wait, None, key, ids).run()
+
+
+class _Connector:
+    """Carries out one negotiation."""
+
+    def __init__(
+        self,
+        channel: "HttpChannel | StdioServer",
+        settings: ConnectSettings,
+        wait: Wait,
+        remembered: Remembered | None,
+        key: tuple[str, ...],
+        ids: Iterator[int],
+    ) -> None:
+        self._channel = channel
+        self._settings = settings
+        self._wait = wait
+        self._key = key
+        self._ids = ids
+        self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
+        self._transport = self._first_transport()
+        self._attempts: list[str] = []
+        self._has_probed = False
+        self._negotiation = Negotiation(
+            transport="stdio" if self._transport.kind == "stdio" else settings.transport,
+            pinned=settings.protocol_version,
+            remembered=remembered,
+            looks_like_sse=origin_and_path(channel.url).rstrip("/").endswith("/sse"),
+        )
+
+    def run(self) -> Conversation:
+        """Carries out the steps of the negotiation until it has agreed or failed."""
+        self._wait.reset_idle()  # loading the modules for HTTP may have taken a while
+        try:
+            action = self._negotiation.start()
+            while True:
+                following = self._negotiation.after(self._carry_out(action))
+                match following:
+                    case Agreed():
+                        return self._begin(following)
+                    case Failed():
+                        raise self._failure(following.cause)
+                    case Discover() | Initialize() | OpenSse():
+                        action = following
+                    case _:
+                        assert_never(following)
+        except BaseException:
+            self._transport.close()
+            raise
+
+    def _carry_out(self, action: Try) -> Outcome:
+        started = time.monotonic()
+        outcome: Outcome
+        try:
+            match action:
+                case OpenSse():
+                    outcome = self._open_sse()
+                case Discover() | Initialize():
+                    outcome = self._ask(action)
+        except (ConnectError, ProtocolError, SessionLost, TimedOut) as error:
+            outcome = error
+        self._note(action, outcome, time.monotonic() - started)
+        return outcome
+
+    def _first_transport(self) -> Transport:
+        settings = self._settings
+        if isinstance(self._channel, StdioServer):
+            from .transports.stdio import StdioTransport
+
+            return StdioTransport(self._channel, settings.limits, self._inbox, settings.trace)
+        from .transports.streamable_http import StreamableHttp  # here, see MCPClient._open_channel
+
+        return StreamableHttp(
+            self._channel, settings.limits, self._inbox, may_be_asked=bool(settings.requests.capabilities)
+        )
+
+    def _open_sse(self) -> Outcome:
+        from .transports.legacy_sse import LegacySse
+
+        assert not isinstance(self._channel, StdioServer)
+        if self._transport.kind == "sse":  # the probe ended the stream: a new one is needed
+            self._transport.close()
+            self._transport = self._first_transport()
+        transport = LegacySse(self._channel, self._settings.limits, self._inbox)
+        refusal = transport.open(self._wait)
+        if refusal is not None:
+            return refusal
+        self._transport = transport
+        return SseOpened()
+
+    def _ask(self, action: Discover | Initialize) -> Answer:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                answer = self._ask_once(action)
+            except ConnectError:
+                # The server closed a kept connection just before the request arrived: send it again.
+                if not self._wait.crossed or attempt >= self._settings.limits.attempts:
+                    raise
+                continue
+            if (
+                not isinstance(answer, Refusal)
+                or not answer.is_transient
+                or attempt >= self._settings.limits.attempts
+            ):
+                return answer
+            if isinstance(action, Discover) and answer.status >= 500:
+                return answer  # perhaps the method is unknown to the server: try `initialize` next
+            pause = backoff(attempt, answer.retry_after)
+            if not self._wait.allows(pause):
+                return answer
+            self._wait.sleep(pause)
+
+    def _ask_once(self, action: Discover | Initialize) -> Answer:
+        request_id = next(self._ids)
+        wait = self._wait
+        match action:
+            case Discover(version):
+                params = {"_meta": modern_meta(version, self._settings.requests)}
+                body = jsonrpc.encode(jsonrpc.request(request_id, "server/discover", params))
+                headers = jsonrpc.request_headers("server/discover", params, version)
+                wait = self._probing(wait)
+            case Initialize(version):
+                params = {
+                    "protocolVersion": version,
+                    "capabilities": self._settings.requests.capabilities,
+                    "clientInfo": CLIENT_INFO,
+                }
+                body = jsonrpc.encode(jsonrpc.request(request_id, "initialize", params))
+                headers = {}
+        return self._transport.request(Call(request_id, body, headers, is_handshake=True), wait, self._inbox)
+
+    def _probing(self, wait: Wait) -> Wait:
+        """The wait for a probe. Its idle clock is shorter, as legacy servers may not answer probes."""
+        if self._settings.protocol_version is not None or self._has_probed:
+            return wait
+        patience = wait.timeouts.connect
+        if self._transport.kind != "http":
+            self._has_probed = True
+            patience = min(patience, _PROBE_SECONDS)
+        return wait.narrowed(idle=patience)
+
+    def _begin(self, agreed: Agreed) -> Conversation:
+        transport = self._transport
+        # Only the response that began the session has a valid session id; ids in errors and of modern servers
+        # mean nothing.
+        transport.adopt(agreed.version, agreed.headers.get("mcp-session-id"))
+        info = read_server_info(
+            agreed.result,
+            protocol_version=agreed.version,
+            transport=transport.kind,
+            url=origin_and_path(self._channel.url),
+        )
+        if era_of(agreed.version) is Era.LEGACY:
+            self._notify_initialized()
+        _remember(self._key, Remembered(agreed.version, transport.kind))
+        trace = self._settings.trace
+        if trace is not None and self._settings.authorization is not None:
+            trace(Step("auth", "log in", True, f"{self._settings.authorization.describe()} was accepted"))
+        return Conversation(transport, info, self._settings.requests, self._ids)
+
+    def _notify_initialized(self) -> None:
+        body = jsonrpc.encode(jsonrpc.notification("notifications/initialized"))
+        try:
+            self._transport.notify(body, self._wait.narrowed(idle=_PROBE_SECONDS))
+        except ConnectError:
+            # The kept connection may have ended meanwhile; a second notification does no harm.
+            self._transport.notify(body, self._wait)
+        except TimedOut:
+            _logger.debug("the server does not answer a notification; it need not")
+
+    def _note(self, action: Try, outcome: Outcome, seconds: float) -> None:
+        if isinstance(outcome, ConnectError) and outcome.phase == "process":
+            return  # no request was sent; the transport has noted this step
+        over = _OVER[self._transport.kind]
+        match action:
+            case Discover(version):
+                what = f"server/discover {version} {over}"
+            case Initialize(version):
+                what = f"initialize {version} {over}"
+            case OpenSse():
+                what = "GET as event stream (HTTP+SSE)"
+        phase, ok, detail = _summary(outcome)
+        if phase == "http" and self._transport.kind == "stdio":
+            phase = "protocol"
+        if not ok:
+            self._attempts.append(f"{what}: {detail}")
+        if self._settings.trace is not None:
+            self._settings.trace(Step(phase, what, ok, detail, seconds))
+
+    def _failure(self, cause: MCPError | Answer) -> MCPError:
+        if isinstance(cause, MCPError):
+            return cause
+        error = error_from(cause, self._settings.authorization)
+        if len(self._attempts) < 3 or not isinstance(error, ConnectError):
+            return error
+        return ConnectError(
+            f"No MCP server answers at this URL. Tried {'; '.join(self._attempts)}",
+            phase="protocol" if error.phase != "http" else "http",
+            fix=error.fix,
+        )
+
+
+def _summary(outcome: Outcome) -> tuple[ConnectPhase, bool, str]:
+    match outcome:
+        case SseOpened():
+            return "protocol", True, "the stream stands"
+        case TimedOut():
+            return "http", False, outcome.what
+        case MCPError():
+            return outcome.phase if isinstance(outcome, ConnectError) else "protocol", False, outcome.what
+        case Response() if rpc_error(outcome) is None:
+            return "protocol", True, "answered"
+        case Response():
+            return "protocol", False, describe_answer(outcome)
+        case Refusal(status=401 | 403):
+            return "auth", False, describe_answer(outcome)
+        case Refusal():
+            return "http", False, describe_answer(outcome)

@@ -1,24 +1,43 @@
-"""The server's list of tools: reads all pages, and keeps the list for as long as the server allows."""
+"""The server's list of tools: reads all pages, keeps it while the server allows, and listens for changes.
+
+Legacy servers announce changes on the session's stream, modern ones to a subscription
+(https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions): the server answers
+``subscriptions/listen`` only to end it; until then notifications arrive on the reply's stream. There is one
+thread per client, started when a list of tools is cached and ended with the client.
+"""
 
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..types.collector import collector_paused
-from ..types.errors import MCPError, ProtocolError, ResultTooLarge, ServerError
-from .clock import Wait
-from .connecting import ConnectSettings
-from .protocol.answers import Response
-from .protocol.headers import ANNOTATION, InvalidAnnotationError, Mirrored, mirrored_arguments
-from .protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, result_of
+from ..types.errors import (
+    ConnectError,
+    MCPError,
+    ProtocolError,
+    ResultTooLarge,
+    ServerError,
+    SessionLost,
+    TimedOut,
+)
+from ..types.short_texts import counted
+from .clock import Wait, backoff
+from .conversation import CallInbox, ConnectSettings, Conversation
+from .protocol.capabilities import ServerInfo, ServerRequests
+from .protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of
+from .protocol.negotiation import Era, era_of
 from .protocol.results import format_size
-from .protocol.tools import ToolDefinition, parse_page
-from .protocol.versions import Era, era_of
-from .retrying import Conversations, Requests
-from .transports.base import Step
-from .words import counted
+from .protocol.tools import (
+    ANNOTATION,
+    InvalidAnnotationError,
+    Mirrored,
+    ToolDefinition,
+    mirrored_arguments,
+    parse_page,
+)
+from .transports.base import Listener, Step
 
 _logger = logging.getLogger(__name__)
 _LONGEST_TTL: Final = 24 * 3600.0
@@ -62,14 +81,19 @@ class Listings:
     """Lists the tools of one server, and keeps the list while the server allows it.
 
     Args:
-        client: Gives conversations.
-        requests: Sends requests.
+        server: The server, as it described itself last.
+        send: Sends a request that changes nothing, again and again if need be, and returns its result.
         settings: Limits, trace.
     """
 
-    def __init__(self, client: Conversations, requests: Requests, settings: ConnectSettings) -> None:
-        self._client = client
-        self._requests = requests
+    def __init__(
+        self,
+        server: Callable[[], ServerInfo],
+        send: Callable[[str, dict[str, Any], Wait], Response],
+        settings: ConnectSettings,
+    ) -> None:
+        self._server = server
+        self._send = send
         self._limits = settings.limits
         self._trace = settings.trace
         # The last listing, valid or not: results are checked with its definitions until the next listing.
@@ -163,14 +187,14 @@ class Listings:
         """Reads one page; None if the server has no tools at all."""
         params = {} if cursor is None else {"cursor": cursor}
         try:
-            return self._requests.send("tools/list", params, wait, repeatable=True)
+            return self._send("tools/list", params, wait)
         except ServerError as error:
-            if error.code == METHOD_NOT_FOUND and "tools" not in self._client.server.capabilities:
+            if error.code == METHOD_NOT_FOUND and "tools" not in self._server().capabilities:
                 return None
             raise
 
     def _read(self, pages: _Pages) -> Listing:
-        server = self._client.server
+        server = self._server()
         is_modern = era_of(server.protocol_version) is Era.MODERN
         mirrors = is_modern and server.transport == "http" and pages.may_mirror
         tools: list[ToolDefinition] = []
@@ -198,3 +222,80 @@ def ttl_seconds(result: Mapping[str, Any]) -> float:
     if isinstance(ttl, bool) or not isinstance(ttl, int | float):
         return 0.0
     return min(max(0.0, ttl), _LONGEST_TTL * 1000) / 1000
+
+
+class ToolsWatch(Listener):
+    """Listens to one conversation until `stop` is called or the server ends the subscription.
+
+    Args:
+        conversation: The conversation.
+        requests: Answers the server's requests; its capabilities are declared.
+        on_changed: Called when changes may have been missed; announced changes go to the transport's inbox.
+            Called in the listening thread; must not raise and must return quickly.
+    """
+
+    def __init__(
+        self, conversation: Conversation, requests: ServerRequests, on_changed: Callable[[], None]
+    ) -> None:
+        super().__init__("knime-mcp-watch")
+        self._conversation = conversation
+        self._requests = requests
+        self._on_changed = on_changed
+        self._has_stood = False
+
+    def serves(self, conversation: Conversation) -> bool:
+        """Returns whether this watch listens to that conversation, or was refused there."""
+        return self._conversation is conversation and (self._thread.is_alive() or not self._has_stood)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                since = time.monotonic()
+                inbox = _WatchInbox(self._requests, self.stop)
+                again = self._listen(inbox)
+                self._has_stood = self._has_stood or (inbox.heard > 0 and not inbox.is_refused)
+                if not again:
+                    return
+                gives_up = self._gives_up(since=since, heard=inbox.heard > 1)
+                if gives_up or self._stopped.wait(backoff(self._failures + 1)):
+                    return
+                self._on_changed()  # changes may have been announced meanwhile
+        finally:
+            if self._has_stood:  # from now on a cached list may be out of date
+                self._on_changed()
+
+    def _listen(self, inbox: "_WatchInbox") -> bool:
+        """Listens until the subscription ends. Returns whether to try again."""
+        params = {"notifications": {"toolsListChanged": True}}
+        try:
+            with self._waiting() as wait:
+                self._conversation.send("subscriptions/listen", params, wait, inbox)
+        except SessionLost:
+            return False
+        except (ConnectError, TimedOut):
+            return True
+        except MCPError as error:
+            _logger.debug("changes of the tools are not heard of: %s", error.what)
+            return False
+        # With a result the server ends the subscription, with anything else it refuses it.
+        return False
+
+
+class _WatchInbox(CallInbox):
+    """Reads from the server's acknowledgement whether it will announce changes of the tools."""
+
+    __slots__ = ("_on_refused", "heard", "is_refused")
+
+    def __init__(self, requests: ServerRequests, on_refused: Callable[[], None]) -> None:
+        super().__init__(requests)
+        self._on_refused = on_refused
+        self.heard = 0
+        self.is_refused = False
+
+    def notification(self, method: str, params: Mapping[str, Any]) -> None:
+        self.heard += 1
+        if method == "notifications/subscriptions/acknowledged" and "notifications" in params:
+            granted = as_object(params["notifications"])
+            if not granted.get("toolsListChanged"):
+                self.is_refused = True
+                self._on_refused()

@@ -12,21 +12,26 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ..types.errors import Canceled, MCPError, SettingInvalid
-from .auth import Authorization
+from ..types.errors import Canceled, ConnectError, MCPError, SettingInvalid
+from ..types.routing import ServerRoute
+from .authorization import (
+    Authorization,
+    error_without,
+    secrets_in,
+    server_without,
+    step_without,
+    tools_without,
+    values_in,
+)
 from .calling import ToolCalls
 from .clock import IsCanceled, Wait
-from .connecting import ConnectSettings, connect, memory
-from .conversation import Conversation, OnProgress, Progress, request_ids
+from .conversation import ConnectSettings, Conversation, OnProgress, Progress, connect, memory, request_ids
 from .limits import Limits, Timeouts
-from .network import NetworkSettings
+from .network import NetworkSettings, checked_url
+from .protocol.capabilities import Elicitation, ServerInfo, ServerRequests
+from .protocol.negotiation import ALL_VERSIONS
 from .protocol.results import CallToolResult
-from .protocol.server_info import ServerInfo
-from .protocol.server_requests import Elicitation, ServerRequests
 from .protocol.tools import ToolDefinition
-from .protocol.versions import ALL_VERSIONS
-from .redaction import error_without, secrets_in, server_without, step_without, tools_without, values_in
-from .server_url import checked_url
 from .transports.base import Step, Trace, client_closed
 from .transports.stdio_server import StdioServer
 
@@ -34,8 +39,8 @@ if TYPE_CHECKING:
     from .transports.http_channel import HttpChannel
 
 __all__ = ["MCPClient", "Progress", "ServerInfo", "StdioServer", "Step"]
-
 _logger = logging.getLogger(__name__)
+_Key = tuple[object, ...]
 
 
 class MCPClient:
@@ -385,3 +390,75 @@ class _CompletedErrors:
             del traceback
             error.__traceback__ = error.__context__ = None
             raise self._complete(error) from None
+
+
+class SessionPool:
+    """Clients by route. Safe for use by many threads at once.
+
+    A session's state on the server lives as long as the pool: for a whole run of an agent or a batch.
+
+    Args:
+        connect: Makes the client of a route, with its credential. Called once per server and caller, and
+            again after an exception.
+    """
+
+    def __init__(self, connect: Callable[[ServerRoute], MCPClient]) -> None:
+        self._connect = connect
+        self._clients: dict[_Key, MCPClient] = {}
+        self._making: dict[_Key, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def client(self, route: ServerRoute) -> MCPClient:
+        """The client of a route; the route's tool and pin do not matter.
+
+        Raises:
+            MCPError: `connect` failed, or the pool is closed (`ConnectError`).
+        """
+        key = _key(route)
+        client = self._clients.get(key)
+        if client is not None:
+            return client
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:  # a lock per server, so that servers do not wait for each other
+            client = self._clients.get(key)
+            if client is None:
+                client = self._connect(route)
+                with self._lock:
+                    closed = self._closed
+                    if not closed:
+                        self._clients[key] = client
+                if closed:
+                    client.close()
+                    raise ConnectError("The session pool is closed", phase="protocol", server=route.url)
+        return client
+
+    def close(self) -> None:
+        """Closes all clients; calls under way fail."""
+        with self._lock:
+            self._closed = True
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _key(route: ServerRoute) -> _Key:
+    return (
+        route.url,
+        route.credential,
+        route.send_credentials_as,
+        route.header_name,
+        route.issuer,
+        route.scope,
+        route.headers,
+        route.transport,
+    )

@@ -1,24 +1,31 @@
-"""Access to the network: trust store, CA file, proxies.
+"""Access to the network: URLs, trust store, CA file, proxies, and connecting to one of several addresses.
 
 An SSL context is built only for https servers, as building it takes longer than a call, and once per process
 and CA file where contexts may be shared. Errors name the trust store and the proxy in use, as these are the
 usual causes of failures in companies.
 """
 
+import errno
 import functools
 import ipaddress
 import os
+import re
+import selectors
+import socket
 import ssl
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal, cast
+from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ..types.canonical import without_surrogates
 from ..types.errors import SettingInvalid, origin_and_path
-from .server_url import is_loopback_host, origin_of
+from .clock import Wait
 
+_NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is not a number
 # On these systems truststore lets the operating system check certificates. Its contexts do one handshake at a
 # time, so they are not shared: a server that stalls would stop the handshakes with all others.
 _ASKS_THE_SYSTEM: Final = sys.platform in {"win32", "darwin"}
@@ -30,6 +37,120 @@ _BUNDLES: Final = (
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # Alpine, BSD
 )
+Address = tuple[Any, ...]
+"""An address as returned by `socket.getaddrinfo`."""
+_RACE_SECONDS: Final = 0.25  # RFC 8305 §5: head start of an address before the next address is tried
+_KEEP_ALIVE_SECONDS: Final = 60
+
+
+def checked_url(server_uri: str) -> str:
+    """The URL to send requests to.
+
+    Raises:
+        SettingInvalid: The URL is empty, malformed, not http(s), or has a login. The message does not show
+            the URL, as any part of a malformed URL may be a secret.
+    """
+    url = server_uri.strip().partition("#")[0]
+    fix = "Enter the full URL, such as https://host/mcp"
+    if not url:
+        raise SettingInvalid("The server URL is empty", setting="server_url", fix=fix)
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+        if parts.port == 0:  # other code would take the default port
+            raise ValueError
+    except ValueError:
+        raise SettingInvalid(
+            "The server URL has a malformed host or port", setting="server_url", fix=fix
+        ) from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise SettingInvalid(
+            "The server URL does not start with http:// or https:// and a host", setting="server_url", fix=fix
+        )
+    if "@" in parts.netloc:
+        raise SettingInvalid(
+            "The server URL holds a user name or password before '@'",
+            setting="server_url",
+            fix="Remove that part and give user name and password as credentials",
+        )
+    if any(character <= " " or character == "\x7f" for character in url):
+        raise SettingInvalid(
+            "The server URL holds a space or control character", setting="server_url", fix=fix
+        )
+    if ("[" in parts.netloc or not _is_plain(host)) and not is_usable(url):
+        raise SettingInvalid("The server URL names a host that cannot exist", setting="server_url", fix=fix)
+    return parts.scheme + url[len(parts.scheme) :]  # in lower case, as other code compares it
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL in normalized form; empty for a URL without an origin."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname else ""
+    except ValueError:
+        return ""
+
+
+def resolved(url: str, reference: str) -> str | None:
+    """Resolves a URL that a server names.
+
+    A server behind a proxy that adds TLS often names its own https URLs with http: these stay https.
+
+    Args:
+        url: The URL of the request.
+        reference: The URL in the server's reply, absolute or relative.
+
+    Returns:
+        An absolute URL without fragment; None if no request can be sent to it.
+    """
+    try:
+        target = urljoin(url, reference)
+    except ValueError:
+        return None
+    target = without_surrogates(target).partition("#")[0]
+    if not is_usable(target):
+        return None
+    import httpx  # here and below: takes most of the time of importing the client
+
+    target = str(httpx.URL(target))
+    with_tls = f"https{target.removeprefix('http')}"
+    return with_tls if target.startswith("http:") and origin_of(with_tls) == origin_of(url) else target
+
+
+def is_usable(url: str) -> bool:
+    """Returns whether a request could be sent to a URL. Reads the host, which httpx decodes only then."""
+    import httpx
+
+    try:
+        _ = httpx.URL(url).host
+    except (ValueError, httpx.InvalidURL):  # idna's errors are subclasses of ValueError
+        return False
+    return True
+
+
+def may_follow(url: str, target: str) -> bool:
+    """Returns whether a redirect stays on the origin, or goes from http to https on default ports."""
+    origin = origin_of(url)
+    upgraded = f"https:{origin[5:-2]}443" if origin.startswith("http:") and origin.endswith(":80") else origin
+    return bool(origin) and origin_of(target) in {origin, upgraded}
+
+
+def is_loopback_host(host: str) -> bool:
+    """Returns whether a host is a loopback name or address (RFC 6761 §6.3, RFC 8252 §7.3)."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _is_plain(host: str) -> bool:
+    """Returns whether a host is an address or an ordinary name, which all parsers understand alike."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _NAME.fullmatch(host) is not None and "xn--" not in host
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,3 +312,81 @@ def _matches(name: str, rule: str) -> bool:
         return ipaddress.ip_address(name) in ipaddress.ip_network(rule, strict=False)
     except ValueError:
         return False
+
+
+def dial(addresses: list[Address], wait: Wait) -> tuple[socket.socket, Address]:
+    """Connects to the first address of a host that answers; each has a head start over the next (RFC 8305).
+
+    Args:
+        addresses: The addresses, the best first.
+        wait: Clocks and cancel.
+
+    Returns:
+        A connected socket, and its address.
+
+    Raises:
+        OSError: No address can be reached; the error of the last address.
+    """
+    waiting_for = list(addresses)
+    last_error: OSError = OSError("no address")
+    with selectors.DefaultSelector() as selector:
+        try:
+            next_start = 0.0
+            while waiting_for or selector.get_map():
+                now = time.monotonic()
+                if waiting_for and (now >= next_start or not selector.get_map()):
+                    address = waiting_for.pop(0)
+                    try:
+                        selector.register(_begin(address), selectors.EVENT_WRITE, address)
+                        next_start = now + _RACE_SECONDS
+                    except OSError as error:
+                        last_error = error
+                    continue
+                pause = wait.slice()
+                for key, _ in selector.select(min(pause, next_start - now) if waiting_for else pause):
+                    sock = cast("socket.socket", key.fileobj)
+                    selector.unregister(sock)
+                    code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if code == 0:
+                        return sock, key.data
+                    last_error = OSError(code, os.strerror(code))
+                    sock.close()
+            raise last_error
+        finally:
+            for key in list(selector.get_map().values()):
+                cast("socket.socket", key.fileobj).close()
+
+
+def _begin(address: Address) -> socket.socket:
+    family, kind, protocol, _, target = address
+    sock = socket.socket(family, kind, protocol)
+    try:
+        _set_options(sock)  # before connecting, as a connection that was reset at once takes no options
+        sock.setblocking(False)
+        code = sock.connect_ex(target)
+        if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
+            raise OSError(code, os.strerror(code))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _set_options(sock: socket.socket) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Keep-alive packets, as routers drop connections without traffic after minutes.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # names differ between systems
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), _KEEP_ALIVE_SECONDS)
+
+
+def is_ip(host: str) -> bool:
+    """Returns whether a host is an address and not a name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return True
+    return False

@@ -18,9 +18,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never, cast
 from unicodedata import normalize
 
-from ..client.json_pointer import pointer_step
-from ..client.protocol.json_text import DEEPEST, is_deeper
-from ..client.protocol.jsonrpc import as_object
+from ..client.protocol.jsonrpc import DEEPEST, as_object, is_deeper
 from ..client.validation.schema_parts import (
     items,
     kinds,
@@ -32,6 +30,7 @@ from ..client.validation.schema_parts import (
     type_of,
 )
 from ..types.errors import ArgumentsInvalid, SettingInvalid
+from ..types.json_pointer import pointer_step
 from ..types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from ..types.errors import Canceled, MCPError, ToolChanged, ToolNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..client.mcp_client import MCPClient
+    from ..client.mcp_client import MCPClient, SessionPool
     from ..client.protocol.tools import ToolDefinition
-    from ..client.session_pool import SessionPool
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Required, Self, TypeAlias, TypedDict, Unp
 from ..audit.chain import prepare
 from ..audit.record import CallRecord, CallStatus, status_of, utc_text
 from ..client.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
-from ..client.words import counted
 from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid, kind_and_place
 from ..types.fields import to_json_text
+from ..types.short_texts import counted
 from ..types.tool import MCPTool, WorkflowTool
 from .definitions import Pinning
 
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..audit.secrets import SecretMarker
-    from ..client.mcp_client import MCPClient, Progress
+    from ..client.mcp_client import MCPClient, Progress, SessionPool
     from ..client.protocol.results import CallToolResult, ContentBlock
-    from ..client.session_pool import SessionPool
     from ..types.tool import Tool
     from .definitions import Definitions
 
@@ -349,7 +348,7 @@ def _message_of(error: Exception) -> str:
 
 def _validate(tool: MCPTool, trace: Trace) -> None:
     """Checks the arguments against the schema before anything is sent."""
-    from ..client.arguments import ArgumentValidator
+    from ..client.validation.argument_checks import ArgumentValidator
 
     validator = ArgumentValidator.for_schema(tool.schema_json)
     trace.arguments, coercions = validator.check(trace.arguments)

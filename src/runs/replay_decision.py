@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..audit.record import CallStatus
-from ..client.server_url import origin_of
+from ..client.network import origin_of
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid, ToolNotFound
 from ..types.routing import ServerRoute
 from ..types.tool import MCPTool, WorkflowTool
@@ -489,7 +489,7 @@ def _tool_of(recorded: RecordedCall) -> Tool:
 
 
 def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tuple[ReplayVerdict, str]:
-    from ..client.arguments import ArgumentValidator
+    from ..client.validation.argument_checks import ArgumentValidator
 
     validator = ArgumentValidator.for_schema(tool.schema_json)
     try:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ..audit.journal import JournalContent, JournalError, latest, read_journal
 from ..audit.record import CallStatus
 from ..audit.verify import Verdict, verify_file
-from ..client.words import counted
 from ..types.errors import MCPError, ToolFormatError
 from ..types.fields import from_json_text
+from ..types.short_texts import counted
 from ..types.tool import MCPTool
 
 if TYPE_CHECKING:

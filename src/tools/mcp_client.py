@@ -3,15 +3,14 @@
 The client itself is `knime_mcp.client`.
 """
 
-from ..client.auth import BasicAuth, BearerAuth, HeaderAuth
+from ..client.authorization import BasicAuth, BearerAuth, HeaderAuth
 from ..client.conversation import Progress
 from ..client.limits import Limits, Timeouts
-from ..client.mcp_client import MCPClient
+from ..client.mcp_client import MCPClient, SessionPool
 from ..client.network import NetworkSettings
+from ..client.protocol.capabilities import ServerInfo
 from ..client.protocol.results import ABSENT, CallToolResult
-from ..client.protocol.server_info import ServerInfo
 from ..client.protocol.tools import ToolDefinition
-from ..client.session_pool import SessionPool
 from ..client.transports.base import Step
 from ..client.transports.stdio_server import StdioServer
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import knime.extension as knext
 
-from ..client.words import counted
 from ..types.errors import MCPError, SettingInvalid
+from ..types.short_texts import counted
 from .node_settings import connection, connection_settings
 from .node_settings.credentials import check_one_origin, credential_from_port, find_credential
 from .node_settings.tool_settings import NO_COLUMN, chosen_column

@@ -11,10 +11,9 @@ import pytest
 from knime_mcp.cli.oauth_login import stored_login
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.network import NetworkSettings
-from knime_mcp.client.oauth.authorization import OAuth
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.store import MemoryStore
-from knime_mcp.client.oauth.tokens import Client
+from knime_mcp.client.oauth.logins import Client, MemoryStore
+from knime_mcp.client.oauth.oauth import OAuth
 from tests.cli.conftest import CommandLine
 from tests.client.oauth.world import CANARY, Person, open_world
 

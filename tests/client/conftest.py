@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from knime_mcp.client.connecting import memory
+from knime_mcp.client.conversation import memory
 from tests.support.scripted_server import legacy, modern
 from tests.support.waiting import until
 

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from knime_mcp.client.protocol.challenges import Challenge, parse_challenges, parse_retry_after
+from knime_mcp.client.refusals import Challenge, parse_challenges, parse_retry_after
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 import pytest
 
-from knime_mcp.client.protocol.headers import (
+from knime_mcp.client.protocol.jsonrpc import encode_header_value, request_headers
+from knime_mcp.client.protocol.tools import (
     InvalidAnnotationError,
     Mirrored,
     argument_headers,
-    encode_header_value,
     mirrored_arguments,
-    request_headers,
 )
 
 

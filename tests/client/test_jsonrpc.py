@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.client.protocol import json_text, jsonrpc
+from knime_mcp.client.protocol import jsonrpc
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -15,7 +15,7 @@ json_values = st.recursive(
 def test_what_is_encoded_is_decoded_the_same(message):
     data = jsonrpc.encode(message)
     assert b"\n" not in data
-    assert json_text.decode(data) == message
+    assert jsonrpc.decode(data) == message
 
 
 def test_nan_is_refused_on_the_way_out():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.client.transports.stdio_last_words import last_words
+from knime_mcp.client.transports.stdio_process import last_words
 
 NODE = """\
 node:internal/modules/cjs/loader:1210

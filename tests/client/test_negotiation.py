@@ -2,8 +2,7 @@
 
 import pytest
 
-from knime_mcp.client.protocol.answers import Refusal, Response
-from knime_mcp.client.protocol.jsonrpc import RpcError
+from knime_mcp.client.protocol.jsonrpc import Refusal, Response, RpcError
 from knime_mcp.client.protocol.negotiation import (
     Agreed,
     Discover,

@@ -5,8 +5,8 @@ import pytest
 from knime_mcp.client.clock import Wait
 from knime_mcp.client.conversation import CallInbox
 from knime_mcp.client.limits import Timeouts
-from knime_mcp.client.protocol.server_requests import ServerRequests
-from knime_mcp.client.transports.pending_calls import Pending, PendingCalls
+from knime_mcp.client.protocol.capabilities import ServerRequests
+from knime_mcp.client.transports.base import Pending, PendingCalls
 from knime_mcp.types.errors import SessionLost
 
 PING = {"jsonrpc": "2.0", "id": "p", "method": "ping"}

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.client.transports.stdio_server import StdioServer
 from knime_mcp.runs.definitions import Definitions
 from knime_mcp.tools import MCPClient

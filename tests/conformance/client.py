@@ -15,11 +15,11 @@ from typing import Any
 import httpx
 
 from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.oauth.authorization import OAuth
 from knime_mcp.client.oauth.discovery import discover
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
 from knime_mcp.client.oauth.guard import Guard
-from knime_mcp.client.oauth.tokens import Client
+from knime_mcp.client.oauth.logins import Client
+from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import MCPError
 
 CIMD_CLIENT_ID = "https://conformance-test.local/client-metadata.json"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.client.connecting import memory
+from knime_mcp.client.conversation import memory
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _PATIENCE = 30.0

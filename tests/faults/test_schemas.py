@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from knime_mcp.client.arguments import ArgumentValidator
+from knime_mcp.client.validation.argument_checks import ArgumentValidator
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.errors import ArgumentsInvalid, ProtocolError
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.client.connecting import memory
+from knime_mcp.client.conversation import memory
 from knime_mcp.tools import Limits, MCPClient, Timeouts
 from knime_mcp.types.errors import MCPError
 from tests.fuzz.test_protocol import JSON

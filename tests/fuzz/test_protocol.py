@@ -10,19 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knime_mcp.client.clock import Wait
-from knime_mcp.client.failures import describe_answer, error_from
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.listing import ttl_seconds
-from knime_mcp.client.protocol import json_text, jsonrpc
-from knime_mcp.client.protocol.answers import Refusal, Response, rpc_error
-from knime_mcp.client.protocol.challenges import parse_challenges, parse_retry_after
-from knime_mcp.client.protocol.headers import (
-    InvalidAnnotationError,
-    argument_headers,
-    encode_header_value,
-    mirrored_arguments,
-)
+from knime_mcp.client.protocol import jsonrpc
+from knime_mcp.client.protocol.capabilities import ServerRequests, answer_inputs, read_server_info
+from knime_mcp.client.protocol.jsonrpc import Refusal, Response, encode_header_value, rpc_error
 from knime_mcp.client.protocol.negotiation import (
+    ALL_VERSIONS,
     Agreed,
     Discover,
     Failed,
@@ -33,12 +27,16 @@ from knime_mcp.client.protocol.negotiation import (
     SseOpened,
 )
 from knime_mcp.client.protocol.results import CallToolResult
-from knime_mcp.client.protocol.server_info import read_server_info
-from knime_mcp.client.protocol.server_requests import ServerRequests, answer_inputs
 from knime_mcp.client.protocol.sse import iter_events
-from knime_mcp.client.protocol.tools import ToolDefinition, parse_page
-from knime_mcp.client.protocol.versions import ALL_VERSIONS
-from knime_mcp.client.task_calls import poll_pause
+from knime_mcp.client.protocol.tools import (
+    InvalidAnnotationError,
+    ToolDefinition,
+    argument_headers,
+    mirrored_arguments,
+    parse_page,
+)
+from knime_mcp.client.refusals import describe_answer, error_from, parse_challenges, parse_retry_after
+from knime_mcp.client.tasks import poll_pause
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 
@@ -125,7 +123,7 @@ def finite(value):
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300), JSON.map(lambda value: json.dumps(value))))
 def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data):
     try:
-        value = json_text.decode(data)
+        value = jsonrpc.decode(data)
     except ProtocolError:
         return
     finite(value)
@@ -137,10 +135,10 @@ def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data
 def test_depth_is_bounded(levels, opening, leaf):
     closing = "]" if opening == "[" else "}"
     try:
-        value = json_text.decode(opening * levels + leaf + closing * levels)
+        value = jsonrpc.decode(opening * levels + leaf + closing * levels)
     except ProtocolError as error:
         value = str(error)
-    assert ("too deeply" in value) == (levels > json_text.DEEPEST)
+    assert ("too deeply" in value) == (levels > jsonrpc.DEEPEST)
     canonical_json(value)
 
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from knime_mcp.client.oauth.authorization import OAuth
 from knime_mcp.client.oauth.grants import AuthorizationCode
+from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.tools import MCPClient
 from tests.client.oauth.world import Person
 from tests.support import peers

@@ -7,9 +7,9 @@ import pytest
 
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.auth import BearerAuth
-from knime_mcp.client.connecting import memory
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.authorization import BearerAuth
+from knime_mcp.client.conversation import memory
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning
 from knime_mcp.runs.one_call import Call, Dispatcher, Trace, recorded_call
 from knime_mcp.tools import Limits, MCPClient

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs import definitions
 from knime_mcp.runs.definitions import Definitions
 from knime_mcp.tools import Limits, MCPClient

@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.in_order import run_batch
 from knime_mcp.runs.one_call import Call, Dispatcher, failed_call

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.one_call import Call, Dispatcher, recorded_call
 from knime_mcp.runs.replay_decision import ReplayOptions

@@ -9,7 +9,7 @@ from knime_mcp.agents.toolbox.toolbox import ToolRequest
 from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.limits import Timeouts
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, pinned_tool
 from knime_mcp.runs.one_call import Dispatcher
 from knime_mcp.tools.node_settings.connection import client_for

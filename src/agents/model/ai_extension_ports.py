@@ -23,7 +23,7 @@ from .chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...client.auth import Authorization
+    from ...client.authorization import Authorization
     from ...client.clock import IsCanceled
 
 _EXTENSION: Final = "org.knime.python.llm"

@@ -16,7 +16,7 @@ from ...types.routing import ServerRoute
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...client.auth import Authorization
+    from ...client.authorization import Authorization
     from ...tools.node_settings.credentials import Credential
     from .openai_model import EndpointModel
 

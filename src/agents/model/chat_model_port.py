@@ -14,7 +14,7 @@ from ...tools.node_settings.credentials import find_credential
 from .chat_model import ChatModelSettings, create_model
 
 if TYPE_CHECKING:
-    from ...client.auth import Authorization
+    from ...client.authorization import Authorization
     from ...tools.node_settings.credentials import Credential
     from .openai_model import EndpointModel
 

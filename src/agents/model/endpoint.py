@@ -23,7 +23,7 @@ from ...types.routing import looks_secret
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...client.auth import Authorization
+    from ...client.authorization import Authorization
     from ...tools.node_settings.credentials import Credential
     from ...types.routing import ServerRoute
 

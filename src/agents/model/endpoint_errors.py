@@ -7,9 +7,9 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from ...client.protocol.challenges import parse_retry_after
-from ...client.words import shortened
+from ...client.refusals import parse_retry_after
 from ...types.errors import MCPError
+from ...types.short_texts import shortened
 from .model_errors import (
     AnsweredError,
     ContextTooLong,

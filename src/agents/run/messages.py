@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ...client.words import shortened
+from ...types.short_texts import shortened
 from ..model.call_pieces import GIVEN_BACK, read_arguments
 from ..toolbox.toolbox import ToolReply, ToolRequest
 from .content import blocks_of, calls_of, text_of

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ...client.words import shortened
 from ...tools.views.statuses import meaning_of
+from ...types.short_texts import shortened
 from ..run.events import (
     ModelAnswered,
     PromptGiven,

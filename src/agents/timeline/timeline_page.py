@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ...client.words import counted
 from ...tools.views.html import (
     Html,
     badge,
@@ -25,6 +24,7 @@ from ...tools.views.html import (
     paragraph,
     properties,
 )
+from ...types.short_texts import counted
 from ..run.content import image_of, shown_text
 from ..run.events import (
     Ending,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from ...client.json_pointer import pointer_text
 from ...runs.one_call import DataInput
 from ...types.canonical import compact_json
 from ...types.errors import ProtocolError
+from ...types.json_pointer import pointer_text
 from .functions import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...client.arguments import ArgumentValidator
+    from ...client.validation.argument_checks import ArgumentValidator
     from ...types.tool import WorkflowTool
     from .data_registry import DataRegistry
 
@@ -52,7 +52,7 @@ def _checked_arguments(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[st
 
 def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
     """The validator of a schema; None for a schema that cannot be used."""
-    from ...client.arguments import ArgumentValidator
+    from ...client.validation.argument_checks import ArgumentValidator
 
     try:
         validator = ArgumentValidator.for_schema(compact_json(schema))

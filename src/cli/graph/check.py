@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...client.words import counted
+from ...types.short_texts import counted
 from ..errors import ExitCode, reports_errors
 from ..extras import needs_graph
 from ..terminal import complain, note, print_json, say

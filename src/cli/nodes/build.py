@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...client.words import counted
+from ...types.short_texts import counted
 from ..errors import CommandError, ExitCode, reports_errors
 from ..files import check_output
 from ..progress import steps_progress

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...client.words import counted
+from ...types.short_texts import counted
 from ..terminal import note
 
 if TYPE_CHECKING:

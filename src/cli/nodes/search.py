@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...client.words import counted
+from ...types.short_texts import counted
 from ..errors import ExitCode, reports_errors
 from ..terminal import note, one_line, print_json, show, table
 from .catalogue import CatalogueOption, open_catalogue, tell_origin

@@ -1,16 +1,43 @@
-"""The two grants: a person logs in (authorization code), or a program does (client credentials)."""
+"""The two grants, a person logs in or a program does, and their requests for tokens and registration.
 
+OAuth 2.1 §3.2, RFC 7591, RFC 7523 §2.2. Tolerates harmless deviations (201, numbers as text), but is strict
+with secrets: only one authentication method is used, one that the server offers.
+"""
+
+import base64
+import json
+import secrets
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol, cast
+from urllib.parse import quote, urlencode
 
-from ...types.errors import AuthError, origin_and_path
+from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and_path
+from ...types.short_texts import in_one_line
+from ..authorization import BearerAuth
 from ..clock import IsCanceled
-from .discovery import Discovered
-from .guard import Guard
-from .redirect import new_request, read_redirect
-from .store import TokenStore
-from .token_endpoint import GrantRefused, register, request_tokens
-from .tokens import Client, GrantName, Tokens, client_from_text, client_to_text
+from ..protocol.jsonrpc import decode
+from .browser_login import new_request, read_redirect
+from .discovery import Discovered, ServerMetadata
+from .guard import Fetched, Guard
+from .logins import (
+    AuthMethod,
+    Client,
+    GrantName,
+    Tokens,
+    TokenStore,
+    client_from_text,
+    client_to_text,
+    lifetime,
+)
+
+JWT_BEARER: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_ASSERTION_SECONDS: Final = 300
+_SECRET_FIELDS: Final = ("code", "code_verifier", "refresh_token", "client_secret", "client_assertion")
+_ALGORITHMS: Final = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
 
 
 class UserAgent(Protocol):
@@ -135,16 +162,13 @@ class ClientCredentials:
 
     @property
     def client_id(self) -> str:
-        """See the protocol class."""
         return self.client.client_id
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """See the protocol class."""
         return tuple(secret for secret in (self.client.secret, self.client.private_key) if secret)
 
     def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]:
-        """See the protocol class."""
         if not situation.may_use(self.client):
             raise AuthError(
                 "The server has moved to another authorization server, where this client is not known",
@@ -175,21 +199,17 @@ class AuthorizationCode:
 
     @property
     def asks_person(self) -> bool:
-        """See the protocol class."""
         return self.user_agent is not None
 
     @property
     def client_id(self) -> str:
-        """See the protocol class."""
         return self.client.client_id if self.client is not None else self.client_metadata_url or ""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """See the protocol class."""
         return (self.client.secret,) if self.client is not None and self.client.secret else ()
 
     def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]:
-        """See the protocol class."""
         if self.user_agent is None:
             server = origin_and_path(situation.server_url)
             wanted = f" --scope '{scope}'" if scope else ""
@@ -251,3 +271,249 @@ class AuthorizationCode:
 def client_key(issuer: str) -> str:
     """The key under which the client registered at an issuer is stored."""
     return f"client {issuer}"
+
+
+class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
+    """A refusal by the authorization server; ``error`` is its code, such as ``invalid_grant``."""
+
+    def __init__(self, what: str, *, error: str, fix: str) -> None:
+        super().__init__(what, status=401, fix=fix)
+        self.error = error
+
+
+def request_tokens(
+    guard: Guard,
+    server: ServerMetadata,
+    client: Client,
+    fields: Mapping[str, str | None],
+) -> Tokens:
+    """Sends a token request.
+
+    Args:
+        guard: Sends the request.
+        server: The authorization server.
+        client: The client that asks.
+        fields: Grant type and its parameters; None values are left out.
+
+    Raises:
+        GrantRefused: The server refuses.
+        AuthError: The answer is not valid, or client and server have no authentication method in common.
+        ConnectError: The guard refuses the URL, or there is no connection.
+    """
+    assert server.token_endpoint is not None
+    body = {name: value for name, value in fields.items() if value is not None}
+    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+    _authenticate(client, server, headers, body)
+    reply = guard.fetch("POST", server.token_endpoint, headers=headers, body=urlencode(body).encode())
+    answer = _object(reply, "token endpoint", server)
+    hidden = [value for name in _SECRET_FIELDS if (value := body.get(name))] + [client.secret or ""]
+    if not 200 <= reply.status < 300 or "access_token" not in answer:
+        raise _refused(reply, answer, server, hidden)
+    return _tokens(answer, server)
+
+
+def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
+    """Chooses the client authentication method: the registered one, else the best that the server offers.
+
+    A server without a list of methods offers ``client_secret_basic`` (RFC 8414 §2).
+
+    Raises:
+        AuthError: Client and server have no method in common.
+    """
+    offered = server.token_auth_methods
+    if client.private_key is not None:
+        possible: tuple[AuthMethod, ...] = ("private_key_jwt",)
+    elif client.secret is not None:
+        possible = ("client_secret_basic", "client_secret_post")
+    else:
+        possible = ("none",)
+    if client.method is not None and client.method in possible:
+        return client.method
+    for method in possible:
+        # A server without a list gets the first possible method: a private key is no server's default.
+        if offered is None or method in offered:
+            return method
+    if possible == ("none",) and client.method is None:
+        return "none"
+    raise AuthError(
+        f"The authorization server {origin_and_path(server.issuer)} takes {', '.join(offered or ())[:200]}, "
+        f"this client has {' or '.join(possible)}",
+        status=401,
+        fix="Register the client there with a way that both sides know",
+    )
+
+
+def _authenticate(
+    client: Client, server: ServerMetadata, headers: dict[str, str], body: dict[str, str]
+) -> None:
+    # With Basic the id in the body is superfluous, but servers of the official Python SDK require it.
+    body["client_id"] = client.client_id
+    match choose_method(client, server):
+        case "client_secret_basic":
+            # OAuth 2.1 §2.4.1: both parts are form-encoded before they are joined.
+            pair = f"{quote(client.client_id, safe='')}:{quote(client.secret or '', safe='')}"
+            headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        case "client_secret_post":
+            body["client_secret"] = client.secret or ""
+        case "none":
+            pass
+        case "private_key_jwt":
+            body["client_assertion_type"] = JWT_BEARER
+            body["client_assertion"] = _assertion(client, server)
+
+
+def _assertion(client: Client, server: ServerMetadata) -> str:
+    """A signed assertion of the client's identity, valid at this issuer only (RFC 7523 §3)."""
+    try:
+        import jwt  # imported here: loads cryptography, which most clients do not need
+    except ModuleNotFoundError:
+        raise SettingInvalid(
+            "The package 'PyJWT' is not installed; it signs logins with a private key",
+            setting="credentials",
+            fix="Install it with: pip install 'pyjwt[crypto]'",
+        ) from None
+    if client.algorithm not in _ALGORITHMS:
+        raise SettingInvalid(
+            f"'{client.algorithm}' is not a signature algorithm with a private key",
+            setting="credentials",
+            fix="Use ES256 or RS256",
+        )
+    now = int(time.time())
+    claims = {
+        "iss": client.client_id,
+        "sub": client.client_id,
+        "aud": server.issuer,
+        "iat": now,
+        "exp": now + _ASSERTION_SECONDS,
+        "jti": secrets.token_urlsafe(16),
+    }
+    try:
+        return jwt.encode(claims, client.private_key or "", algorithm=client.algorithm)
+    except Exception:  # for a malformed key cryptography raises many classes, whose texts may quote the key
+        raise SettingInvalid(
+            f"The private key cannot sign with {client.algorithm}",
+            setting="credentials",
+            fix="Give an unencrypted PEM key (PKCS#8) of the algorithm's kind: EC for ES256, RSA for RS256",
+        ) from None
+
+
+def _tokens(answer: Mapping[str, Any], server: ServerMetadata) -> Tokens:
+    token, kind = answer["access_token"], answer.get("token_type", "Bearer")
+    if not isinstance(token, str) or not isinstance(kind, str) or kind.lower() != "bearer":
+        raise AuthError(
+            f"The authorization server {origin_and_path(server.issuer)} gave no Bearer token",
+            status=401,
+            fix="This client speaks no other kind; ask whoever runs it",
+        )
+    try:
+        BearerAuth(token)
+    except SettingInvalid:
+        raise AuthError(
+            f"The authorization server {origin_and_path(server.issuer)} gave a token that cannot be sent",
+            status=401,
+            fix="Ask whoever runs it",
+        ) from None
+    refresh, scope = answer.get("refresh_token"), answer.get("scope")
+    expires_at, renew_at = lifetime(_seconds(answer.get("expires_in")))
+    return Tokens(
+        access_token=token,
+        refresh_token=refresh if isinstance(refresh, str) and refresh else None,
+        expires_at=expires_at,
+        renew_at=renew_at,
+        scope=scope if isinstance(scope, str) and scope else None,
+    )
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < 1e10 else None  # also refuses NaN
+
+
+def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: str | None) -> Client:
+    """Registers a client (RFC 7591; deprecated since 2026-07-28, but most servers offer only this).
+
+    Raises:
+        GrantRefused: The server refuses.
+        AuthError: The registered authentication method is not supported here.
+    """
+    assert server.registration_endpoint is not None
+    offered = server.token_auth_methods or ("client_secret_basic",)
+    methods: tuple[AuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
+    method = next((each for each in methods if each in offered), "none")
+    wanted: dict[str, Any] = {
+        "client_name": "KNIME MCP",
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+        # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#dynamic-client-registration:
+        # the default would be "web", which forbids loopback redirects.
+        "application_type": "native",
+    }
+    if scope is not None:
+        wanted["scope"] = scope
+    while True:
+        reply = guard.fetch(
+            "POST",
+            server.registration_endpoint,
+            headers={"Accept": "application/json", "Content-Type": "application/json"},
+            body=json.dumps(wanted).encode(),
+        )
+        answer = _object(reply, "registration endpoint", server)
+        if answer.get("error") != "invalid_client_metadata" or wanted.pop("scope", None) is None:
+            break  # some servers register only their own scopes, but also grant those of a resource
+    if not 200 <= reply.status < 300 or not isinstance(answer.get("client_id"), str):
+        raise _refused(reply, answer, server, [])
+    secret = answer.get("client_secret")
+    # RFC 7591 §3.2.1: the registered method counts, not the requested one.
+    registered = answer.get("token_endpoint_auth_method", method)
+    if registered not in methods or (registered != "none" and not isinstance(secret, str)):
+        raise AuthError(
+            f"The authorization server {origin_and_path(server.issuer)} registered this client with a way "
+            "to log in that it does not have",
+            status=401,
+            fix="Register a client there yourself and give its id",
+        )
+    return Client(
+        client_id=answer["client_id"],
+        secret=secret if isinstance(secret, str) and registered != "none" else None,
+        method=registered,
+        redirect_uri=redirect_uri,
+    )
+
+
+def _object(reply: Fetched, what: str, server: ServerMetadata) -> dict[str, Any]:
+    try:
+        value = decode(reply.body)
+    except ProtocolError:
+        value = None
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    raise AuthError(
+        f"The {what} of {origin_and_path(server.issuer)} answered {reply.status} without a JSON object",
+        status=401,
+        fix="Ask whoever runs the authorization server",
+    )
+
+
+def _refused(
+    reply: Fetched, answer: Mapping[str, Any], server: ServerMetadata, hidden: list[str]
+) -> GrantRefused:
+    error = str(answer.get("error") or reply.status)
+    description = answer.get("error_description")
+    message = f"{error}: {description}" if isinstance(description, str) and description else error
+    for secret in sorted(filter(None, hidden), key=len, reverse=True):
+        message = message.replace(secret, "[secret]")
+    return GrantRefused(
+        f"The authorization server {origin_and_path(server.issuer)} refused: {in_one_line(message, 200)}",
+        error=error,
+        fix="Check client id, secret and scope, or log in again"
+        if error in {"invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
+        else "Ask whoever runs the authorization server",
+    )

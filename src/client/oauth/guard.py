@@ -21,9 +21,8 @@ import httpx
 from ...types.errors import ConnectError, ResultTooLarge, origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Limits, Timeouts
-from ..network import NetworkSettings
-from ..server_url import is_loopback_host, origin_of
-from ..transports.http_channel import HttpChannel, is_usable
+from ..network import NetworkSettings, is_loopback_host, is_usable, origin_of
+from ..transports.http_channel import HttpChannel
 from ..transports.sockets import Backend
 
 BODY_BYTES: Final = 64 * 1024

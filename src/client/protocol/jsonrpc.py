@@ -1,16 +1,40 @@
-"""JSON-RPC 2.0 messages.
+"""JSON-RPC 2.0 messages: read from JSON text, written with their headers, and the answers to a request.
 
 https://www.jsonrpc.org/specification, tolerating deviations of MCP servers: error bodies with other ids, ids
-that are returned as text.
+that are returned as text, and in JSON text ``NaN``, lone surrogates and line breaks. The values have no lone
+surrogates, as a single one would make a whole table unreadable.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ...types.canonical import compact_json
+from ...types.canonical import compact_json, without_surrogates
+from ...types.collector import collector_paused
 from ...types.errors import ProtocolError
 
+_fast: Callable[[bytes], Any] | None
+try:
+    from orjson import loads as _fast
+except ImportError:  # optional: orjson comes with LangChain, on platforms that have it
+    _fast = None
+DEEPEST: Final = 200
+"""The maximum depth of a JSON value. Other code that writes, copies or compares values recurses once or twice
+per level, and Python allows a thousand levels of recursion."""
+_CONTAINERS: Final = (dict, list)
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_FEW: Final = 1000
+_LARGE: Final = 10_000  # characters
+_SURROGATE: Final = re.compile(r"\\u[dD]")  # one search takes a fifth of the time of two with `in`
+# orjson reads an integer of more than 64 bits as a float; such an integer has at least 19 digits.
+_DIGITS: Final = bytes(ord("0") if chr(i).isdecimal() and i < 128 else ord(" ") for i in range(256))
+_MANY_DIGITS: Final = b"0" * 19
+_UNREAD: Final = object()
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 HEADER_MISMATCH: Final = -32020
@@ -19,8 +43,161 @@ UNSUPPORTED_VERSION: Final = -32022
 URL_ELICITATION_REQUIRED: Final = -32042
 # https://modelcontextprotocol.io/specification/2026-07-28/basic: only servers of that revision send these.
 MODERN_CODES: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
-
+_NAME_PARAMETER: Final = {  # by method, for the requests that this client sends
+    "tools/call": "name",
+    # The extension io.modelcontextprotocol/tasks, *Routing Headers*.
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 Message = dict[str, Any]
+
+
+def _no_constant(_name: str) -> None:
+    # NaN and Infinity are not JSON, but Python servers send them; they are read as null.
+    return None
+
+
+def _finite(text: str) -> float | None:
+    # A number larger than any float (1e999) would be read as infinity.
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:  # Python refuses to read thousands of digits
+        return None
+
+
+# Not strict: servers that write JSON by hand, such as shell scripts, do not escape tabs and line breaks.
+_decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, strict=False)
+_slow_decoder: Final = json.JSONDecoder(
+    parse_constant=_no_constant, parse_float=_finite, parse_int=_integer, strict=False
+)
+
+
+def decode(data: bytes | str) -> Any:
+    """JSON text as a value, without lone surrogates.
+
+    Raises:
+        ProtocolError: The text is not JSON, or nested more than `DEEPEST` levels deep.
+    """
+    text: str | None = None
+    with collector_paused() if len(data) > _LARGE else nullcontext():
+        value = _read_fast(data)
+        if value is _UNREAD:
+            text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+            value = _read(text)
+    if len(data) > DEEPEST and is_deeper(value, DEEPEST, data):
+        raise _too_deep()
+    # Only escapes can be lone surrogates, and orjson refuses them.
+    if text is not None and _SURROGATE.search(text) and not _is_encodable(value):
+        return map_texts(value, without_surrogates)
+    return value
+
+
+def _read_fast(data: bytes | str) -> Any:
+    """The value that orjson reads; `_UNREAD` if it refuses the text, or may read long integers as floats."""
+    if _fast is None:
+        return _UNREAD
+    octets = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    if _MANY_DIGITS in octets.translate(_DIGITS):
+        return _UNREAD
+    try:
+        return _fast(octets)
+    except ValueError:
+        return _UNREAD
+
+
+def _read(text: str, decoder: json.JSONDecoder = _decoder) -> Any:
+    try:
+        return decoder.decode(text.lstrip("\ufeff \t\r\n"))
+    except json.JSONDecodeError as error:
+        raise ProtocolError(f"The server sent something that is not valid JSON ({error.msg})") from None
+    except ValueError:  # an integer has too many digits
+        return _read(text, _slow_decoder)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> ProtocolError:
+    return ProtocolError("The server sent JSON that is nested too deeply", fix="Ask whoever runs the server")
+
+
+def is_surely_shallow(data: bytes | str, levels: int) -> bool:
+    """Returns whether brackets are nested at most that deep, by searching the text.
+
+    A few searches in C are much faster than walking over many values. Strings and all other characters except
+    brackets are removed, and then, level by level, empty pairs of brackets; if nothing is left, the text is
+    shallow. False means that the depth is unknown, as the text may not be JSON.
+    """
+    text = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Two adjacent quotes are a string without brackets, or the end of one string and the beginning of the
+    # next. In both cases the other strings stay whole.
+    brackets = text.translate(None, _NO_BRACKETS).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = b"".join(brackets.split(b'"')[::2])
+    for _ in range(levels):
+        if not brackets:
+            return True
+        inner = brackets.replace(b"{}", b"")
+        if len(inner) == len(brackets):
+            inner = brackets.replace(b"[]", b"")
+            if len(inner) == len(brackets):
+                return False
+        brackets = inner
+    return not brackets
+
+
+def is_deeper(value: Any, levels: int, text: bytes | str | None = None) -> bool:
+    """Returns whether lists and objects are nested in each other more than that many levels deep.
+
+    Args:
+        value: A JSON value.
+        levels: The number of allowed levels.
+        text: The JSON text of the value, which is searched instead if that is faster: for many values.
+    """
+    level: list[Any] = [value] if type(value) in _CONTAINERS else []
+    seen = 0
+    for _ in range(levels):
+        children: list[Any] = []
+        for parent in level:
+            children += parent.values() if type(parent) is dict else parent
+        seen += len(children)
+        if seen > _FEW and text is not None:
+            if is_surely_shallow(text, levels):
+                return False
+            text = None
+        level = [child for child in children if type(child) in _CONTAINERS]
+        if not level:
+            return False
+    return True
+
+
+def _is_encodable(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with all its texts changed, the names of members included."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [map_texts(item, change) for item in cast("list[Any]", value)]
+        case dict():
+            pairs = cast("dict[str, Any]", value).items()
+            return {change(key): map_texts(item, change) for key, item in pairs}
+        case _:
+            return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +240,23 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> Messag
     if params is not None:
         message["params"] = params
     return message
+
+
+def encode_header_value(value: str) -> str:
+    """A value as header text: unchanged if that is safe, else as ``=?base64?…?=``."""
+    plain = all(" " <= character <= "~" for character in value) and value == value.strip(" ")
+    if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode('ascii')}?="
+
+
+def request_headers(method: str, params: Mapping[str, Any], version: str) -> dict[str, str]:
+    """The standard headers of a request in the modern era."""
+    headers = {"MCP-Protocol-Version": version, "Mcp-Method": method}
+    parameter = _NAME_PARAMETER.get(method)
+    if parameter is not None:
+        headers["Mcp-Name"] = encode_header_value(str(params.get(parameter, "")))
+    return headers
 
 
 def result_response(request_id: Any, result: Mapping[str, Any]) -> Message:
@@ -157,3 +351,67 @@ def result_of(message: Message) -> dict[str, Any]:
             f"The server's reply has {type(result).__name__} where the protocol wants an object"
         )
     return cast("dict[str, Any]", result)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The JSON-RPC response to a request: a result or an error.
+
+    Attributes:
+        message: The response.
+        headers: HTTP response headers, case-insensitive; empty for transports without headers.
+        body: The JSON text that the message was read from.
+    """
+
+    message: Message
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | str = field(default=b"", repr=False)
+
+    def may_mention(self, word: str) -> bool:
+        """Returns whether the message may contain a word without special characters.
+
+        Searching the text is a hundred times cheaper than walking over the values. True for every text with
+        Unicode escapes.
+        """
+        if isinstance(self.body, str):
+            return word in self.body or "\\u" in self.body
+        return word.encode() in self.body or b"\\u" in self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer without a successful HTTP status or without a JSON-RPC response.
+
+    Attributes:
+        status: HTTP status.
+        media_type: Media type of the body, in lower case, without parameters.
+        excerpt: Start of the body in one line, or the title of a web page; short.
+        error: The JSON-RPC error in the body, if there was one. Its id is not checked, as servers put null or
+            texts there.
+        challenge: ``WWW-Authenticate``, all challenges joined by commas.
+        retry_after: Seconds from ``Retry-After``.
+        sent_session: True if the request had a session id.
+        message: The JSON-RPC message in the body, if there was one.
+    """
+
+    status: int
+    media_type: str = ""
+    excerpt: str = ""
+    error: RpcError | None = None
+    challenge: str | None = None
+    retry_after: float | None = None
+    sent_session: bool = False
+    message: Message | None = None
+
+    @property
+    def is_transient(self) -> bool:
+        """True if the same request may succeed later."""
+        return self.status in {408, 429} or self.status >= 500
+
+
+Answer = Response | Refusal
+
+
+def rpc_error(answer: Answer) -> RpcError | None:
+    """The JSON-RPC error of an answer, whatever its HTTP status."""
+    return answer.error if isinstance(answer, Refusal) else error_of(answer.message)

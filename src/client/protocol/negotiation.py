@@ -1,4 +1,7 @@
-"""Negotiation of the revision and the HTTP transport: the decisions, without the I/O.
+"""The protocol's revisions, and the negotiation of revision and HTTP transport: decisions, without the I/O.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning. Revisions are an enumerated set,
+not an ordered string. They form two eras; the era belongs to the server, not to a request.
 
 A `Negotiation` names the first step and, given the outcome of each step, the next one, until both sides agree
 or all steps have failed. The order is that of the specification's compatibility rules
@@ -14,23 +17,31 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwa
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, Literal, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut, VersionError
-from .answers import Answer, Refusal, Response, rpc_error
-from .jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
-from .server_info import TransportKind
-from .versions import (
-    ALL_VERSIONS,
-    HANDSHAKE_VERSIONS,
-    LATEST_HANDSHAKE,
-    LATEST_MODERN,
-    MODERN_VERSIONS,
-    newest,
+from .capabilities import TransportKind
+from .jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MODERN_CODES,
+    UNSUPPORTED_VERSION,
+    Answer,
+    Refusal,
+    Response,
+    rpc_error,
 )
 
 _MOST_VERSIONS, _LONGEST_VERSION = 20, 40  # number and characters of versions in an error
 _NO_SSE_AFTER: Final = frozenset({401, 403, 407, 408, 429})
+HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_VERSIONS: Final = ("2026-07-28",)
+ALL_VERSIONS: Final = HANDSHAKE_VERSIONS + MODERN_VERSIONS
+LATEST_HANDSHAKE: Final = HANDSHAKE_VERSIONS[-1]
+LATEST_MODERN: Final = MODERN_VERSIONS[-1]
+# JSON-RPC batches exist in revision 2025-03-26 only; servers of the older one may send them, too.
+BATCH_VERSIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,3 +299,24 @@ def _is_no_stream(outcome: Outcome) -> bool:
     if isinstance(outcome, Refusal):
         return outcome.status not in _NO_SSE_AFTER
     return isinstance(outcome, TimedOut) and outcome.kind == "connect"
+
+
+class Era(Enum):
+    """The two ways in which client and server begin and keep a conversation."""
+
+    LEGACY = "legacy"
+    """``initialize``, sessions, requests from the server, resumable streams."""
+    MODERN = "modern"
+    """No handshake: every request names the client and the revision."""
+
+
+def era_of(version: str) -> Era:
+    """The era of a revision that `ALL_VERSIONS` names."""
+    return Era.MODERN if version in MODERN_VERSIONS else Era.LEGACY
+
+
+def newest(offered: object, known: tuple[str, ...]) -> str | None:
+    """The newest known revision that a server offers; None without one, or if `offered` is not a list."""
+    if not isinstance(offered, list):
+        return None
+    return next((version for version in reversed(known) if version in offered), None)

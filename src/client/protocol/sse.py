@@ -14,8 +14,7 @@ import httpx
 from httpx_sse import EventSource, ServerSentEvent
 
 from ...types.errors import ProtocolError, ResultTooLarge
-from .json_text import decode
-from .jsonrpc import Message, messages_of
+from .jsonrpc import Message, decode, messages_of
 
 TOO_LARGE: Final = "too large"
 """The name of an event that replaces one beyond the limit; its data lacks the middle part."""

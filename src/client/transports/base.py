@@ -1,31 +1,48 @@
-"""The interface of transports, as the client uses it.
+"""What transports are, as the client uses them, and what they share.
 
 Streamable HTTP, HTTP+SSE and stdio differ in how a reply finds its request; above this interface they are the
 same. A transport does not know about tools: it moves JSON-RPC messages and reports their outcomes.
+
+HTTP+SSE and stdio have one stream from the server. The thread that reads it finds the call for each message
+by its JSON-RPC id (`PendingCalls`). Answers to a server's requests are sent in separate threads
+(`AnswerQueue`): a server that does not read an answer must not block the thread that reads all replies.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from ...types.errors import ConnectError, ConnectPhase
+from ...types.errors import ConnectError, ConnectPhase, MCPError
 from ..clock import Wait
-from ..protocol.answers import Answer
-from ..protocol.jsonrpc import Message
-from ..protocol.server_info import TransportKind
+from ..limits import LISTENING, Timeouts
+from ..protocol.capabilities import TransportKind
+from ..protocol.jsonrpc import Answer, Message, answers, as_object, encode, is_response
+from ..protocol.negotiation import Era, era_of
+
+_logger = logging.getLogger(__name__)
+_ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
+_MOST_WAITING: Final = 1000
+_MOST_THREADS: Final = 16
+_POST_SECONDS: Final = 1.0
+_ENDS: Final = 8192
+_ID_AHEAD: Final = re.compile(
+    rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d{1,18})"?\s*,\s*"(?:result|error)"'
+)
+_ID_BEHIND: Final = re.compile(rb',\s*"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_ATTEMPTS: Final = 2  # attempts in a row without a message
+_STOOD_SECONDS: Final = 10.0  # a longer attempt is no failure: proxies cut quiet streams after a while
+_JOIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of connecting, for finding out why a connection fails.
-
-    Attributes:
-        phase: The part of connecting.
-        what: The action, as a phrase.
-        ok: True if the step succeeded.
-        detail: The outcome, in words.
-        seconds: The duration.
-    """
+    """A step of connecting, for finding out why a connection fails."""
 
     phase: ConnectPhase
     what: str
@@ -80,11 +97,7 @@ class Inbox(Protocol):
 
 
 class Transport(Protocol):
-    """Moves messages to one server and back. Safe for use by many threads at once.
-
-    Attributes:
-        kind: The kind of transport.
-    """
+    """Moves messages to one server and back. Safe for use by many threads at once."""
 
     kind: TransportKind
 
@@ -106,11 +119,7 @@ class Transport(Protocol):
         ...
 
     def notify(self, body: bytes, wait: Wait) -> None:
-        """Sends a notification or a response, without waiting for an answer or renewing a login.
-
-        Raises:
-            MCPError: The message could not be sent.
-        """
+        """Sends a notification or a response, without waiting for an answer or renewing a login."""
         ...
 
     def adopt(self, version: str, session_id: str | None) -> None:
@@ -118,11 +127,7 @@ class Transport(Protocol):
         ...
 
     def end_session(self, wait: Wait) -> None:
-        """Tells the server that the session ends, if the transport has a message for that.
-
-        Raises:
-            MCPError: The message could not be sent.
-        """
+        """Tells the server that the session ends, if the transport has a message for that."""
         ...
 
     def retire(self) -> None:
@@ -132,3 +137,256 @@ class Transport(Protocol):
     def close(self) -> None:
         """Closes the transport. Calls under way fail soon."""
         ...
+
+
+class AnswerQueue:
+    """A queue of answers to one server. Safe for use by many threads at once.
+
+    Its threads run only while there are answers to send.
+    """
+
+    def __init__(self, send: Callable[[bytes, Wait], None]) -> None:
+        self._send = send
+        self._waiting: deque[Message] = deque()
+        self._threads = 0
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+
+    def put(self, answer: Message) -> None:
+        """Adds an answer and returns at once. One that the server does not read is dropped after a while."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            if len(self._waiting) >= _MOST_WAITING:
+                _logger.debug("the server asks, but does not take the answers")
+                return
+            self._waiting.append(answer)
+            if self._threads == _MOST_THREADS:
+                return
+            self._threads += 1
+        threading.Thread(target=self._send_all, name="knime-mcp-answer", daemon=True).start()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed.set()
+            self._waiting.clear()
+
+    def _send_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                answer = self._waiting.popleft()
+            try:
+                self._send(encode(answer), Wait(_ANSWERING, is_canceled=self._closed.is_set))
+            except MCPError as error:
+                if not self._closed.is_set():
+                    _logger.warning("an answer to the server could not be sent: %s", error.what)
+
+
+def id_of(head: bytes | str, tail: bytes = b"") -> int | None:
+    """The id of a message that cannot be read whole, found near its beginning or its end.
+
+    Args:
+        head: The beginning of the message, or all of it.
+        tail: The end of the message, if ``head`` is only a part.
+    """
+    match = _ID_AHEAD.search(_octets(head[:_ENDS])) or _ID_BEHIND.search(_octets((tail or head)[-_ENDS:]))
+    return int(match[1]) if match else None
+
+
+def _octets(text: bytes | str) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A call that waits for its reply.
+
+    Attributes:
+        wait: The call's clocks.
+        inbox: Handles other messages than the reply.
+        done: Set when there is a reply or an error.
+        message: The reply.
+        error: The error, if there is no reply.
+        body: The JSON text of the reply.
+        is_posted: True if the call is sent by a POST, which the server answers as well.
+    """
+
+    wait: Wait
+    inbox: Inbox
+    done: threading.Event = field(default_factory=threading.Event)
+    message: Message | None = None
+    error: MCPError | None = None
+    body: bytes | str = b""
+    is_posted: bool = False
+
+    def finish(
+        self, *, message: Message | None = None, error: MCPError | None = None, body: bytes | str = b""
+    ) -> None:
+        self.message = message
+        self.error = error
+        self.body = body
+        if self.is_posted:
+            self.wait.hurry(_POST_SECONDS)  # the call's thread may still wait for the answer to its POST
+        self.done.set()
+
+
+class PendingCalls:
+    """All calls that wait on one stream. Safe for use by many threads at once.
+
+    Args:
+        inbox: Gets every notification, and answers the server's requests.
+        answer: Sends an answer to the server. Called in the reader thread; must not raise.
+    """
+
+    def __init__(self, inbox: Inbox, answer: Callable[[Message], None]) -> None:
+        self._inbox = inbox
+        self._answer = answer
+        self._calls: dict[int, Pending] = {}
+        self._lock = threading.Lock()
+        self.ended: MCPError | None = None  # the error for later calls
+        self._then: Callable[[], None] | None = None
+        self._is_modern = False
+
+    def add(self, call_id: int, pending: Pending) -> None:
+        """Adds a call, before it is sent."""
+        with self._lock:
+            if self.ended is not None:
+                raise self.ended.at()
+            self._calls[call_id] = pending
+
+    def remove(self, call_id: int) -> None:
+        with self._lock:
+            self._calls.pop(call_id, None)
+            then = None if self._calls else self._then
+        if then is not None:
+            then()
+
+    def retire(self, then: Callable[[], None]) -> None:
+        """Runs `then` as soon as no call is waiting."""
+        with self._lock:
+            self._then = then
+            waiting = bool(self._calls)
+        if not waiting:
+            then()
+
+    def hurry(self, seconds: float) -> None:
+        """Shortens the idle clocks of all calls until something arrives for them, as replies may be lost."""
+        with self._lock:
+            for pending in self._calls.values():
+                pending.wait.hurry(seconds)
+
+    def refuse(self, afterwards: MCPError) -> None:
+        """Refuses further calls, as the stream is about to end."""
+        with self._lock:
+            self.ended = self.ended or afterwards
+
+    def end(self, error: MCPError, afterwards: MCPError) -> None:
+        """Ends all calls, as the stream has ended."""
+        with self._lock:
+            self.ended = self.ended or afterwards
+            waiting, self._calls = list(self._calls.values()), {}
+        for pending in waiting:
+            pending.finish(error=error)
+
+    def heard(self) -> None:
+        """Restarts the idle clocks of all calls, as a large message is arriving for one of them."""
+        with self._lock:
+            for pending in self._calls.values():
+                pending.wait.reset_idle()
+
+    def fail(self, call_id: int | None, error: MCPError) -> None:
+        """Fails a call whose reply is lost; all calls if its id is unknown (None)."""
+        with self._lock:
+            if call_id is None:
+                lost, self._calls = list(self._calls.values()), {}
+            else:
+                pending_call = self._calls.pop(call_id, None)
+                lost = [] if pending_call is None else [pending_call]
+        for pending in lost:
+            pending.finish(error=error)
+
+    def adopt(self, version: str) -> None:
+        """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""
+        self._is_modern = era_of(version) is Era.MODERN
+
+    def dispatch(self, message: Message, body: bytes | str) -> None:
+        """Passes a message to its call or to the inbox."""
+        if is_response(message):
+            pending = self._claim(message)
+            if pending is not None:
+                pending.finish(message=message, body=body)
+            return
+        if "id" in message:
+            if self._is_modern:
+                return
+            answer = self._inbox.server_request(message)
+            if answer is not None:
+                self._answer(answer)
+            return
+        with self._lock:
+            inboxes = [self._inbox, *(pending.inbox for pending in self._calls.values())]
+        for inbox in dict.fromkeys(inboxes):
+            # Every call gets every notification; progress names its call by a token.
+            inbox.notification(str(message.get("method")), as_object(message.get("params")))
+
+    def _claim(self, message: Message) -> Pending | None:
+        with self._lock:
+            for call_id in self._calls:
+                if answers(message, call_id):
+                    return self._calls.pop(call_id)
+            # An error without an id, as the server could not read the request: it is for the only call.
+            if message.get("id") is None and len(self._calls) == 1:
+                return self._calls.popitem()[1]
+            return None
+
+
+class Listener:
+    """Base of background listeners; `_run` is the thread's work."""
+
+    def __init__(self, name: str) -> None:
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._wait: Wait | None = None
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops listening; the thread ends soon."""
+        self._stopped.set()
+        with self._lock:
+            wake = self._wait.wake if self._wait is not None else None
+            if wake is not None:
+                wake()
+
+    def close(self) -> None:
+        """Stops listening, and waits for the thread."""
+        self.stop()
+        if self._thread is not threading.current_thread():  # a message's handler may close the listener
+            self._thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def _waiting(self) -> Generator[Wait]:
+        """A context with the clocks of one attempt, which ends when `stop` is called."""
+        wait = Wait(LISTENING, is_canceled=self._stopped.is_set)
+        with self._lock:
+            self._wait = wait
+        try:
+            yield wait
+        finally:
+            with self._lock:
+                self._wait = None  # other requests may use the connection from now on
+
+    def _gives_up(self, *, since: float, heard: bool) -> bool:
+        """Returns whether to stop trying: too many short attempts in a row brought nothing."""
+        lively = heard or time.monotonic() - since > _STOOD_SECONDS
+        self._failures = 0 if lively else self._failures + 1
+        return self._failures == _ATTEMPTS

@@ -15,16 +15,13 @@ from httpx_sse import ServerSentEvent
 from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut
 from ..clock import Wait
 from ..limits import Limits
-from ..protocol.answers import Answer, Refusal, Response
-from ..protocol.server_info import TransportKind
+from ..network import origin_of, resolved
+from ..protocol.capabilities import TransportKind
+from ..protocol.jsonrpc import Answer, Refusal, Response
 from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
-from ..server_url import origin_of
-from .answer_queue import AnswerQueue
-from .base import Call, Inbox, client_closed
-from .http_channel import HttpChannel, resolved
-from .http_reply import EVENTS, Reply
-from .pending_calls import Pending, PendingCalls, id_of
-from .server_stream import GET_STREAM
+from .base import AnswerQueue, Call, Inbox, Pending, PendingCalls, client_closed, id_of
+from .http_channel import EVENTS, HttpChannel, Reply
+from .streamable_http import GET_STREAM
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Content-Type", "application/json"),)
@@ -106,18 +103,17 @@ class LegacySse:
 
     @property
     def is_broken(self) -> bool:
-        """See the protocol class. True once the stream has ended."""
+        """True once the stream has ended."""
         return self._calls.ended is not None
 
     def listen(self) -> None:
-        """See the protocol class. Does nothing, as the only stream is read all the time."""
+        """Does nothing, as the only stream is read all the time."""
 
     def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
-        """See the protocol class. This transport has no headers for revision and session."""
+        """This transport has no headers for revision and session."""
         self._calls.adopt(version)
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
-        """See the protocol class."""
         pending = Pending(wait, inbox, is_posted=True)
         self._calls.add(call.id, pending)
         try:
@@ -164,7 +160,6 @@ class LegacySse:
         return None
 
     def notify(self, body: bytes, wait: Wait) -> None:
-        """See the protocol class."""
         self._post(body, (), wait, may_log_in=False)
 
     def _post(
@@ -179,14 +174,13 @@ class LegacySse:
         return None
 
     def end_session(self, wait: Wait) -> None:
-        """See the protocol class. Does nothing, as closing the stream ends the session."""
+        """Does nothing, as closing the stream ends the session."""
 
     def retire(self) -> None:
-        """See the protocol class. Waits for calls under way, whose replies still come on the stream."""
+        """Waits for calls under way, whose replies still come on the stream."""
         self._calls.retire(self.close)
 
     def close(self) -> None:
-        """See the protocol class."""
         self._end(client_closed())
         if self._reply is not None:
             self._reply.shut_down()

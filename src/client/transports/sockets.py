@@ -1,33 +1,48 @@
-"""Sockets that obey the clocks of a call: the network backend under httpx.
+"""Connections that obey the clocks of a call: the network backend under httpcore, and the kept connections.
 
-httpx blocks in the kernel, and closing a response or the client from another thread does not wake such a
+httpcore blocks in the kernel, and closing a response or the client from another thread does not wake such a
 read. So every connect, read and write here waits in slices under the current `Wait` of the thread (see
 `waiting`). A cancel raises an exception in the waiting thread, which closes the connection. For a stream that
 belongs to no call (HTTP+SSE) `shut_down` wakes the reader from another thread.
+
+httpcore's own pool scans all its connections twice per request under a lock, and closes idle connections as
+soon as idle and busy ones together exceed its limit. So `Connections` keeps them here, for one request at a
+time each, and that pool only opens connections.
 """
 
 import contextlib
+import re
 import select
 import socket
 import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import httpcore
 
 from ...types.errors import ConnectError, ConnectPhase
 from ..clock import Wait
-from ..network import NetworkSettings, Proxy
-from .base import Step, Trace
-from .dialing import Address, dial, is_ip
+from ..network import Address, NetworkSettings, Proxy, dial, is_ip
+from .base import Step, Trace, client_closed
 
 _HELD_BYTES: Final = 65_536
 _LONGEST_HANDSHAKE_SECONDS: Final = 3600.0
 _LOOK_UP_PAUSE_SECONDS: Final = 0.5
+# Node and uvicorn close an idle connection after 5 s. If a request is sent at that moment, it is unknown
+# whether it ran. So connections are kept for less time, and for less than the server's Keep-Alive timeout.
+_KEPT_SECONDS: Final = 4.0
+_BEFORE_THE_CLOSE: Final = 1.0
+# Some servers and proxies close each connection right after the reply without announcing it; the next request
+# on a kept connection is then lost. After such a close, no connection is kept for a while, and then only one
+# until it has been used again.
+_RIGHT_AFTER_SECONDS: Final = 0.5
+_NONE_KEPT_SECONDS: Final = 30.0
+_TIMEOUT: Final = re.compile(r"\btimeout\s*=\s*\"?(\d{1,9})", re.ASCII | re.IGNORECASE)
 
 
 class _Current(threading.local):
@@ -73,7 +88,7 @@ class Stream(httpcore.NetworkStream):
         self._held = bytearray()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - httpcore's
-        """See httpcore. Waits under the current clocks."""
+        """Waits under the current clocks."""
         with contextlib.suppress(httpcore.WriteError):  # the server may still have sent a refusal
             self._flush()
         if not isinstance(self._sock, ssl.SSLSocket):  # TLS may have buffered bytes, which poll does not see
@@ -89,7 +104,7 @@ class Stream(httpcore.NetworkStream):
                 raise httpcore.ReadError(describe_os_error(error)) from None
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
-        """See httpcore. Holds short data back until `read`."""
+        """Holds short data back until `read`."""
         self._held += buffer
         if len(self._held) > _HELD_BYTES:
             self._flush()
@@ -116,7 +131,6 @@ class Stream(httpcore.NetworkStream):
         wait.sent()
 
     def _await(self, *, writing: bool = False) -> None:
-        """Blocks until the socket is readable or writable, or until the next check of the clocks."""
         _is_ready(self._sock, _clocks().slice(), writing=writing)
 
     def shut_down(self) -> None:
@@ -124,7 +138,7 @@ class Stream(httpcore.NetworkStream):
         shut_down(self._sock)
 
     def close(self) -> None:
-        """See httpcore. Wakes a thread that is blocked in `read`."""
+        """Wakes a thread that is blocked in `read`."""
         shut_down(self._sock)
         self._sock.close()
 
@@ -134,7 +148,7 @@ class Stream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ARG002 - httpcore's signature
     ) -> httpcore.NetworkStream:
-        """See httpcore. The handshake runs under the connect clock."""
+        """The handshake runs under the connect clock."""
         if isinstance(self._sock, ssl.SSLSocket):
             self.close()
             raise ConnectError(
@@ -146,7 +160,6 @@ class Stream(httpcore.NetworkStream):
         return Stream(sock, self._backend)
 
     def get_extra_info(self, info: str) -> Any:
-        """See httpcore."""
         match info:
             case "ssl_object":
                 return self._sock if isinstance(self._sock, ssl.SSLSocket) else None
@@ -190,7 +203,6 @@ class Backend(httpcore.NetworkBackend):
         local_address: str | None = None,  # noqa: ARG002
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
-        """See httpcore."""
         wait = _clocks()
         with wait.connecting():
             addresses = self._resolve(host, port, wait)
@@ -359,3 +371,148 @@ def _is_ready(sock: socket.socket, seconds: float, *, writing: bool = False) -> 
     poll = select.poll()
     poll.register(sock, select.POLLOUT if writing else select.POLLIN)
     return bool(poll.poll(1000 * seconds))
+
+
+class _Idle(NamedTuple):
+    """A kept connection, with the times when it became idle and when it expires."""
+
+    since: float
+    until: float
+    connection: httpcore.ConnectionInterface
+
+
+class Connections:
+    """Connections, one per concurrent request. Safe for use by many threads at once.
+
+    Their number is not limited, as a ping must be answered even while many streams are open; callers limit
+    the number of concurrent calls.
+
+    Args:
+        pool: Opens connections; sends no requests.
+    """
+
+    def __init__(self, pool: httpcore.ConnectionPool) -> None:
+        self._pool = pool
+        self._all: set[httpcore.ConnectionInterface] = set()
+        self._idle: deque[_Idle] = deque()
+        self._can_keep = True  # False after a close right after a reply, until a kept connection was used
+        self._none_kept_until = 0.0
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def handle_request(self, request: httpcore.Request, wait: Wait) -> httpcore.Response:
+        """Sends a request, and returns as soon as the reply's headers have arrived.
+
+        Args:
+            request: The request.
+            wait: Its `crossed` is set if the server may have closed a kept connection before the request.
+
+        Returns:
+            The reply. Its connection is kept when the reply is closed.
+
+        Raises:
+            ConnectError: `close` was called.
+        """
+        while True:
+            connection, idle_since = self._take(request.url.origin)
+            try:
+                response = connection.handle_request(request)
+                break
+            except httpcore.ConnectionNotAvailable:  # another thread has just closed the connection
+                self._drop(connection)
+            except BaseException as error:
+                wait.crossed = idle_since is not None and _is_silent_end(error)
+                if wait.crossed and idle_since is not None:
+                    self._note_close(idle_since)
+                self._give_back(connection, 0.0)
+                raise
+        if idle_since is not None:
+            self._can_keep = True
+        stream = cast("Iterable[bytes]", response.stream)
+        seconds = _kept_seconds(response.headers)
+        response.stream = _Body(stream, lambda: self._give_back(connection, seconds))
+        return response
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            connections, self._all = self._all, set()
+            self._idle.clear()
+        for connection in connections:
+            connection.close()
+
+    def _take(self, origin: httpcore.Origin) -> tuple[httpcore.ConnectionInterface, float | None]:
+        """A connection, and the time since when it was idle; None for a new one."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise client_closed()
+                if not self._idle:
+                    connection = self._pool.create_connection(origin)
+                    self._all.add(connection)
+                    return connection, None
+                since, until, connection = self._idle.pop()
+            if connection.has_expired():
+                self._note_close(since)
+            elif time.monotonic() < until and connection.can_handle_request(origin):
+                return connection, since
+            self._drop(connection)
+
+    def _note_close(self, idle_since: float) -> None:
+        now = time.monotonic()
+        if now - idle_since < _RIGHT_AFTER_SECONDS:
+            self._can_keep, self._none_kept_until = False, now + _NONE_KEPT_SECONDS
+
+    def _give_back(self, connection: httpcore.ConnectionInterface, seconds: float) -> None:
+        now = time.monotonic()
+        old: list[httpcore.ConnectionInterface] = []
+        with self._lock:
+            may_keep = self._can_keep or (not self._idle and now >= self._none_kept_until)
+            if may_keep and connection.is_available() and not connection.is_closed() and not self._closed:
+                self._idle.append(_Idle(now, now + seconds, connection))
+            else:
+                old.append(connection)
+            while self._idle and now >= self._idle[0].until:
+                old.append(self._idle.popleft().connection)
+        for connection in old:
+            self._drop(connection)
+
+    def _drop(self, connection: httpcore.ConnectionInterface) -> None:
+        with self._lock:
+            self._all.discard(connection)
+        connection.close()
+
+
+def _kept_seconds(headers: Sequence[tuple[bytes, bytes]]) -> float:
+    """The seconds for which a connection is kept after a reply."""
+    for name, value in headers:
+        if name.lower() == b"keep-alive" and (match := _TIMEOUT.search(value.decode("ascii", "replace"))):
+            announced = float(match[1])
+            return min(_KEPT_SECONDS, announced - min(_BEFORE_THE_CLOSE, announced / 2))
+    return _KEPT_SECONDS
+
+
+def _is_silent_end(error: BaseException) -> bool:
+    return isinstance(error, httpcore.NetworkError) or "without sending a response" in str(error)
+
+
+class _Body:
+    """The body of a reply; closing it releases the connection."""
+
+    def __init__(self, stream: Iterable[bytes], give_back: Callable[[], None]) -> None:
+        self._stream = stream
+        self._give_back = give_back
+        self._closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._stream)
+
+    def close(self) -> None:
+        """Ends the reply; further calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            cast("Any", self._stream).close()  # untyped in httpcore
+        finally:
+            self._give_back()

@@ -13,15 +13,12 @@ from collections import deque
 from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
+from ...types.short_texts import counted
 from ..clock import Wait
 from ..limits import Limits
-from ..protocol.answers import Answer, Response
-from ..protocol.json_text import decode
-from ..protocol.jsonrpc import Message, encode
-from ..protocol.server_info import TransportKind
-from ..words import counted
-from .base import Call, Inbox, Step, Trace
-from .pending_calls import Pending, PendingCalls, id_of
+from ..protocol.capabilities import TransportKind
+from ..protocol.jsonrpc import Answer, Message, Response, decode, encode
+from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, id_of
 from .stdio_process import StdioProcess
 from .stdio_server import StdioServer
 
@@ -59,15 +56,14 @@ class StdioTransport:
 
     @property
     def is_broken(self) -> bool:
-        """See the protocol class. True once the process has ended."""
+        """True once the process has ended."""
         stream = self._current
         return self._closed or (stream is not None and stream.calls.ended is not None)
 
     def listen(self) -> None:
-        """See the protocol class. Does nothing, as the only stream is read all the time."""
+        """Does nothing, as the only stream is read all the time."""
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
-        """See the protocol class."""
         stream = self._stream(may_start=call.is_handshake)
         if not call.is_handshake:
             stream.await_sign_of_life(wait)
@@ -110,26 +106,25 @@ class StdioTransport:
         raise pending.error.at()
 
     def notify(self, body: bytes, wait: Wait) -> None:  # noqa: ARG002
-        """See the protocol class."""
         stream = self._stream(may_start=False)
         if stream.calls.ended is not None:
             raise stream.calls.ended.at()
         stream.process.send(body)
 
     def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
-        """See the protocol class. There is no session id, as the process is the session."""
+        """There is no session id, as the process is the session."""
         if self._current is not None:
             self._current.calls.adopt(version)
 
     def end_session(self, wait: Wait) -> None:
-        """See the protocol class. Does nothing, as closing the server's input ends the session."""
+        """Does nothing, as closing the server's input ends the session."""
 
     def retire(self) -> None:
-        """See the protocol class. Closes at once, as only an ended process is replaced."""
+        """Closes at once, as only an ended process is replaced."""
         self.close()
 
     def close(self) -> None:
-        """See the protocol class. Waits for the end of the process, at most some 5 s."""
+        """Waits for the end of the process, at most some 5 s."""
         with self._lock:
             self._closed = True
             stream = self._current
@@ -203,7 +198,6 @@ class _Stream:
             self._is_alive.wait(min(max(left, 0.0), wait.slice()))
 
     def line(self, data: bytes, *, is_last: bool = False) -> None:
-        """See `OutputListener`."""
         self._is_alive.set()
         if is_last:  # first, as the reply in this line may be followed by another call at once
             self.calls.refuse(SessionLost("The server's process has ended", fix=_CALL_AGAIN))
@@ -242,12 +236,10 @@ class _Stream:
         return f". It wrote {counted(self._skipped, 'line')} of something else, such as: {' / '.join(shown)}"
 
     def growing(self) -> None:
-        """See `OutputListener`."""
         self._is_alive.set()
         self.calls.heard()
 
     def oversized(self, head: bytes, tail: bytes) -> None:
-        """See `OutputListener`."""
         self._is_alive.set()
         error = ResultTooLarge(
             f"The server sent a message of more than {self._line_bytes} bytes",
@@ -268,7 +260,6 @@ class _Stream:
         )
 
     def ended(self, reason: str) -> None:
-        """See `OutputListener`."""
         self._is_alive.set()
         what = f"The server's process {reason}{self.noise()}"
         self.calls.end(

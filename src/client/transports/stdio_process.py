@@ -3,29 +3,32 @@
 This module does not know JSON-RPC. Each of the three streams has a thread, and the threads do not wait for
 each other: a server that floods one stream, or stops reading, does not block the others. On POSIX the streams
 are polled, so that a grandchild that outlives the server and keeps its output open cannot block a thread.
+A watchdog process ends the group if the client is killed.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
 
 import atexit
+import errno
 import logging
 import os
 import queue
+import re
 import select
+import shutil
 import signal
 import subprocess
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Final, Protocol
 
-from .stdio_last_words import last_words
+from ...types.errors import ConnectError
 from .stdio_server import StdioServer
-from .stdio_start import IS_WINDOWS, start, watch
 
 _logger = logging.getLogger(__name__)
-
 _CHUNK: Final = 64 * 1024
 _POLL_MS: Final = 250
 _POLITE_SECONDS: Final = 2.0  # time to end after standard input was closed, and again after SIGTERM
@@ -35,6 +38,14 @@ _WRITE_SECONDS: Final = 1.0  # a longer write means that the process does not re
 _EXIT_SECONDS: Final = 1.0  # from the end of the output to the end of the process
 _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
+_live: "weakref.WeakSet[StdioProcess]" = weakref.WeakSet()
+IS_WINDOWS: Final = os.name == "nt"
+# The watchdog sees the end of its input when the client is killed, and then ends the server's group.
+_WATCH: Final = 'read -r _; sleep 2; kill -TERM "-$1" || exit; sleep 2; kill -KILL "-$1"'
+_TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
+_ERROR: Final = re.compile(r"((uncaught|unhandled) )?[\w.]*(error|exception)\b|panic:", re.IGNORECASE)
+# Lines that Node writes after an error, often more than are shown: the stack and lone brackets.
+_SKIPPED: Final = re.compile(r"at |Node\.js v\d|\W+$")
 
 
 class OutputListener(Protocol):
@@ -381,10 +392,91 @@ def _exit_text(code: int) -> str:
         return f"by the signal {-code}"
 
 
-_live: "weakref.WeakSet[StdioProcess]" = weakref.WeakSet()
-
-
 @atexit.register
 def _kill_all() -> None:
     for process in list(_live):
         process.kill()
+
+
+def start(server: StdioServer) -> subprocess.Popen[bytes]:
+    """Starts a server in its own process group, with its three streams as pipes.
+
+    Raises:
+        ConnectError: The process cannot be started; phase ``process``.
+    """
+    environment = server.environment()
+    program = server.program
+    if IS_WINDOWS:  # CreateProcess does not find npx.cmd
+        program = shutil.which(program, path=environment.get("PATH")) or program
+    try:
+        return subprocess.Popen(  # noqa: S603 - to run it is what the caller asked for
+            [program, *server.command[1:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=environment,
+            cwd=server.cwd,
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+    except OSError as error:
+        raise _not_started(server, error) from None
+
+
+def _not_started(server: StdioServer, error: OSError) -> ConnectError:
+    if server.cwd is not None and error.filename == server.cwd:
+        what, fix = f"There is no folder {server.cwd} to start the server in", "Create it first"
+    elif isinstance(error, FileNotFoundError):
+        what = f"There is no program '{server.program}'"
+        fix = "Install it, or write its full path; it is looked for in the folders of PATH"
+        if shutil.which(server.program, path=server.environment().get("PATH")):
+            what = f"The first line of the script '{server.program}' names a program that does not exist"
+            fix = "Install the script again, or start it with its interpreter; it may have Windows line ends"
+    elif isinstance(error, PermissionError) or error.errno == errno.ENOEXEC:
+        what = f"The program '{server.program}' may not be executed, or is a script without its interpreter"
+        fix = "Make the file executable, or start it with its interpreter, such as python server.py"
+    else:
+        what = f"The program '{server.program}' cannot be started: {error.strerror or type(error).__name__}"
+        fix = "Run the command in a terminal and see what it says"
+    return ConnectError(what, phase="process", fix=fix)
+
+
+def watch(pid: int) -> subprocess.Popen[bytes] | None:
+    """Starts the watchdog process, which ends the group if this process is killed; None without sh."""
+    if IS_WINDOWS:
+        return None
+    try:
+        return subprocess.Popen(  # noqa: S603 - all of it is ours
+            ["/bin/sh", "-c", _WATCH, "sh", str(pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            env={"PATH": os.defpath},
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+_LINES, _LONGEST_END = 5, 300
+
+
+def last_words(written: bytes, without_secrets: Callable[[str], str]) -> str:
+    """The last lines, or all lines from the last error on, in one line; a long text loses its middle.
+
+    Args:
+        written: The end of the process's output.
+        without_secrets: Blacks out secrets in a text.
+    """
+    text = _TERMINAL_CODES.sub("", written.decode("utf-8", "replace").replace("\r", "\n"))
+    lines = [" ".join(line.split()) for line in without_secrets(text).splitlines()]
+    lines = [line for line in lines if line and not _SKIPPED.match(line)]
+    errors = [number for number, line in enumerate(lines) if _ERROR.match(line)]
+    first = min([*errors[-1:], max(0, len(lines) - _LINES)])
+    words = " / ".join(lines[first:])
+    if len(words) <= 2 * _LONGEST_END:
+        return words
+    return f"{words[:_LONGEST_END]} … {words[-_LONGEST_END:]}"

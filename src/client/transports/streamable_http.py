@@ -3,34 +3,39 @@
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http. In the handshake
 era a stream that ends before the response is resumed with ``Last-Event-ID``; in the modern era the response
 is lost.
+
+A session of the handshake era also has a stream for messages that the server sends unasked, a GET that stays
+open (#listening-for-messages-from-the-server). Some servers send requests and progress this way, without
+naming the request that they belong to. One thread per session reads it; the thread ends if the server offers
+no such stream, or if the stream breaks repeatedly.
 """
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from typing import Any, Final, cast
 
-from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge
+from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from ..clock import Wait
 from ..limits import Limits
-from ..protocol.answers import Answer, Response
-from ..protocol.json_text import decode
+from ..protocol.capabilities import TransportKind
 from ..protocol.jsonrpc import (
+    Answer,
     Message,
+    Response,
     answers,
     answers_another,
     as_object,
+    decode,
     has_result,
     is_response,
     messages_of,
 )
-from ..protocol.server_info import TransportKind
+from ..protocol.negotiation import BATCH_VERSIONS, Era, era_of
 from ..protocol.sse import Cursor, iter_events
-from ..protocol.versions import BATCH_VERSIONS, Era, era_of
-from .answer_queue import AnswerQueue
-from .base import Call, Inbox
-from .http_channel import HttpChannel
-from .http_reply import EVENTS, Reply
-from .server_stream import GET_STREAM, ServerStream, SessionHeaders
+from .base import AnswerQueue, Call, Inbox, Listener
+from .http_channel import EVENTS, HttpChannel, Reply
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
@@ -43,6 +48,9 @@ _QUESTION_SECONDS: Final = 1.0
 _PROGRESS_SECONDS: Final = 0.1
 _AFTER_THE_FIRST_REPLY: Final = 0.05
 _FIX: Final = "Look into the server's log; a proxy that mixes up its clients is another usual cause"
+GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
+SessionHeaders = tuple[tuple[str, str], ...]
+"""The headers for the revision and, if the server keeps a session, its id."""
 
 
 class StreamableHttp:
@@ -73,13 +81,11 @@ class StreamableHttp:
         self._open_ends = 0  # streams in a row that stayed open after the reply
 
     def adopt(self, version: str, session_id: str | None) -> None:
-        """See the protocol class."""
         is_legacy = era_of(version) is Era.LEGACY
         self._version = version
         self._session = (("MCP-Protocol-Version", version), *_session_header(session_id)) if is_legacy else ()
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
-        """See the protocol class."""
         session = () if call.is_handshake else self._session
         if not _has_id(session):
             return self._exchange(call, session, wait, inbox)
@@ -96,11 +102,11 @@ class StreamableHttp:
 
     @property
     def is_broken(self) -> bool:
-        """See the protocol class. Always False, as every request has its own connection."""
+        """Always False, as every request has its own connection."""
         return False
 
     def listen(self) -> None:
-        """See the protocol class. Only a session has such a stream."""
+        """Only a session has such a stream."""
         if _has_id(self._session):
             self._open_stream()
 
@@ -135,7 +141,7 @@ class StreamableHttp:
             reply.close()
 
     def notify(self, body: bytes, wait: Wait) -> None:
-        """See the protocol class. A refusal is ignored."""
+        """A refusal is ignored."""
         headers = (*_POST, *self._session)
         reply = self._channel.send("POST", self._channel.url, headers, body, wait, may_log_in=False)
         if reply.media_type == EVENTS:
@@ -154,11 +160,11 @@ class StreamableHttp:
             self._channel.send("DELETE", url, session, None, wait, may_log_in=False).close()
 
     def retire(self) -> None:
-        """See the protocol class. Closes at once, as each call has its own connection."""
+        """Closes at once, as each call has its own connection."""
         self.close()
 
     def close(self) -> None:
-        """See the protocol class. Closes the server's stream, but not the channel."""
+        """Closes the server's stream, but not the channel."""
         with self._lock:
             self._is_closed = True
             stream, self._stream = self._stream, None
@@ -181,7 +187,7 @@ class StreamableHttp:
         wait.reset_idle()
         self._is_heard = True
 
-    def _open_stream(self, delay: float = 0.0) -> ServerStream | None:
+    def _open_stream(self, delay: float = 0.0) -> "ServerStream | None":
         """Starts to listen to the server in the background, once."""
         with self._lock:
             if self._stream is None and not self._is_closed:
@@ -346,3 +352,100 @@ def _notify_inboxes(message: Message, *inboxes: Inbox) -> None:
 def _is_anonymous(message: Message) -> bool:
     """Returns whether a response has no id; on a request's own stream it is the reply to that request."""
     return is_response(message) and message.get("id") is None
+
+
+class ServerStream(Listener):
+    """Listens to one session until `close` is called.
+
+    Args:
+        channel: Connections to the server.
+        session: The headers that name the session.
+        limits: The limit of one event.
+        hear: Called with each message in the reader thread; must return quickly.
+        delay: Seconds before the stream is opened, unless a call waits for it, so that a client for a single
+            request opens none.
+    """
+
+    def __init__(
+        self,
+        channel: HttpChannel,
+        session: SessionHeaders,
+        limits: Limits,
+        hear: Callable[[Message], None],
+        *,
+        delay: float = 0.0,
+    ) -> None:
+        super().__init__("knime-mcp-listen")
+        self._channel = channel
+        self._session = session
+        self._limit = min(limits.event_bytes, limits.result_bytes)
+        self._hear = hear
+        self._delay = delay
+        self._cursor = Cursor()
+        self._answered = threading.Event()
+        self._wanted = threading.Event()
+
+    def wait_until_answered(self, seconds: float, wait: Wait) -> None:
+        """Blocks until the server has opened or refused the stream, at most for some seconds.
+
+        Raises:
+            TimedOut: A clock of the call has run out.
+            Canceled: The person asked to stop.
+        """
+        self._wanted.set()
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._answered.wait(min(left, wait.slice())):
+            pass
+
+    def stop(self) -> None:
+        super().stop()
+        self._wanted.set()
+
+    def _run(self) -> None:
+        try:
+            self._wanted.wait(self._delay)
+            while not self._stopped.is_set():
+                seen, since = self._cursor.seen, time.monotonic()
+                if not self._listen():
+                    return
+                self._answered.set()
+                heard = self._cursor.seen > seen
+                if self._gives_up(since=since, heard=heard) or self._stopped.wait(self._cursor.retry):
+                    return
+        except MCPError as error:
+            _logger.debug("the server's stream is given up: %s", error.what)
+        finally:
+            self._answered.set()
+
+    def _listen(self) -> bool:
+        """Opens the stream and reads it to its end. Returns whether to try again."""
+        last_id = self._cursor.last_id
+        resume = (("Last-Event-ID", last_id),) if last_id else ()
+        headers = (*GET_STREAM, *self._session, *resume)
+        reply: Reply | None = None
+        try:
+            with self._waiting() as wait:
+                # No login is renewed for the stream, as it may never be needed.
+                reply = self._channel.exchange("GET", self._channel.url, headers, None, wait)
+                if reply.is_success and reply.media_type == EVENTS:
+                    self._answered.set()
+                    self._read(reply)
+                    return True
+                # 409: the server has not yet noticed the end of the last stream.
+                refusal = reply.refusal()
+                return refusal.is_transient or refusal.status == 409
+        except (ConnectError, TimedOut):
+            return True
+        finally:
+            if reply is not None:
+                reply.close()
+
+    def _read(self, reply: Reply) -> None:
+        for event in iter_events(reply.chunks(), limit=self._limit, goes_on=True):
+            try:
+                messages = self._cursor.take(event)
+            except ProtocolError as error:
+                _logger.warning("skipped an event of %d bytes: %s", len(event.data), error.what)
+                continue
+            for message in messages:
+                self._hear(message)

@@ -10,9 +10,9 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ...types.json_pointer import pointer_text
 from ...types.routing import looks_secret
-from ..json_pointer import pointer_text
-from ..words import counted, shortened
+from ...types.short_texts import counted, shortened
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

@@ -1,8 +1,13 @@
-"""Reads JSON Schemas without a validator: finds the parts of a schema that describe a value.
+"""Reads JSON Schemas without a validator: the parts that describe a value, and what a server means by them.
 
 Nothing is evaluated: all branches of ``allOf``, ``anyOf`` and ``oneOf`` and all local references count. No
 references are fetched, and recursive ones are followed only once. A server's schema may be hostile: the work
 grows with its size, not with the square of it.
+
+`as_meant` rewrites schemas that are stricter than their servers. Some libraries (zod, by default) declare
+properties with a default as required, although the server fills them in. OpenAPI's ``nullable`` has no
+meaning in JSON Schema, and its ``oneOf`` is used for alternatives that overlap. Servers accept such
+arguments, and clients that do not check send them.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
-from ..json_pointer import at_pointer
+from ...types.json_pointer import at_pointer
 from ..protocol.jsonrpc import as_object
 
 if TYPE_CHECKING:
@@ -21,9 +26,66 @@ if TYPE_CHECKING:
 
     from jsonschema_rs import Validator
 
-
+_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_DATA: Final = frozenset({"default", "enum", "const", "examples", "example"})
 MOST_PARTS: Final = 1000
 """The largest number of subschemas that are read for one value."""
+
+
+def as_meant(schema: Any, *, overlapping: bool) -> Any:
+    """Rewrites a schema to what its server means.
+
+    Args:
+        schema: A schema of bounded depth.
+        overlapping: True to replace ``oneOf`` by ``anyOf``, so that values may fit several alternatives.
+            References into the ``oneOf`` then lead nowhere.
+
+    Returns:
+        A copy in which properties with a default are not required, and ``nullable`` ones accept null.
+    """
+    if isinstance(schema, list):
+        return [as_meant(part, overlapping=overlapping) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    node: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key in _MAPS and isinstance(value, dict):
+            parts = cast("dict[str, Any]", value).items()
+            node[key] = {name: as_meant(part, overlapping=overlapping) for name, part in parts}
+        else:
+            node[key] = value if key in _DATA else as_meant(value, overlapping=overlapping)
+    _require_less(node)
+    if overlapping and "oneOf" in node and "anyOf" not in node:
+        node["anyOf"] = node.pop("oneOf")
+    if node.get("nullable") is not True:
+        return node
+    if "$ref" in node or "allOf" in node:
+        return {"anyOf": [node, {"type": "null"}]}
+    _take_null(node)
+    return node
+
+
+def _require_less(node: dict[str, Any]) -> None:
+    required, properties = node.get("required"), node.get("properties")
+    if not (isinstance(required, list) and isinstance(properties, dict)):
+        return
+    parts = cast("dict[str, Any]", properties)
+    defaulted = {name for name, part in parts.items() if isinstance(part, dict) and "default" in part}
+    names = cast("list[Any]", required)
+    node["required"] = [name for name in names if not (isinstance(name, str) and name in defaulted)]
+    if not node["required"]:
+        del node["required"]  # draft-04 does not allow an empty list
+
+
+def _take_null(node: dict[str, Any]) -> None:
+    declared, options = node.get("type"), node.get("enum")
+    if declared is not None:
+        node["type"] = [*(cast("list[str]", declared) if isinstance(declared, list) else [declared]), "null"]
+    if isinstance(options, list):
+        node["enum"] = [*cast("list[Any]", options), None]
+    for word in ("anyOf", "oneOf"):
+        if isinstance(node.get(word), list):
+            node[word] = [*node[word], {"type": "null"}]
 
 
 def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ...audit.record import status_of, utc_text
-from ...client.session_pool import SessionPool
+from ...client.mcp_client import SessionPool
 from ...runs.definitions import Definitions, pinned_tool
 from ...runs.one_call import (
     Answer,

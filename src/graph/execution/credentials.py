@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...audit.secrets import SecretMarker
-from ...client.auth import header_secrets
-from ...client.redaction import secrets_in
+from ...client.authorization import header_secrets, secrets_in
 from ...types.routing import looks_secret
 from ..server_config import StdioConfig
 

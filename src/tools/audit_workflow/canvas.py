@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from ...client.words import shortened
+from ...types.short_texts import shortened
 from ...types.tool import MCPTool, WorkflowTool
 from .segment import metanode, segment_of, with_arguments
 from .step import caller_node, is_command, step_of

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...audit.record import CallStatus
-from ...client.protocol.json_text import decode
+from ...client.protocol.jsonrpc import decode
 from ...types.canonical import compact_json
 from ...types.errors import MCPError, ToolFormatError
 from ...types.fields import from_json_text

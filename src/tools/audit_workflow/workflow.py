@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ...client.words import counted
+from ...types.short_texts import counted
 from ...types.tool import MCPTool
 from .canvas import GRAY, GREEN, RED, YELLOW, Canvas
 from .step import is_command, step_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, assert_never
 
 from ...audit.secrets import SecretMarker
-from ...client.session_pool import SessionPool
+from ...client.mcp_client import SessionPool
 from ...runs.definitions import Definitions, Pinning
 from ...runs.one_call import Dispatcher
 from ...types.columns import knime_value

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import knime.extension as knext
 
-from ...client.words import shortened
 from ...types.errors import SettingInvalid
+from ...types.short_texts import shortened
 from ..hidden_text import visible
 from ..node_settings.flow_choices import decode_choices
 from ..node_settings.tool_settings import NO_COLUMN, chosen_column, column_choices, labelled

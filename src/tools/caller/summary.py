@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...audit.record import CallStatus
-from ...client.words import beginning, counted
+from ...types.short_texts import beginning, counted
 from ..hidden_text import visible
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import difflib
 from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
-from ...client.words import counted
 from ...types.errors import ToolNotFound
+from ...types.short_texts import counted
 from ...types.tool import MCPTool, WorkflowTool
 from ..provider.tool_names import server_labels
 

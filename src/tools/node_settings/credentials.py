@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 from urllib.parse import quote, urlsplit
 
-from ...client.server_url import is_loopback_host
+from ...client.network import is_loopback_host
 from ...types.errors import SettingInvalid
 from ...types.routing import TEMPLATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...client.auth import Authorization
+    from ...client.authorization import Authorization
     from ...client.network import NetworkSettings
     from ...types.routing import ServerRoute
 
@@ -147,7 +147,7 @@ def _authorization(
     route: ServerRoute, credential: Credential, network: NetworkSettings | None
 ) -> Authorization:
     """Bearer, basic or header authorization, or OAuth by client credentials, as the route says."""
-    from ...client.auth import BasicAuth, BearerAuth, HeaderAuth
+    from ...client.authorization import BasicAuth, BearerAuth, HeaderAuth
 
     try:
         match route.send_credentials_as:
@@ -180,9 +180,9 @@ def _client_credentials(
     route: ServerRoute, credential: Credential, network: NetworkSettings | None
 ) -> Authorization:
     from ...client.network import NetworkSettings
-    from ...client.oauth.authorization import OAuth
     from ...client.oauth.grants import ClientCredentials
-    from ...client.oauth.tokens import Client
+    from ...client.oauth.logins import Client
+    from ...client.oauth.oauth import OAuth
 
     _require(credential, "user name", "the client id of OAuth", route)
     _require(credential, "password", "the client secret of OAuth", route)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ...client.validation.schema_parts import listed_parameters, resolve
-from ...client.words import shortened
 from ...types.canonical import canonical_json
+from ...types.short_texts import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...client.json_pointer import pointer_step
 from ...client.limits import Limits
 from ...client.validation.schemas import compile_schema
 from ...types.canonical import canonical_json, compact_json
 from ...types.errors import ProtocolError
+from ...types.json_pointer import pointer_step
 from ..hidden_text import hidden_characters, name_of, smuggled, visible, without_hidden
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from ...client.words import counted
 from ...types.errors import (
     AuthError,
     Canceled,
@@ -24,6 +23,7 @@ from ...types.errors import (
     SettingInvalid,
     VersionError,
 )
+from ...types.short_texts import counted
 from .findings import Finding, foreign_identifiers, scan
 from .tool_names import NamedServer, NameFilter, ShownNames, shown_names
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...client.words import counted
 from ...types.errors import MCPError
+from ...types.short_texts import counted
 from ..hidden_text import visible
 from ..node_settings.credentials import sent_in_clear
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.record import CallStatus
-from ...client.words import counted
 from ...types.errors import ToolFormatError
+from ...types.short_texts import counted
 from ...types.tool import MCPTool, WorkflowTool
 from .html import (
     Html,

@@ -13,8 +13,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...client.words import beginning
 from ...types.canonical import without_surrogates
+from ...types.short_texts import beginning
 from ..hidden_text import escape, hidden_characters, name_of, visible
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.verify import Verdict
-from ...client.words import beginning
 from ...runs.recorded_calls import ReplayVerdict
 from ...runs.replay_comparison import MEMBERS, IgnoreRules, document_of
+from ...types.short_texts import beginning
 from .html import (
     Html,
     badge,

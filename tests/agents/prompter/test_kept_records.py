@@ -8,7 +8,7 @@ import pytest
 
 from knime_mcp.agents.toolbox.calls_under_way import CallsUnderWay
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.session_pool import SessionPool
+from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions
 from knime_mcp.runs.one_call import Call, Dispatcher
 from knime_mcp.tools.node_settings.connection import client_for

@@ -5,10 +5,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.oauth.authorization import OAuth
 from knime_mcp.client.oauth.grants import AuthorizationCode
-from knime_mcp.client.oauth.store import MemoryStore
-from knime_mcp.client.oauth.tokens import Client
+from knime_mcp.client.oauth.logins import Client, MemoryStore
+from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError
 from tests.client.oauth.world import ASM, OIDC, PRM, Canned, basic, open_world
 

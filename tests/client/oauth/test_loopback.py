@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from knime_mcp.client.oauth.loopback import LoopbackBrowser
+from knime_mcp.client.oauth.browser_login import LoopbackBrowser
 from knime_mcp.types.errors import AuthError, Canceled, SettingInvalid
 
 
@@ -84,7 +84,7 @@ def test_cancel_ends_the_wait():
 
 
 def test_somebody_who_connects_and_says_nothing_does_not_hold_up_the_answer(monkeypatch):
-    monkeypatch.setattr("knime_mcp.client.oauth.loopback._Handler.timeout", 0.2)
+    monkeypatch.setattr("knime_mcp.client.oauth.browser_login._Handler.timeout", 0.2)
     open_url, _ = visit("/callback?code=c&state=s")
     with LoopbackBrowser(open_url) as browser:
         uri = browser.redirect_uri(None)

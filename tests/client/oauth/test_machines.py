@@ -6,9 +6,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.oauth.authorization import OAuth
 from knime_mcp.client.oauth.grants import ClientCredentials
-from knime_mcp.client.oauth.tokens import Client
+from knime_mcp.client.oauth.logins import Client
+from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError, SettingInvalid
 from tests.client.oauth.world import basic
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.client.oauth import metadata, scopes
-from knime_mcp.client.oauth.redirect import new_request, read_redirect, s256
-from knime_mcp.client.protocol.challenges import BearerChallenge
+from knime_mcp.client.oauth import discovery
+from knime_mcp.client.oauth.browser_login import new_request, read_redirect, s256
+from knime_mcp.client.refusals import BearerChallenge
 from knime_mcp.types.errors import AuthError
 
 TOKEN = string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~"
@@ -95,16 +95,16 @@ def test_a_bare_challenge_is_read_back(scope, error):
     ],
 )
 def test_where_resource_metadata_is(url, expected):
-    assert metadata.resource_metadata_urls(url) == expected
+    assert discovery.resource_metadata_urls(url) == expected
 
 
 def test_where_server_metadata_is():
-    assert metadata.server_metadata_urls("https://h/t/") == [
+    assert discovery.server_metadata_urls("https://h/t/") == [
         "https://h/.well-known/oauth-authorization-server/t",
         "https://h/.well-known/openid-configuration/t",
         "https://h/t/.well-known/openid-configuration",
     ]
-    assert metadata.server_metadata_urls("https://h/") == [
+    assert discovery.server_metadata_urls("https://h/") == [
         "https://h/.well-known/oauth-authorization-server",
         "https://h/.well-known/openid-configuration",
     ]
@@ -119,7 +119,7 @@ def test_where_server_metadata_is():
     ],
 )
 def test_the_canonical_resource(url, expected):
-    assert metadata.canonical_resource(url) == expected
+    assert discovery.canonical_resource(url) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_canonical_resource(url, expected):
 def test_scopes_are_those_asked_for_then_challenged_then_listed(
     wanted, challenged, resource, server, refreshable, expected
 ):
-    chosen = scopes.choose_scope(
+    chosen = discovery.choose_scope(
         wanted=wanted,
         challenged=challenged,
         resource_scopes=resource,
@@ -151,11 +151,11 @@ def test_scopes_are_those_asked_for_then_challenged_then_listed(
 
 
 def test_the_union_of_scopes_keeps_order_and_covers_both():
-    assert scopes.union("a b", None, "b c") == "a b c"
-    assert scopes.union(None, "") is None
-    assert scopes.covers("a b c", "c a")
-    assert not scopes.covers("a", "a b")
-    assert not scopes.covers(None, "a")
+    assert discovery.union("a b", None, "b c") == "a b c"
+    assert discovery.union(None, "") is None
+    assert discovery.covers("a b c", "c a")
+    assert not discovery.covers("a", "a b")
+    assert not discovery.covers(None, "a")
 
 
 def test_the_code_challenge_is_that_of_the_rfc():
@@ -171,7 +171,7 @@ def server(**changes):
         "authorization_endpoint": "https://as/login?tenant=7&state=theirs",
         "token_endpoint": "https://as/t",
     }
-    return metadata.ServerMetadata(**(fields | {"code_challenge_methods": ("S256",)} | changes))
+    return discovery.ServerMetadata(**(fields | {"code_challenge_methods": ("S256",)} | changes))
 
 
 def request(**changes):
@@ -232,8 +232,8 @@ def test_no_answer_breaks_the_reader(query):
 )
 def test_no_document_breaks_the_readers(document):
     for read in (
-        metadata.read_resource_metadata,
-        lambda d: metadata.read_server_metadata(d, issuer="https://as"),
+        discovery.read_resource_metadata,
+        lambda d: discovery.read_server_metadata(d, issuer="https://as"),
     ):
         try:
             read(document)

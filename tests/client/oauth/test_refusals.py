@@ -4,11 +4,11 @@ import pytest
 
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.oauth.authorization import OAuth
 from knime_mcp.client.oauth.discovery import discover
 from knime_mcp.client.oauth.grants import AuthorizationCode
 from knime_mcp.client.oauth.guard import Guard
-from knime_mcp.client.oauth.tokens import Client
+from knime_mcp.client.oauth.logins import Client
+from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError, ConnectError, SettingInvalid
 from tests.client.oauth.world import ASM, OIDC, PRM, Canned
 

@@ -7,10 +7,9 @@ import time
 import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.oauth.authorization import OAuth, login_key
 from knime_mcp.client.oauth.grants import AuthorizationCode
-from knime_mcp.client.oauth.store import MemoryStore
-from knime_mcp.client.oauth.tokens import Client, login_to_text
+from knime_mcp.client.oauth.logins import Client, MemoryStore, login_to_text
+from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, Canceled
 from tests.client.oauth.world import Canned
 from tests.support.waiting import until

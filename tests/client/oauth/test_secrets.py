@@ -6,10 +6,9 @@ import traceback
 import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.client.oauth.authorization import OAuth
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.store import MemoryStore
-from knime_mcp.client.oauth.tokens import Client
+from knime_mcp.client.oauth.logins import Client, MemoryStore
+from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError, MCPError
 from tests.client.oauth.world import CANARY, Canned
 

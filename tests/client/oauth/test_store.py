@@ -5,10 +5,11 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
-from knime_mcp.client.oauth.store import KeyringStore, MemoryStore
-from knime_mcp.client.oauth.tokens import (
+from knime_mcp.client.oauth.logins import (
     Client,
+    KeyringStore,
     Login,
+    MemoryStore,
     Tokens,
     client_from_text,
     client_to_text,

@@ -1,12 +1,13 @@
-"""Answers to a server's requests.
+"""What the two sides are: a server's description of itself, and what this client can answer.
 
-This client answers ``ping``. It has no roots and no model. It cannot ask a person to fill in a form, but may
-accept the form's defaults. It declares only its capabilities, so a conforming server does not ask for others.
-The answers are the same in the handshake era (requests from the server) and in the modern era
-(``input_required`` rounds).
+A server's description is untrusted and for display only. This client answers ``ping``. It has no roots and no
+model. It cannot ask a person to fill in a form, but may accept the form's defaults. It declares only its
+capabilities, so a conforming server does not ask for others. The answers are the same in the handshake era
+(requests from the server) and in the modern era (``input_required`` rounds).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from ...types.errors import ProtocolError
@@ -16,12 +17,62 @@ from .jsonrpc import (
     Message,
     RpcError,
     as_object,
+    as_text,
     error_response,
     result_response,
 )
 
+TransportKind = Literal["http", "sse", "stdio"]
+SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 Elicitation = Literal["unsupported", "decline", "defaults"]
 _NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A connected server.
+
+    Attributes:
+        name: The server's name; empty if missing.
+        title: The server's name for people.
+        version: The server's version; empty if missing.
+        instructions: The server's instructions for its use.
+        protocol_version: The negotiated revision.
+        transport: The transport in use.
+        capabilities: The declared capabilities.
+        url: Origin and path, without query or secrets.
+    """
+
+    name: str
+    title: str | None
+    version: str
+    instructions: str | None
+    protocol_version: str
+    transport: TransportKind
+    capabilities: dict[str, Any] = field(default_factory=dict[str, Any])
+    url: str = ""
+
+
+def read_server_info(
+    result: Mapping[str, Any], *, protocol_version: str, transport: TransportKind, url: str
+) -> ServerInfo:
+    """Reads the result of ``initialize`` or ``server/discover``.
+
+    ``serverInfo`` is a member of the result in the handshake era and in drafts of 2026-07-28, and of its
+    ``_meta`` since 2026-07-28. It may be absent or malformed.
+    """
+    meta = as_object(result.get("_meta"))
+    info = as_object(meta.get(SERVER_INFO_KEY)) or as_object(result.get("serverInfo"))
+    return ServerInfo(
+        name=as_text(info.get("name")) or "",
+        title=as_text(info.get("title")),
+        version=as_text(info.get("version")) or "",
+        instructions=as_text(result.get("instructions")),
+        protocol_version=protocol_version,
+        transport=transport,
+        capabilities=as_object(result.get("capabilities")),
+        url=url,
+    )
 
 
 class ServerRequests:

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.canonical import without_surrogates
-from ..types.errors import ArgumentsInvalid
-from .json_pointer import pointer_text
-from .limits import Limits
-from .protocol.json_text import DEEPEST
-from .validation.problems import describe_problems, wanted_types
-from .validation.schemas import CompiledSchema, compile_schema
+from ...types.canonical import without_surrogates
+from ...types.errors import ArgumentsInvalid
+from ...types.json_pointer import pointer_text
+from ..limits import Limits
+from ..protocol.jsonrpc import DEEPEST
+from .problems import describe_problems, wanted_types
+from .schemas import CompiledSchema, compile_schema
 
 if TYPE_CHECKING:
     import jsonschema_rs

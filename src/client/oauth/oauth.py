@@ -18,17 +18,12 @@ from typing import Final
 from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut, origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Timeouts
-from ..network import NetworkSettings
-from ..protocol.challenges import BearerChallenge
-from ..server_url import checked_url
-from .discovery import Discovered, discover
-from .grants import Grant, Situation, client_key
+from ..network import NetworkSettings, checked_url
+from ..refusals import BearerChallenge
+from .discovery import Discovered, canonical_resource, choose_scope, covers, discover, union, with_offline
+from .grants import Grant, GrantRefused, Situation, client_key, request_tokens
 from .guard import GUARD_TIMEOUTS, Guard
-from .metadata import canonical_resource
-from .scopes import choose_scope, covers, union, with_offline
-from .store import MemoryStore, TokenStore
-from .token_endpoint import GrantRefused, request_tokens
-from .tokens import Login, login_from_text, login_to_text
+from .logins import Login, MemoryStore, TokenStore, login_from_text, login_to_text
 
 _logger = logging.getLogger(__name__)
 _MOST_LOGINS: Final = 3

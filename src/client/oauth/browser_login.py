@@ -1,0 +1,267 @@
+"""Login in a person's browser: the authorization request, and the listener for the redirect that answers it.
+
+OAuth 2.1 §4.1, PKCE (RFC 7636), resource indicators (RFC 8707), issuer identification (RFC 9207), loopback
+redirects (RFC 8252 §7.3).
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
+
+from ...types.errors import AuthError, Canceled, SettingInvalid, origin_and_path
+from ...types.short_texts import in_one_line
+from ..clock import POLL_SECONDS, IsCanceled
+from .discovery import OFFLINE, ServerMetadata
+
+_PATH: Final = "/callback"
+_HANDLER_SECONDS: Final = 5.0
+_LONGEST_LINE: Final = 16 * 1024
+_PAGE: Final = (
+    b"<!doctype html><meta charset=utf-8><title>KNIME MCP</title>"
+    b"<p style='font:1.2em sans-serif;margin:3em'>The answer has arrived. Close this page and return to "
+    b"where you started the login."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """An authorization request, and the values needed to check and use its answer.
+
+    Attributes:
+        url: The URL to open in the browser.
+        redirect_uri: The URI that receives the answer.
+        state: A random text that the answer must repeat.
+        verifier: The code verifier of PKCE, which proves to the token endpoint that the code is ours.
+        issuer: The issuer that must answer.
+        issuer_required: True if the answer must contain ``iss``.
+    """
+
+    url: str = field(repr=False)
+    redirect_uri: str
+    state: str = field(repr=False)
+    verifier: str = field(repr=False)
+    issuer: str
+    issuer_required: bool
+
+
+def new_request(
+    server: ServerMetadata, *, client_id: str, redirect_uri: str, resource: str, scope: str | None
+) -> AuthorizationRequest:
+    """Makes an authorization request.
+
+    Raises:
+        AuthError: The server has no authorization endpoint.
+    """
+    if server.authorization_endpoint is None:
+        raise AuthError(
+            f"The authorization server {origin_and_path(server.issuer)} has no page to log in at",
+            status=401,
+            fix="Use client credentials or a token instead",
+        )
+    verifier = secrets.token_urlsafe(64)  # RFC 7636 §4.1: 43 to 128 characters; this makes 86
+    state = secrets.token_urlsafe(32)
+    parameters = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": s256(verifier),
+        "code_challenge_method": "S256",
+        "resource": resource,
+    }
+    if scope is not None:
+        parameters["scope"] = scope
+        if OFFLINE in scope.split():
+            parameters["prompt"] = "consent"  # OpenID Connect Core §11: else no refresh token
+    parts = urlsplit(server.authorization_endpoint)
+    # RFC 6749 §3.1: a query of the endpoint's URL must be kept; no parameter may be repeated.
+    kept = [(name, value) for name, value in parse_qsl(parts.query, True) if name not in parameters]
+    query = urlencode([*kept, *parameters.items()])
+    return AuthorizationRequest(
+        url=urlunsplit((parts.scheme, parts.netloc, parts.path, query, "")),
+        redirect_uri=redirect_uri,
+        state=state,
+        verifier=verifier,
+        issuer=server.issuer,
+        issuer_required=server.sends_issuer,
+    )
+
+
+def s256(verifier: str) -> str:
+    """The code challenge of a verifier (RFC 7636 §4.2)."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
+
+
+def read_redirect(request: AuthorizationRequest, url: str) -> str:
+    """Checks the URL of the redirect and returns its authorization code.
+
+    Args:
+        request: The authorization request.
+        url: The whole URL of the redirect.
+
+    Returns:
+        The code.
+
+    Raises:
+        AuthError: The redirect does not answer this request, is of another issuer, or is a refusal. Texts of
+            a foreign answer are not shown.
+    """
+    target = url.partition("?")[0]
+    answers = parse_qs(urlsplit(url).query, keep_blank_values=True)
+    if target != request.redirect_uri or any(len(values) > 1 for values in answers.values()):
+        raise _not_ours("The login came back to another address, or with a parameter twice")
+    answer = {name: values[0] for name, values in answers.items()}
+    if not hmac.compare_digest(answer.get("state", "").encode(), request.state.encode()):
+        raise _not_ours("The login that came back is not the one that was started (wrong state)")
+    # RFC 9207 §2.4: compared as strings, without normalization, before the answer is used.
+    issuer = answer.get("iss")
+    if issuer is not None and issuer != request.issuer:
+        raise _not_ours("The login came back from another authorization server (wrong issuer)")
+    if issuer is None and request.issuer_required:
+        raise _not_ours("The login came back without saying from which authorization server (no issuer)")
+    if "error" in answer:
+        refusal_text = in_one_line(
+            ": ".join(filter(None, (answer["error"], answer.get("error_description")))), 200
+        )
+        raise AuthError(
+            f"The authorization server refused the login: {refusal_text}",
+            status=401,
+            fix="Log in again and consent, or ask whoever runs the server for access",
+        )
+    code = answer.get("code")
+    if not code:
+        raise _not_ours("The login came back without a code")
+    return code
+
+
+def _not_ours(what: str) -> AuthError:
+    return AuthError(what, status=401, fix="This can be an attack, so nothing of it was used. Log in again")
+
+
+class LoopbackBrowser:
+    """Sends a person to the login page and waits for the redirect to a loopback address.
+
+    Args:
+        open_url: Opens a page in a browser, or shows its URL.
+        port: The port to listen at; None for any free port.
+        seconds: The time that the person has.
+    """
+
+    def __init__(
+        self, open_url: Callable[[str], None], *, port: int | None = None, seconds: float = 300
+    ) -> None:
+        self._open_url = open_url
+        self._port = port
+        self._seconds = seconds
+        self._listener: _Listener | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops listening."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.server_close()
+
+    def redirect_uri(self, registered: str | None) -> str:
+        """See `UserAgent`. Starts to listen, at the registered port if that is free.
+
+        Raises:
+            SettingInvalid: The port that the person chose is taken.
+        """
+        if self._listener is None:
+            self._listener = self._listen(registered)
+        return f"http://127.0.0.1:{self._listener.port}{_PATH}"
+
+    def authorize(self, url: str, is_canceled: IsCanceled | None) -> str:
+        """See `UserAgent`.
+
+        Raises:
+            AuthError: The person did not log in in time.
+            Canceled: `is_canceled` returned True.
+        """
+        listener = self._listener
+        assert listener is not None, "redirect_uri comes first"
+        listener.answer = None
+        self._open_url(url)
+        until = time.monotonic() + self._seconds
+        while listener.answer is None:
+            if is_canceled is not None and is_canceled():
+                raise Canceled("Canceled")
+            if time.monotonic() >= until:
+                raise AuthError(
+                    f"Nobody logged in within {self._seconds:g} s", status=401, fix="Start the login again"
+                )
+            listener.handle_request()
+        return f"http://127.0.0.1:{listener.port}{listener.answer}"
+
+    def _listen(self, registered: str | None) -> "_Listener":
+        wanted = self._port
+        if wanted is None and registered is not None and urlsplit(registered).path == _PATH:
+            try:
+                return _Listener(urlsplit(registered).port or 0)
+            except OSError:
+                pass  # the port is taken: the client must be registered again with another port
+        try:
+            return _Listener(wanted or 0)
+        except OSError:
+            raise SettingInvalid(
+                f"Port {wanted} of this machine is taken", setting="port", fix="Choose another one, or none"
+            ) from None
+
+
+class _Listener(TCPServer):
+    """Accepts the first redirect. Not an `HTTPServer`, which would look up this machine's name first."""
+
+    timeout = POLL_SECONDS
+    # The port of the last login may still be in TIME_WAIT. On Windows this option would let other programs
+    # listen at the same port.
+    allow_reuse_address = sys.platform != "win32"
+
+    def __init__(self, port: int) -> None:
+        self.answer: str | None = None
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.port: int = self.socket.getsockname()[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignores a browser that closes the connection; socketserver would print a traceback."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _HANDLER_SECONDS
+    server_version = "knime-mcp"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, _Listener)
+        path, _, query = self.path.partition("?")
+        if path != _PATH or not query or len(self.path) > _LONGEST_LINE:
+            self.send_error(404)
+            return
+        self.server.answer = self.path
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(_PAGE)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")  # the URL holds the code
+        self.end_headers()
+        self.wfile.write(_PAGE)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
+        """Logs nothing, as the request line holds the authorization code."""
