@@ -12,7 +12,7 @@ from .errors import ExitCode, UsageError, reports_errors
 from .files import check_folder, check_journal, open_journal, text_or_file
 from .interrupt import Interrupt
 from .json_output import json_record
-from .key_value import remarks_on_strays, split_pairs, typed
+from .key_value import split_pairs, with_pairs
 from .shared_options import SaveDirOption
 from .terminal import complain, note, print_json, print_text
 
@@ -61,17 +61,13 @@ def call(
     check_journal(audit)
     check_folder(save_dir)
     with Interrupt() as interrupt:
-        from ..runs.cell_arguments import parameters_of
         from ..runs.one_call import Call, recorded_call
         from .progress import CallProgress
         from .sessions import Sessions
 
         with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
             definition = sessions.find_tool(route, tool)
-            parameters = parameters_of(definition, [*given, *(pair.key for pair in pairs)])
-            values = {**given, **typed(pairs, parameters)}
-            for remark in remarks_on_strays(values, parameters):
-                note(remark)
+            values = with_pairs(given, pairs, definition.parameter_schema)
             dispatcher = sessions.dispatcher([route], save_dir)
             about = f"knime-mcp call {route.display} {tool}"
             with open_journal(audit, run=dispatcher.run, about=about, calls=1) as journal:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..types.canonical import why_no_json
 from .errors import UsageError
+from .terminal import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from ..runs.cell_arguments import Parameter
 
 
 class Pair(NamedTuple):
@@ -25,7 +24,7 @@ class Pair(NamedTuple):
 
 
 def split_pairs(words: Iterable[str]) -> list[Pair]:
-    """Splits words of the command line into pairs.
+    """Splits words of the command line into pairs, before any server is asked for a schema.
 
     Raises:
         UsageError: A word is not a pair, or a key is given more than once.
@@ -37,15 +36,30 @@ def split_pairs(words: Iterable[str]) -> list[Pair]:
     return pairs
 
 
-def typed(pairs: Sequence[Pair], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Turns pairs into arguments; the tool's parameters say which values become numbers, lists and so on.
+def _split(word: str) -> Pair:
+    key, equals, value = word.partition("=")
+    if not equals or not key.strip(":"):
+        raise UsageError(f"'{word}' is not an argument for a tool. Write it as key=value, or as key:=JSON.")
+    return Pair(key.removesuffix(":").strip(), value, key.endswith(":"))
+
+
+def with_pairs(given: Mapping[str, Any], pairs: Sequence[Pair], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds pairs to arguments that are given as JSON; values become what the tool's schema wants.
+
+    Arguments that the schema does not declare are remarked upon: usually they are typing errors.
+
+    Args:
+        given: The arguments so far; a pair of the same key takes precedence.
+        pairs: The pairs.
+        schema: JSON Schema of the tool's arguments.
 
     Raises:
         UsageError: The value of a ``KEY:=JSON`` is not JSON.
     """
-    from ..runs.cell_arguments import arguments_from_pairs
+    from ..runs.cell_arguments import arguments_from_pairs, parameters_in
 
-    values: dict[str, Any] = {}
+    parameters = parameters_in(schema, [*given, *(pair.key for pair in pairs)])
+    values = dict(given)
     for key, value, is_json in pairs:
         if not is_json:
             values |= arguments_from_pairs([(key, value)], parameters)
@@ -54,22 +68,9 @@ def typed(pairs: Sequence[Pair], parameters: Mapping[str, Parameter]) -> dict[st
             values[key] = json.loads(value)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"The value of {key}:= is not JSON: {why_no_json(error)}.") from None
-    return values
-
-
-def remarks_on_strays(arguments: Iterable[str], parameters: Mapping[str, Parameter]) -> list[str]:
-    """Remarks on arguments that the schema allows but does not declare, usually typing errors."""
-    remarks: list[str] = []
-    for name in arguments:
+    for name in values:
         if parameters and name not in parameters:
             meant = difflib.get_close_matches(name, parameters, n=1, cutoff=0.5)
             ask = f" Did you mean '{meant[0]}'?" if meant else ""
-            remarks.append(f"The tool declares no argument '{name}'.{ask}")
-    return remarks
-
-
-def _split(word: str) -> Pair:
-    key, equals, value = word.partition("=")
-    if not equals or not key.strip(":"):
-        raise UsageError(f"'{word}' is not an argument for a tool. Write it as key=value, or as key:=JSON.")
-    return Pair(key.removesuffix(":").strip(), value, key.endswith(":"))
+            note(f"The tool declares no argument '{name}'.{ask}")
+    return values

@@ -120,15 +120,23 @@ def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Paramete
     """
     match tool:
         case MCPTool():
-            root = tool.parameter_schema
-            properties = properties_in(root, root)
-            for name in _undeclared(root, columns):
-                properties.setdefault(name, member(root, root, name))
+            return parameters_in(tool.parameter_schema, columns)
         case WorkflowTool():
             # Not a schema as a whole: KNIME stores one schema per Configuration node, by parameter name.
-            root = properties = tool.parameter_schema
+            return _parameters(tool.parameter_schema, tool.parameter_schema)
         case _:
             assert_never(tool)
+
+
+def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str, Parameter]:
+    """The parameters in the schema of a tool's arguments; see `parameters_of`."""
+    properties = properties_in(schema, schema)
+    for name in _undeclared(schema, columns):
+        properties.setdefault(name, member(schema, schema, name))
+    return _parameters(properties, schema)
+
+
+def _parameters(properties: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Parameter]:
     return {
         name: Parameter(_kinds(inner, root), _kinds(items(inner, root), root))
         for name, inner in properties.items()

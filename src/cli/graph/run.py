@@ -14,20 +14,17 @@ from ..errors import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
 from ..files import check_journal, check_output, open_journal, text_or_file, writing
 from ..interrupt import Interrupt
-from ..key_value import remarks_on_strays, split_pairs, typed
+from ..key_value import split_pairs, with_pairs
 from ..terminal import complain, note, print_json
 from .options import AuditOption, DialectOption, FileArgument, McpFileOption
 from .reading import DialectChoice, read_document, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ...audit.secrets import SecretMarker
     from ...graph.execution.history import NodeRecord
-    from ...graph.model import ToolDefinition
     from ...graph.nodes import Node
-    from ...runs.cell_arguments import Parameter
-    from ..key_value import Pair
 
 _LONGEST = 2000
 _EXAMPLE = '{"name": "value"}'
@@ -79,8 +76,11 @@ def run(
         known = ", ".join(definition.name for definition in document.tools) or "none"
         raise UsageError(f"Which tool? Write its name after the file. The document has: {known}.")
     values: dict[str, Any] = {}
-    for part in (*given, _typed(pairs, document.tool(tool))):
+    for part in given:
         values |= part
+    if pairs:
+        definition = document.tool(tool)
+        values = with_pairs(values, pairs, {} if definition is None else definition.input_schema)
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ...graph.api import McpGraphApi
@@ -164,31 +164,6 @@ def _json_object(text: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise UsageError(f"The arguments must be a JSON object, such as '{_EXAMPLE}', or key=value.")
     return cast("dict[str, Any]", parsed)
-
-
-def _typed(pairs: Sequence[Pair], tool: ToolDefinition | None) -> dict[str, Any]:
-    """The values of pairs, as the tool's schema wants them."""
-    if not pairs:
-        return {}
-    from ...runs.cell_arguments import parameters_of
-    from ...types.tool import MCPTool
-
-    parameters: dict[str, Parameter] = {}
-    if tool is not None:
-        parameters = parameters_of(
-            MCPTool(
-                name=tool.name,
-                description=tool.description,
-                parameter_schema=tool.input_schema,
-                server_uri="stdio:graph",
-                tool_name=tool.name,
-            ),
-            [pair.key for pair in pairs],
-        )
-    arguments = typed(pairs, parameters)
-    for remark in remarks_on_strays(arguments, parameters):
-        note(remark)
-    return arguments
 
 
 def _save(
