@@ -4,7 +4,7 @@ Every run has its own chain, in the order in which its calls finished. A record'
 
     "sha256:" + hex(SHA-256(UTF-8(previous hash + "\n" + canonical JSON of the record's texts)))
 
-The texts are those of `FIELDS`, which are all columns of the table *Tool calls* except the two hashes, so
+The texts are those of `HASHED`, which are all columns of the table *Tool calls* except the two hashes, so
 that the table can be verified as well as the journal. Numbers are written in digits, the duration with six
 decimals, the time as `utc_text` writes it, the tool in portable form, without the keys of its file stores:
 KNIME changes these keys when a workflow is exported or copied. Missing and empty values are left out, as
@@ -27,51 +27,17 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.canonical import canonical_json, without_surrogates
-from .record import CallRecord
+from .record import FIELDS, CallRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FIELDS: Final = (
-    "tool",
-    "tool_name",
-    "tool_type",
-    "server",
-    "digest",
-    "run",
-    "call",
-    "iteration",
-    "input_row",
-    "arguments",
-    "status",
-    "result",
-    "structured_result",
-    "error",
-    "started_at",
-    "duration",
-    "attempts",
-    "server_version",
-    "protocol",
-)
-"""Attributes of a record that its hash covers. Paths of saved files are not among them: files move."""
+    from .record import FieldKind, Recorded
 
-# Texts of a record that are known before its call is answered, and texts that are known only afterwards.
-_EARLY_TEXTS: Final = (
-    "run",
-    "input_row",
-    "tool_name",
-    "tool_type",
-    "server",
-    "digest",
-    "arguments",
-    "started_at",
-)
-_LATE_TEXTS: Final = ("status", "result", "structured_result", "error", "server_version", "protocol")
-_UNHASHED_TEXTS: Final = ("image", "resumed_from")
-_early_values: Final = itemgetter("tool", "iteration", *_EARLY_TEXTS)
-_late_values: Final = itemgetter("attempts", "duration", "files", *_LATE_TEXTS)
+HASHED: Final = tuple(name for name, field in FIELDS.items() if field.is_hashed)
+"""Names of the fields that a record's hash covers."""
+
 _LONGEST_KEPT: Final = 4_096  # characters; arguments up to this length are cached
-_KEYS: Final = {name: f'"{name}":' for name in CallRecord.__dataclass_fields__}
 _PREFIX: Final = "sha256:"
 _NO_FILE_STORE: Final = '"workflow_filestore":null'
 
@@ -106,21 +72,21 @@ class Link:
 
 def link_of(values: Mapping[str, Any], place: str) -> Link:
     """The link of a record, from its values by attribute name as `CallRecord.to_json` gives them."""
-    texts = {name: text for name in FIELDS if (text := text_of(name, values.get(name)))}
-    previous, record_hash = (text_of(name, values.get(name)) for name in ("previous_hash", "hash"))
+    texts = {name: text for name in HASHED if (text := text_of(FIELDS[name], values.get(name)))}
+    previous, record_hash = (text_of(FIELDS[name], values.get(name)) for name in ("previous_hash", "hash"))
     return Link(texts, previous, record_hash, place)
 
 
-def text_of(name: str, value: Any) -> str:
+def text_of(field: Recorded, value: Any) -> str:
     """The text of a field's value that is hashed, "" for None. In altered files a value may have any type."""
     match value:
         case None:
             return ""
-        case str() if name == "tool" and _NO_FILE_STORE not in value:
+        case str() if field.kind == "tool" and _NO_FILE_STORE not in value:
             return _without_file_store(value)
         case str():
             return value
-        case float() | int() if name == "duration":
+        case float() | int() if field.kind == "seconds":
             return f"{value:.6f}"
         case _:
             return str(value)
@@ -131,7 +97,7 @@ def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
 
     Args:
         previous: Hash of the record before, "" for the first record.
-        texts: Text by field name; only fields of `FIELDS` that are not empty.
+        texts: Text by field name; only those of `HASHED` that are not empty.
 
     Returns:
         ``sha256:`` and 64 hexadecimal digits.
@@ -140,7 +106,6 @@ def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
 
 
 def chained(record: CallRecord, previous: str, *, call: int) -> CallRecord:
-    """Like `chained_with_text`, but returns only the record."""
     return chained_with_text(record, previous, call=call)[0]
 
 
@@ -159,7 +124,7 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
         member ``"kind":"call"``.
     """
     values = vars(record)
-    early, late = _early_members(values), _late_members(values)
+    early, late = _early_members(values), _made_members(_LATE_KEYS, _late_values(values))
     hashed = [f'"call":"{call}"', *early.hashed, *late.hashed]
     hashed.sort()
     record_hash = _hash(previous, without_surrogates(f"{{{','.join(hashed)}}}"))
@@ -183,64 +148,59 @@ class _Members(NamedTuple):
     hashed: list[str]
 
 
+_early_values: Final = itemgetter(*(name for name, field in FIELDS.items() if field.known == "early"))
+_late_values: Final = itemgetter(*(name for name, field in FIELDS.items() if field.known == "late"))
+
+
+def _keys_of(known: str) -> tuple[tuple[str, FieldKind, bool], ...]:
+    """For each field: its key in JSON, its kind, and whether the hash covers it."""
+    fields = [field for field in FIELDS.values() if field.known == known]
+    return tuple((f'"{field.name}":', field.kind, field.is_hashed) for field in fields)
+
+
+_EARLY_KEYS, _LATE_KEYS = _keys_of("early"), _keys_of("late")
+
+
 def _early_members(values: dict[str, Any]) -> _Members:
     """Members that are known before the call is answered."""
-    early = _early_values(values)
     kept = len(values["arguments"] or "") <= _LONGEST_KEPT
-    return _kept_early_members(early) if kept else _made_early_members(early)
+    return (_kept_early_members if kept else _made_early_members)(_early_values(values))
 
 
 def _made_early_members(values: tuple[Any, ...]) -> _Members:
-    tool, iteration, *texts = values
-    members = _text_members(_EARLY_TEXTS, texts)
-    if tool is not None:
-        member, in_hash = _tool_members(tool)
-        members.written.append(member)
-        if tool:
-            members.hashed.append(in_hash)
-    _add_number(members, "iteration", iteration, iteration)
-    return members
+    return _made_members(_EARLY_KEYS, values)
 
 
 _kept_early_members = lru_cache(maxsize=128)(_made_early_members)
 
 
-def _late_members(values: dict[str, Any]) -> _Members:
-    attempts, duration, files, *texts = _late_values(values)
-    members = _text_members(_LATE_TEXTS, texts)
-    _add_number(members, "attempts", attempts, attempts)
-    if duration is not None:
-        _add_number(members, "duration", duration, f"{duration:.6f}")
-    if files:
-        members.written.append(_KEYS["files"] + canonical_json(files))
-    for name in _UNHASHED_TEXTS:
-        if values[name] is not None:
-            members.written.append(_KEYS[name] + encode_basestring(values[name]))
-    return members
-
-
-def _text_members(names: Sequence[str], values: Sequence[str | None]) -> _Members:
+def _made_members(keys: Sequence[tuple[str, FieldKind, bool]], values: tuple[Any, ...]) -> _Members:
     written: list[str] = []
     hashed: list[str] = []
-    for name, value in zip(names, values, strict=True):
-        if value is not None:
-            member = _KEYS[name] + encode_basestring(value)
+    for (key, kind, is_hashed), value in zip(keys, values, strict=True):
+        if value is None or value == ():
+            continue
+        if kind == "count" or kind == "seconds":
+            written.append(key + (str(value) if isfinite(value) else canonical_json(value)))
+            text = str(value) if kind == "count" else f"{value:.6f}"
+            in_hash = f'{key}"{text}"'
+        elif kind == "paths":
+            written.append(key + canonical_json(value))
+            in_hash = ""
+        else:
+            member, in_hash = (
+                _tool_members(value) if kind == "tool" else (key + encode_basestring(value),) * 2
+            )
             written.append(member)
-            if value:
-                hashed.append(member)
+        if is_hashed and value != "":
+            hashed.append(in_hash)
     return _Members(written, hashed)
-
-
-def _add_number(members: _Members, name: str, value: float | None, text: object) -> None:
-    if value is not None:
-        members.written.append(_KEYS[name] + (str(value) if isfinite(value) else canonical_json(value)))
-        members.hashed.append(f'{_KEYS[name]}"{text}"')
 
 
 @lru_cache(maxsize=256)
 def _tool_members(tool: str) -> tuple[str, str]:
     """The tool's member as written and as hashed; cached, as it is the same for all calls of the tool."""
-    hashed = text_of("tool", tool)
+    hashed = text_of(FIELDS["tool"], tool)
     return f'"tool":{encode_basestring(tool)}', f'"tool":{encode_basestring(hashed)}'
 
 

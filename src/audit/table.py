@@ -11,7 +11,7 @@ import json
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.canonical import canonical_json
 from ..types.column_kinds import arrow_type
@@ -19,7 +19,7 @@ from ..types.errors import ToolFormatError
 from ..types.fields import from_json_text, to_json_text
 from .chain import Link, link_of
 from .journal import SUFFIX, read_journal
-from .record import CallRecord, CallStatus, utc_text
+from .record import FIELDS, CallRecord, CallStatus, moment_of, utc_text
 from .table_formats import TableError, TableWriter, is_device, read_table_file
 
 if TYPE_CHECKING:
@@ -28,34 +28,17 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..types.column_kinds import ColumnKind
     from ..types.columns import ColumnForm
     from ..types.tool import Tool
+    from .record import FieldKind
 
-Kind = Literal["string", "int32", "double", "moment"]
-
-COLUMNS: Final[tuple[tuple[str, str, Kind], ...]] = (
-    ("Tool name", "tool_name", "string"),
-    ("Tool type", "tool_type", "string"),
-    ("Server", "server", "string"),
-    ("Digest", "digest", "string"),
-    ("Run", "run", "string"),
-    ("Call", "call", "int32"),
-    ("Iteration", "iteration", "int32"),
-    ("Input row", "input_row", "string"),
-    ("Arguments", "arguments", "string"),
-    ("Status", "status", "string"),
-    ("Result", "result", "string"),
-    ("Structured result", "structured_result", "string"),
-    ("Error", "error", "string"),
-    ("Started at", "started_at", "moment"),
-    ("Duration (s)", "duration", "double"),
-    ("Attempts", "attempts", "int32"),
-    ("Server version", "server_version", "string"),
-    ("Protocol", "protocol", "string"),
-    ("Previous hash", "previous_hash", "string"),
-    ("Hash", "hash", "string"),
+COLUMNS: Final[tuple[tuple[str, str, ColumnKind], ...]] = tuple(
+    (field.column, field.name, field.column_kind)
+    for field in FIELDS.values()
+    if field.column is not None and field.kind != "tool"
 )
-"""Name, attribute of the record, and kind of each column after the tool's."""
+"""Name, field of the record, and kind of each column after the tool's."""
 
 TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
 """Names of the tool's column, which is the first one: with tool cells, and with JSON text."""
@@ -64,14 +47,7 @@ _NEEDED: Final = ("Tool name", "Arguments")
 
 
 def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None) -> pa.Table:
-    """Makes the table of some records.
-
-    Args:
-        records: The calls, one row each, in their order.
-        form: The form of the tool column, text by default.
-
-    Returns:
-        The tool's column, then `COLUMNS`. It has no RowIDs.
+    """Makes the table of some records: the tool's column, as text by default, then `COLUMNS`; no RowIDs.
 
     Raises:
         SettingInvalid: The form is not available here.
@@ -88,17 +64,15 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None
         tools = write_tools([None if row.tool is None else tool_of(row.tool) for row in rows], form)
     columns: dict[str, Any] = {column_name(form): tools}
     for column, attribute, kind in COLUMNS:
-        values = [getattr(row, "moment" if kind == "moment" else attribute) for row in rows]
+        values = [getattr(row, attribute) for row in rows]
+        if kind == "moment":
+            values = map(moment_of, values)
         columns[column] = pa.array(values, arrow_type(kind))
     return pa.table(columns)
 
 
 def write_calls(records: Iterable[CallRecord], file: Path) -> None:
-    """Writes records as a table into a file.
-
-    Args:
-        records: The calls.
-        file: The file; its ending is the format, see `table_formats.FORMATS`.
+    """Writes records as a table into a file, whose ending is the format, see `table_formats.FORMATS`.
 
     Raises:
         TableError: The file has another ending.
@@ -109,13 +83,7 @@ def write_calls(records: Iterable[CallRecord], file: Path) -> None:
 
 
 def read_calls(file: Path) -> list[CallRecord]:
-    """Reads records from a journal, or from a table in a file.
-
-    Args:
-        file: The file; its ending is the format: a journal, or one of `table_formats.FORMATS`.
-
-    Returns:
-        The calls, in the order of the file.
+    """Reads records from a journal, or from a table in a file, in the order of the file.
 
     Raises:
         JournalError: The journal cannot be read.
@@ -164,14 +132,7 @@ def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> l
 
 
 def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> Iterator[Link]:
-    """Reads the chain from a table.
-
-    Args:
-        table: A table *Tool calls*.
-        tools: See `records_of`.
-
-    Yields:
-        One link per row.
+    """Reads the chain from a table *Tool calls*, one link per row; the arguments are those of `records_of`.
 
     Raises:
         TableError: The tool column has no tools.
@@ -181,14 +142,7 @@ def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> Ite
 
 
 def lost_columns(table: pa.Table) -> list[str]:
-    """Finds missing columns without which a chain cannot be verified.
-
-    Args:
-        table: The table.
-
-    Returns:
-        The names of the missing columns.
-    """
+    """Names of missing columns without which a chain cannot be verified."""
     names = set(table.column_names)
     tool = [] if names.intersection(TOOL_COLUMNS) else [TOOL_COLUMNS[0]]
     return tool + [name for name, *_ in COLUMNS if name not in names]
@@ -197,14 +151,10 @@ def lost_columns(table: pa.Table) -> list[str]:
 def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
     """Undoes changes that programs make to JSON in cells: other spaces, another order of keys.
 
-    Args:
-        texts: Text by field name, see `Link`.
-
-    Returns:
-        The texts with JSON in the journal's layout; text that is not JSON stays unchanged.
+    Text that is not JSON stays unchanged.
     """
     return {
-        name: _canonical(text) if name in {"tool", "arguments", "structured_result"} else text
+        name: _canonical(text) if FIELDS[name].kind in ("tool", "json") else text
         for name, text in texts.items()
     }
 
@@ -212,10 +162,10 @@ def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
 def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict[str, Any]]:
     """Yields each row's values by attribute name, as texts that a chain can hash; None for missing values."""
     columns: list[tuple[str, list[Any]]] = [("tool", _tool_texts(table, tools))]
-    for column, attribute, kind in COLUMNS:
+    for column, attribute, _ in COLUMNS:
         if column in table.column_names:
             cells = table.column(column).to_pylist()
-            columns.append((attribute, [_text(cell, kind) for cell in cells]))
+            columns.append((attribute, [_text(cell, FIELDS[attribute].kind) for cell in cells]))
     names = [name for name, _ in columns]
     for row in zip(*(cells for _, cells in columns), strict=True):
         yield dict(zip(names, row, strict=True))
@@ -240,25 +190,25 @@ def _tool_texts(table: pa.Table, tools: Sequence[Tool | None] | None) -> list[st
             except ToolFormatError as error:
                 raise TableError(f"The column {name} cannot be read: {error}") from None
         else:
-            texts += [_text(cell, "string") for cell in cells.to_pylist()]
+            texts += [_text(cell, "tool") for cell in cells.to_pylist()]
     return texts
 
 
-def _text(cell: Any, kind: Kind) -> str | None:
+def _text(cell: Any, kind: FieldKind) -> str | None:
     """The text of a cell; a value that is not of its kind stays unchanged, and then has another hash."""
-    if cell is None:
+    if cell is None or (cell == "" and kind in ("count", "seconds", "moment")):
         return None
     try:
         match kind:
-            case "string":
-                return _string(cell)
-            case "int32":
-                return None if cell == "" else str(_integer(cell))
-            case "double":
+            case "count":
+                return str(_integer(cell))
+            case "seconds":
                 # Spreadsheets write a decimal comma in many languages.
-                return None if cell == "" else f"{float(str(cell).replace(',', '.')):.6f}"
+                return f"{float(str(cell).replace(',', '.')):.6f}"
             case "moment":
-                return None if cell == "" else _moment(cell)
+                return _moment(cell)
+            case _:
+                return _string(cell)
     except (ValueError, TypeError, OverflowError):
         return str(cell)
 
@@ -292,23 +242,25 @@ def _record(values: Mapping[str, Any], place: str) -> CallRecord:
     attributes: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     attributes.setdefault("run", "")
     attributes.setdefault("status", "tool error" if attributes.get("error") else "ok")
-    for column, attribute, kind in COLUMNS:
+    for column, attribute, _ in COLUMNS:
         if attribute not in attributes:
             continue
         text = attributes[attribute]
         try:
-            match kind:
-                case "int32":
+            match FIELDS[attribute].kind:
+                case "count":
                     attributes[attribute] = int(text)
                     if not 0 <= attributes[attribute] < 1 << 31:
                         raise ValueError
-                case "double":
+                case "seconds":
                     number = float(text)
                     attributes[attribute] = number if isfinite(number) else None  # NaN is missing
                 case "moment":
                     datetime.fromisoformat(text)
-                case "string":
-                    attributes[attribute] = CallStatus(text) if attribute == "status" else text
+                case "status":
+                    attributes[attribute] = CallStatus(text)
+                case _:
+                    pass
         except ValueError:
             raise TableError(
                 f"The column {column} cannot be read in {place}: {text!r}. Correct it, or remove the column"
