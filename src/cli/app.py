@@ -5,13 +5,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from io import TextIOWrapper
+from typing import Any
 
 _CANCELED = 3
 _CANCELED_BY_TYPER = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
@@ -25,6 +23,7 @@ def until_canceled(run: Callable[[], None]) -> None:
     Args:
         run: Runs the command line and raises `SystemExit`. Commands handle signals themselves.
     """
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run()
@@ -33,14 +32,24 @@ def until_canceled(run: Callable[[], None]) -> None:
     except SystemExit as end:
         sys.exit(_CANCELED if end.code == _CANCELED_BY_TYPER else end.code)
     finally:
-        # While Python shuts down, an exception from a signal would be shown with a traceback. Until the
-        # threads have ended, a signal ends the process at once; afterwards signals are ignored.
-        _handle_signals(_end_at_once)
-        atexit.register(_handle_signals, signal.SIG_IGN)
+        if _is_embedded():
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        else:
+            # While Python shuts down, an exception from a signal would be shown with a traceback. Until the
+            # threads have ended, a signal ends the process at once; afterwards signals are ignored.
+            _handle_signals(_end_at_once)
+            atexit.register(_handle_signals, signal.SIG_IGN)
+
+
+def _is_embedded() -> bool:
+    """Returns whether a program has put its own streams here: it goes on when the command has ended."""
+    names = ("stdin", "stdout", "stderr")
+    return any(getattr(sys, f"__{name}__") not in (None, getattr(sys, name)) for name in names)
 
 
 def _handle_signals(handler: Any) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         signal.signal(number, handler)
 
 
@@ -53,7 +62,9 @@ def _run() -> None:
         if getattr(sys, name) is None:  # the shell closed it, as with `>&-`
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
     # Characters that the console cannot show (cp1252 on Windows, file names that are not UTF-8) are escaped.
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
+    out: Any = sys.stdout
+    if hasattr(out, "reconfigure"):  # text in memory has no encoding
+        out.reconfigure(errors="backslashreplace")
     # httpx imports its own command line, which loads pygments and more: 40 % of the time of `import httpx`.
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - as import reads it
     first = sys.argv[1] if len(sys.argv) > 1 else None

@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 from typing import ParamSpec
 
@@ -87,7 +88,8 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`). Python flushes again at its end, which must not fail:
         # https://docs.python.org/3/library/signal.html#note-on-sigpipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(AttributeError, OSError):  # a stream of the program around this one
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except (MCPError, CommandError) as error:
         complain(f"{error}{command_line_hint(error)}")

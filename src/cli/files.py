@@ -237,7 +237,11 @@ def read_stdin() -> str:
         UsageError: The input is not UTF-8.
     """
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
+        buffer = getattr(sys.stdin, "buffer", None)
+        # A stream of the program around this one may hold text only.
+        return (
+            sys.stdin.read().removeprefix("\ufeff") if buffer is None else buffer.read().decode("utf-8-sig")
+        )
     except UnicodeDecodeError:
         raise UsageError("Standard input is not UTF-8 text.") from None
 

@@ -55,6 +55,6 @@ def _say_stopping() -> None:
     A signal handler may interrupt an import or a print. So it must not import anything, as a half-imported
     module could stay broken, and must not use a stream that is in use, which refuses a second writer.
     """
-    with suppress(OSError, ValueError):  # closed, or not a file
+    with suppress(AttributeError, OSError, ValueError):  # closed, or not a file
         number = sys.stderr.fileno()
         os.write(number, ((_NEW_LINE if os.isatty(number) else "") + _STOPPING).encode())

@@ -35,12 +35,16 @@ def visible(text: str) -> str:
     return _OVERWRITES.sub(lambda match: escape(match[0]), escape_hidden(text))
 
 
-@functools.cache
 def out() -> Console:
     """The console for results. Without a terminal it is as wide as necessary, so that no text is cut."""
+    return _out(sys.stdout)
+
+
+@functools.lru_cache(maxsize=1)
+def _out(stream: IO[str]) -> Console:
     from rich.console import Console
 
-    console = Console(highlight=False, emoji=False, markup=False)
+    console = Console(file=stream, highlight=False, emoji=False, markup=False)
     if not console.is_terminal:
         console.width = 200
     elif console.width < _NARROWEST:
@@ -48,12 +52,16 @@ def out() -> Console:
     return console
 
 
-@functools.cache
 def err() -> Console:
     """The console for progress, notes and errors."""
+    return _err(sys.stderr)
+
+
+@functools.lru_cache(maxsize=1)
+def _err(stream: IO[str]) -> Console:
     from rich.console import Console
 
-    remarks = cast("IO[str]", _SafeStandardError(sys.stderr))
+    remarks = cast("IO[str]", _SafeStandardError(stream))
     return Console(file=remarks, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
@@ -102,10 +110,15 @@ def complain(text: str) -> None:
     _remark(text, "bold red")
 
 
-@functools.cache
 def remarks_on_terminal() -> bool:
     """Returns whether standard error is a terminal. If not, no progress is drawn and rich is not loaded."""
-    return sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    return is_terminal(sys.stderr) or bool(os.environ.get("FORCE_COLOR"))
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Returns whether a stream is a terminal; a stream that does not say is none."""
+    asks = getattr(stream, "isatty", None)
+    return asks is not None and asks()
 
 
 def _remark(text: str, style: str) -> None:
@@ -118,7 +131,7 @@ def _remark(text: str, style: str) -> None:
 
 def print_text(text: str) -> None:
     """Prints a result unchanged; on a terminal, control characters are shown as escapes."""
-    print(visible(text) if sys.stdout.isatty() else text)
+    print(visible(text) if is_terminal(sys.stdout) else text)
 
 
 def print_json(value: Any) -> None:
@@ -160,4 +173,5 @@ def one_line(text: str | None, limit: int = 120) -> str:
 
 
 def _speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"  # text in memory has none
+    return encoding.lower().replace("-", "").startswith("utf")

@@ -1,11 +1,15 @@
+import errno
+import io
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from knime_mcp.cli.app import main
 from knime_mcp.version import VERSION
 
-from .conftest import ROOT
+from .conftest import RECORDED, ROOT
 
 
 def test_the_version_is_printed(cli):
@@ -56,3 +60,70 @@ def test_a_missing_extra_says_what_to_install():
     assert done.returncode == 1
     assert f"pip install -e '{ROOT}[cli]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+class Stream:
+    """A stream with nothing but what `print` needs."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+        return len(text)
+
+    def flush(self):
+        pass
+
+
+class ClosedPipe(Stream):
+    """A stream whose reader has gone."""
+
+    def write(self, text):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.fixture
+def main_in_process(monkeypatch):
+    """Runs the command line in this process with other streams; gives the exit code."""
+
+    def run(*arguments, out, err, stdin=None):
+        monkeypatch.setattr(sys, "argv", ["knime-mcp", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        monkeypatch.setattr(sys, "stdin", stdin or io.StringIO())
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code
+
+    return run
+
+
+@pytest.mark.parametrize("make", [io.StringIO, Stream])
+def test_streams_may_be_replaced_by_the_program_around_it(main_in_process, server, make):
+    for text in ("one", "zwölf"):
+        out, err = make(), make()
+        stdin = io.StringIO(f'\ufeff{{"text": "{text}"}}')
+        words = ("call", server.url, "echo", "times=1", "--json", "--json-arguments", "@-")
+        assert main_in_process(*words, out=out, err=err, stdin=stdin) == 0
+        assert text in (out.text if make is Stream else out.getvalue())
+
+
+@pytest.mark.parametrize("make", [io.StringIO, Stream])
+def test_tables_notes_and_errors_go_to_the_streams_of_this_time(main_in_process, server, make):
+    for name in ("nothing", "nowhere"):
+        out, err = make(), make()
+        assert main_in_process("list", server.url, out=out, err=err) == 0
+        assert "echo" in (out.text if make is Stream else out.getvalue())
+        assert main_in_process("call", server.url, name, out=make(), err=err) == 1
+        assert name in (err.text if make is Stream else err.getvalue())
+
+
+def test_a_replaced_stream_whose_reader_has_gone(main_in_process):
+    assert main_in_process("audit", "show", RECORDED, "--json", out=ClosedPipe(), err=io.StringIO()) == 1
+
+
+def test_a_program_with_other_streams_keeps_its_signals(main_in_process):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    main_in_process("audit", "verify", RECORDED, out=io.StringIO(), err=io.StringIO())
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
