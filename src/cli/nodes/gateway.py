@@ -45,10 +45,9 @@ def gateway(
 
     Example: knime-mcp nodes gateway --port 8000
     """
-    from ...knowledge.gateway.gateway import opened_gateway
-    from ...knowledge.gateway.listeners import serve
-    from ...knowledge.gateway.observability import configure_logging
-    from ...knowledge.gateway.settings import read_settings
+    from ...knowledge.gateway.gateway_app import opened_gateway, serve
+    from ...knowledge.gateway.gateway_settings import read_settings
+    from ...knowledge.gateway.observing import configure_logging
 
     settings = read_settings(
         gateway_port=port,

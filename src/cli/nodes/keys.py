@@ -11,7 +11,7 @@ from ..errors import ExitCode, UsageError, reports_errors
 from ..terminal import note, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from ...knowledge.gateway.keys import ApiKey, KeyStore
+    from ...knowledge.gateway.api_keys import ApiKey, KeyStore
 
 _SCOPES = ("tools:read", "tools:execute", "health:check")
 KeysFileOption = Annotated[
@@ -49,7 +49,7 @@ def create(
 
     Example: knime-mcp nodes keys create ci --scope tools:read
     """
-    from ...knowledge.gateway.keys import Scope
+    from ...knowledge.gateway.api_keys import Scope
 
     wanted = scope or list(_SCOPES)
     unknown = sorted(set(wanted) - set(_SCOPES))
@@ -108,8 +108,8 @@ def revoke(
 
 
 def _store(file: Path | None) -> KeyStore:
-    from ...knowledge.gateway.keys import KeyStore
-    from ...knowledge.gateway.settings import read_settings
+    from ...knowledge.gateway.api_keys import KeyStore
+    from ...knowledge.gateway.gateway_settings import read_settings
 
     return KeyStore(read_settings(gateway_keys_file=file).gateway_keys_file)
 

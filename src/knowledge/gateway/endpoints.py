@@ -10,7 +10,8 @@ from fastapi import Body, Request, Response
 from pydantic import Discriminator, Tag
 
 from ...version import VERSION
-from .bodies import (
+from .api_keys import Scope
+from .gateway_bodies import (
     MCPHealth,
     MCPInvokeRequest,
     MCPInvokeResponse,
@@ -27,12 +28,9 @@ from .bodies import (
     ToolCall,
     ToolResult,
 )
-from .envelope import Envelope, answer
-from .errors import UNAVAILABLE
-from .keys import Scope
-from .metrics import CONTENT_TYPE
-from .middleware import gateway_of, record_of
-from .routing import CALLING, LISTING, router
+from .gateway_errors import UNAVAILABLE, Envelope, answer
+from .observing import CONTENT_TYPE, gateway_of, record_of
+from .request_guard import CALLING, LISTING, router
 
 PREFIX: Final = "/api/v1/mcp"
 _UNHEALTHY: Final = "Something that the tools need cannot be read; the gateway's log says what."

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import httpx
 
 from knime_mcp.knowledge.catalogue_reader import Catalogue
-from knime_mcp.knowledge.gateway.gateway import Gateway, opened_gateway
-from knime_mcp.knowledge.gateway.keys import Scope
-from knime_mcp.knowledge.gateway.listeners import serve
-from knime_mcp.knowledge.gateway.observability import Spans
-from knime_mcp.knowledge.gateway.settings import read_settings
+from knime_mcp.knowledge.gateway.api_keys import Scope
+from knime_mcp.knowledge.gateway.gateway import Gateway
+from knime_mcp.knowledge.gateway.gateway_app import opened_gateway, serve
+from knime_mcp.knowledge.gateway.gateway_settings import read_settings
+from knime_mcp.knowledge.gateway.observing import Spans
 
 ALL = tuple(Scope)
 

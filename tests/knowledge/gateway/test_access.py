@@ -12,8 +12,7 @@ import httpx
 import pytest
 import trustme
 
-from knime_mcp.knowledge.gateway.keys import KeyStore, KeyStoreError, Scope
-from knime_mcp.knowledge.gateway.rate_limit import RateLimiter
+from knime_mcp.knowledge.gateway.api_keys import KeyStore, KeyStoreError, RateLimiter, Scope
 from knime_mcp.types.errors import SettingInvalid
 from tests.knowledge.conftest import nodes_command
 from tests.knowledge.gateway.running import ALL, start_process

@@ -3,8 +3,8 @@
 import pytest
 
 from knime_mcp.knowledge.catalogue_file import CatalogueError
-from knime_mcp.knowledge.gateway.errors import MCPError, MCPErrorType
-from knime_mcp.knowledge.gateway.keys import KeyStoreError
+from knime_mcp.knowledge.gateway.api_keys import KeyStoreError
+from knime_mcp.knowledge.gateway.gateway_errors import MCPError, MCPErrorType
 from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
 from knime_mcp.types.errors import ArgumentsInvalid
 from knime_mcp.types.errors import MCPError as BaseError

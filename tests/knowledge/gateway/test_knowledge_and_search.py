@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from knime_mcp.knowledge.gateway.cache import TTLCache
+from knime_mcp.knowledge.gateway.gateway import TTLCache
 from knime_mcp.types.errors import SettingInvalid
 from tests.knowledge.gateway.outside import KEY, outside
 

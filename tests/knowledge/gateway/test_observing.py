@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from knime_mcp.knowledge.gateway.keys import KeyStore, Scope
-from knime_mcp.knowledge.gateway.observability import JsonFormatter, Spans, TextFormatter
+from knime_mcp.knowledge.gateway.api_keys import KeyStore, Scope
+from knime_mcp.knowledge.gateway.observing import JsonFormatter, Spans, TextFormatter
 from tests.knowledge.gateway.running import start_process
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from knime_mcp.knowledge.gateway.keys import Scope
+from knime_mcp.knowledge.gateway.api_keys import Scope
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 
 HTML = {"Accept": "text/html"}

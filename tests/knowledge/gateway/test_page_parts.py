@@ -1,6 +1,6 @@
 """What the page is made of: forms of schemas."""
 
-from knime_mcp.knowledge.gateway.page.forms import arguments_of, fields_of
+from knime_mcp.knowledge.gateway.web_page import arguments_of, fields_of
 
 
 def test_what_is_entered_becomes_what_the_schema_wants():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.knowledge.gateway.observability import LOGGER
-from knime_mcp.knowledge.gateway.settings import GatewaySettings, read_settings
+from knime_mcp.knowledge.gateway.gateway_settings import GatewaySettings, read_settings
+from knime_mcp.knowledge.gateway.observing import LOGGER
 from knime_mcp.types.errors import SettingInvalid
 
 DOCS = Path(__file__).parents[3] / "docs" / "gateway.md"

@@ -1,7 +1,12 @@
-"""The two web applications: a public one, and an internal one for programs on this machine."""
+"""Puts a gateway together: its tools and keys, the two web applications, and their listeners.
+
+The public application is for other machines, the internal one for programs on this machine.
+"""
 
 from __future__ import annotations
 
+import ssl
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -10,23 +15,77 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
+from ...types.errors import SettingInvalid
 from ...version import VERSION
-from .admission import KEY_HEADER, from_elsewhere
+from ...web import listening
+from ..node_service import NodeKnowledgeMCPService
+from .api_keys import KeyStore
 from .endpoints import INTERNAL, PUBLIC
-from .envelope import Envelope, failure
-from .errors import invalid_request
-from .middleware import REQUEST_ID, Observed, record_of
-from .page.rendering import error_page, wants_html
-from .page.routes import page_router
-from .routing import noted
-from .settings import is_loopback
+from .gateway import Gateway, ToolRegistry
+from .gateway_errors import Envelope, failure, invalid_request
+from .gateway_settings import is_loopback
+from .node_retriever import CatalogueKnowledge
+from .observing import LOGGER, REQUEST_ID, Metrics, Observed, Spans, record_of, spans_from_environment
+from .request_guard import KEY_HEADER, from_elsewhere, noted
+from .web_page import error_page, page_router, wants_html
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Generator
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from ..catalogue_reader import Catalogue
     from ..tool_definitions import ToolDefinition
-    from .gateway import Gateway
-    from .tool_registry import ToolRegistry
+    from .gateway import ToolSource
+    from .gateway_settings import GatewaySettings
+
+
+@contextmanager
+def opened_gateway(
+    settings: GatewaySettings, catalogue: Catalogue, *, spans: Spans | None = None
+) -> Generator[Gateway]:
+    """Opens a gateway, and closes it on exit.
+
+    Args:
+        settings: The gateway's settings.
+        catalogue: The catalogue; it is not closed.
+        spans: The spans; None for those of the environment variables ``OTEL_*``.
+
+    Raises:
+        MCPError: The keys cannot be read, or a setting is not valid.
+    """
+    with ExitStack() as stack:
+        keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
+        metrics = Metrics()
+        sources: list[ToolSource] = [NodeKnowledgeMCPService(catalogue)]
+        if settings.supabase() is None:
+            threshold = settings.node_knowledge_default_threshold
+            sources.append(CatalogueKnowledge(catalogue, threshold=threshold))
+        else:
+            from .outside_services import (
+                SupabaseKnowledge,  # imported here, as its HTTP client takes long to load
+            )
+
+            supabase = SupabaseKnowledge(settings, on_lookup=metrics.lookups("supabase"))
+            stack.callback(supabase.close)
+            sources.append(supabase)
+        if settings.elasticsearch_indices:
+            from .outside_services import ElasticsearchTool
+
+            elasticsearch = ElasticsearchTool(settings)
+            stack.callback(elasticsearch.close)
+            sources.append(elasticsearch)
+        watching = spans or spans_from_environment()
+        stack.callback(watching.close)
+        yield Gateway(
+            settings=settings,
+            registry=ToolRegistry(sources, most_results=settings.mcp_max_results_per_tool),
+            catalogue=catalogue,
+            keys=keys,
+            metrics=metrics,
+            spans=watching,
+        )
 
 
 def public_app(gateway: Gateway) -> FastAPI:
@@ -172,3 +231,65 @@ def _call(tool: ToolDefinition, name: str, arguments: str, more: dict[str, Any])
         "additionalProperties": False,
         "examples": [{name: tool.name, arguments: dict(example)} for example in tool.usage_examples],
     }
+
+
+async def serve(
+    gateway: Gateway, *, on_ready: Callable[[str, str | None], None], stop: asyncio.Event | None = None
+) -> None:
+    """Serves a gateway. Returns after SIGINT or SIGTERM, when all running requests have been answered.
+
+    Args:
+        gateway: The gateway.
+        on_ready: Called with the URLs of the public and the internal listener.
+        stop: An event that also ends serving; for threads, which do not receive signals.
+
+    Raises:
+        SettingInvalid: The certificate cannot be used.
+        OSError: An address cannot be bound.
+    """
+    settings = gateway.settings
+    if settings.needs_tls_warning:
+        LOGGER.warning(
+            "Keys travel unencrypted: this gateway listens beyond this machine on plain HTTP. Set"
+            " GATEWAY_TLS_CERTIFICATE and GATEWAY_TLS_KEY, or GATEWAY_BEHIND_PROXY behind an HTTPS proxy."
+        )
+    public, internal = public_app(gateway), internal_app(gateway)
+    listeners = [_listener(gateway, public, settings.gateway_host, settings.gateway_port, **_tls(settings))]
+    if settings.gateway_internal_port >= 0:
+        host, port = settings.gateway_internal_host, settings.gateway_internal_port
+        listeners.append(_listener(gateway, internal, host, port))
+    await listening.serve(
+        listeners, on_ready=lambda urls: on_ready(urls[0], urls[1] if len(urls) > 1 else None), stop=stop
+    )
+
+
+def _listener(gateway: Gateway, app: FastAPI, host: str, port: int, **tls: Any) -> listening.Listener:
+    settings = gateway.settings
+    return listening.Listener(
+        app,
+        host,
+        port,
+        patience=settings.gateway_request_timeout,
+        grace=int(settings.gateway_tool_timeout) + 1,
+        lifespan="off",
+        server_header=False,
+        limit_concurrency=settings.gateway_max_connections,
+        **tls,
+    )
+
+
+def _tls(settings: GatewaySettings) -> dict[str, Any]:
+    chain, key = settings.gateway_tls_certificate, settings.gateway_tls_key
+    if chain is None or key is None:
+        return {}
+    try:
+        # Checked here, as the server's own errors do not name the files.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key, password="")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        raise SettingInvalid(
+            f"The certificate {chain} cannot be used with the key {key}: {why}",
+            setting="GATEWAY_TLS_CERTIFICATE",
+            fix="Both are PEM files; the key is not encrypted.",
+        ) from None
+    return {"ssl_certfile": chain, "ssl_keyfile": key}

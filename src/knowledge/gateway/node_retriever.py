@@ -14,8 +14,8 @@ from ..node_details import brief, full_description
 from ..node_search import Tier, search
 from ..query_words import folded
 from ..tool_definitions import ToolDefinition
-from .bodies import NodeKnowledgeResponse, NodeKnowledgeResult
-from .tool_registry import ToolSource
+from .gateway import ToolSource
+from .gateway_bodies import NodeKnowledgeResponse, NodeKnowledgeResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The gateway's errors: six types, as in the design documents.
+"""The gateway's errors, six types as in the design documents, and the forms in which they are answered.
 
 Every error has two texts. `message` goes to the log. `user_message` goes to the caller, and never contains
 hosts, files, keys or parts of the request.
@@ -6,17 +6,34 @@ hosts, files, keys or parts of the request.
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from fastapi import Response
 
 from ...types.errors import ArgumentsInvalid
 from ...types.errors import MCPError as BaseError
 from ..catalogue_file import CatalogueError
-from .keys import KeyStoreError
-from .observability import LOGGER
+from .api_keys import KeyStoreError
+from .gateway_bodies import (
+    InternalToolFailure,
+    MCPErrorResponse,
+    RPCErrorData,
+    RPCErrorObject,
+    RPCErrorResponse,
+    TextContent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
+    from .observing import RequestRecord
+
+
+_log = logging.getLogger("knime_mcp.gateway")
 
 
 class MCPErrorType(Enum):
@@ -141,4 +158,52 @@ def _log_place(error: BaseException) -> None:
         code = trace.tb_frame.f_code
         places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
-    LOGGER.error("Unexpected %s at %s", type(error).__name__, " < ".join(reversed(places[-8:])))
+    _log.error("Unexpected %s at %s", type(error).__name__, " < ".join(reversed(places[-8:])))
+
+
+class Envelope(Enum):
+    """The envelope of an endpoint's answers."""
+
+    JSON_RPC = "JSON-RPC"
+    INTERNAL = "internal"
+    PLAIN = "plain"
+
+
+def answer(body: BaseModel, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """The HTTP response with this body as JSON."""
+    return Response(
+        body.model_dump_json(by_alias=True), status, headers=headers, media_type="application/json"
+    )
+
+
+def failure(error: MCPError, envelope: Envelope, record: RequestRecord) -> Response:
+    """The HTTP response for an error, in the envelope of the endpoint."""
+    prefix = "Error: Tool execution failed: " if error.of_tool else "Error: "
+    text = prefix + error.user_message
+    shared: dict[str, Any] = {
+        "content": [TextContent(text=text)],
+        "_tool_name": record.tool,
+        "_execution_time_ms": record.tool_ms,
+        "_request_id": record.request_id,
+        "error_type": error.error_type.value,
+        "details": error.details or None,
+    }
+    body: BaseModel
+    match envelope:
+        case Envelope.JSON_RPC:
+            data = RPCErrorData(**shared, user_message=error.user_message)
+            body = RPCErrorResponse(
+                id=record.answered_id,
+                error=RPCErrorObject(code=error.code, message=text, data=data),
+            )
+        case Envelope.INTERNAL:
+            body = InternalToolFailure(**shared)
+        case Envelope.PLAIN:
+            body = MCPErrorResponse(
+                error=error.user_message,
+                error_type=error.error_type.value,
+                details={**error.details, "request_id": record.request_id},
+            )
+        case _:
+            assert_never(envelope)
+    return answer(body, status=error.status, headers=error.headers)
