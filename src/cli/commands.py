@@ -50,18 +50,18 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     "nodes": _Group(
         "Node knowledge: which nodes exist, and how they are configured. Also as an MCP server.",
         {
-            "search": "nodes.search:search",
-            "show": "nodes.show:show_node",
-            "types": "nodes.types:types",
-            "build": "nodes.build:build",
-            "serve": "nodes.serve:serve",
-            "gateway": "nodes.gateway:gateway",
+            "search": "nodes.node_lookup:search",
+            "show": "nodes.node_lookup:show_node",
+            "types": "nodes.node_lookup:types",
+            "build": "nodes.node_catalogue:build",
+            "serve": "nodes.node_servers:serve",
+            "gateway": "nodes.node_servers:gateway",
             "keys": _Group(
                 "Keys for the gateway. Only digests of them are kept.",
                 {
-                    "create": "nodes.keys:create",
-                    "list": "nodes.keys:list_keys",
-                    "revoke": "nodes.keys:revoke",
+                    "create": "nodes.node_servers:create",
+                    "list": "nodes.node_servers:list_keys",
+                    "revoke": "nodes.node_servers:revoke",
                 },
             ),
         },

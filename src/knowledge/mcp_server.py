@@ -10,7 +10,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from ..stdio.serving import serve_one
+from ..stdio.pipes import serve_one
 from ..stdio.session import INVALID_PARAMS, Asked, Info, Refused, Report, StdioSession
 from ..types.errors import MCPError, ToolNotFound
 from ..version import VERSION
@@ -90,8 +90,7 @@ async def serve_http(
     Raises:
         OSError: The port is in use, or the address does not belong to this machine; the error says which.
     """
-    from ..web.listening import Listener, serve
-    from ..web.whole_requests import WholeRequests
+    from ..web.listening import Listener, WholeRequests, serve
 
     app = sdk_server(tools).streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 import sys
 from collections import deque
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+
 
 _MOST_WAITING: Final = 1 << 19
 """Bytes of lines that are read in advance."""
@@ -198,3 +200,37 @@ def _is_pipe(descriptor: int) -> bool:
     except OSError:
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+async def serve_one(
+    serve_client: Callable[[tuple[Incoming, Outgoing] | None], Awaitable[None]],
+    *beside: Callable[[], Coroutine[Any, Any, None]],
+) -> bool:
+    """Serves a client.
+
+    Args:
+        serve_client: Serves the client on the lines of standard input and output; None if they are not pipes.
+        *beside: Coroutine functions that run meanwhile.
+
+    Returns:
+        Whether a signal ended the serving, and not the client.
+    """
+    signaled = False
+    async with anyio.create_task_group() as group:
+
+        async def wait_for_signal() -> None:
+            nonlocal signaled
+            with (
+                suppress(NotImplementedError),  # Windows has no such signals
+                anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+            ):
+                async for _ in signals:
+                    signaled = True
+                    group.cancel_scope.cancel()
+
+        for task in (wait_for_signal, *beside):
+            group.start_soon(task)
+        async with stdio_lines() as lines:
+            await serve_client(lines)
+        group.cancel_scope.cancel()
+    return signaled

@@ -1,10 +1,12 @@
-"""Serves web applications, each on its own socket, until a signal comes."""
+"""Serves web applications, each on its own socket, until a signal comes, and keeps bad requests from them."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
+import re
 import signal
 import socket
 from contextlib import nullcontext, suppress
@@ -16,7 +18,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
+
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _UNREAD_MS: Final = 30_000
@@ -205,3 +209,63 @@ class _PatientProtocol(H11Protocol):
     def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.abort()
+
+
+_log = logging.getLogger(__name__)
+_MAYBE_NO_ID: Final = re.compile(rb'"id"\s*:\s*(?:[\[{ntf]|-?[0-9]+[.eE])')
+_ERROR: Final = {"code": -32600, "message": "An id is text or a whole number"}
+_REFUSAL: Final = json.dumps({"jsonrpc": "2.0", "id": None, "error": _ERROR}).encode()
+
+
+class WholeRequests:
+    """ASGI middleware that passes on a request when its body is complete; clients may leave before.
+
+    A request whose id is null, true or 1.5, for example, is refused: the SDK treats it as a notification.
+
+    Args:
+        app: The application; it limits the size of bodies.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
+
+        self._app = app
+        self._largest = DEFAULT_MAX_REQUEST_BODY_SIZE
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        parts: list[Message] = []
+        size = 0
+        while not parts or (parts[-1].get("more_body") and size <= self._largest):
+            parts.append(await receive())
+            if parts[-1]["type"] == "http.disconnect":
+                _log.info("A client left before its request was complete")
+                return
+            size += len(parts[-1].get("body", b""))
+        if _has_no_id(b"".join(part.get("body", b"") for part in parts)):
+            headers = [(b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 400, "headers": headers})
+            await send({"type": "http.response.body", "body": _REFUSAL})
+            return
+        begun = iter(parts)
+
+        async def again() -> Message:
+            return next(begun, None) or await receive()
+
+        await self._app(scope, again, send)
+
+
+def _has_no_id(body: bytes) -> bool:
+    """Returns whether a body is a request whose id is invalid."""
+    if _MAYBE_NO_ID.search(body) is None:
+        return False
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        return False  # the SDK reports it
+    message = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+    number = message.get("id", "")
+    return "method" in message and (isinstance(number, bool) or not isinstance(number, str | int))

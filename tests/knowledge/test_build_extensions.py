@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from knime_mcp.cli.errors import CommandError
-from knime_mcp.cli.nodes.extension import extension_nodes, nodes_of, own_files, own_nodes
+from knime_mcp.cli.nodes.node_catalogue import extension_nodes, nodes_of, own_files, own_nodes
 from knime_mcp.knowledge import default_catalogue
 from knime_mcp.knowledge.catalogue_file import CatalogueError
 from knime_mcp.knowledge.catalogue_reader import Catalogue, fingerprint

@@ -13,7 +13,7 @@ import anyio
 from ...knowledge.catalogue_reader import Catalogue
 from ...knowledge.mcp_server import ServedTools, serve_http
 from ...knowledge.node_service import NodeKnowledgeMCPService
-from ..nodes.catalogue import catalogue_that_comes_along
+from ..nodes.node_catalogue import catalogue_that_comes_along
 from .processes import when_stdin_closes
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ...stdio.serving import serve_one
+from ...stdio.pipes import serve_one
 from ...stdio.session import StdioSession, is_handshake
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ async def serve_http(
     Raises:
         OSError: The address cannot be bound; the message names it.
     """
-    from ...web.listening import Listener, serve
-    from ...web.whole_requests import WholeRequests
+    from ...web.listening import Listener, WholeRequests, serve
     from .server import GraphServer
 
     served = GraphServer(service)

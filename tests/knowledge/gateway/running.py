@@ -105,7 +105,7 @@ def running_gateway(catalogue, keys_file, *, environment=None, spans=None, **giv
 def start_process(folder, catalogue, *options):
     """The command itself; its log and its keys are in the folder. Gives the process and the URL."""
     code = (
-        "import typer; from knime_mcp.cli.nodes.gateway import gateway;"
+        "import typer; from knime_mcp.cli.nodes.node_servers import gateway;"
         "app = typer.Typer(); app.command()(gateway); app()"
     )
     arguments = [
