@@ -196,8 +196,7 @@ class MCPAgentPrompter:
         from ..audit.journal import SUFFIX, Journal, new_run_id
         from ..audit.table import calls_table
         from ..runs.resuming import latest_to_resume
-        from ..tools.caller.run import JOURNALS
-        from ..tools.caller.sessions import Sessions, data_area
+        from ..tools.caller.sessions import JOURNALS, Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 
@@ -297,8 +296,7 @@ class MCPAgentPrompter:
         journal: Any,
         folder: Path,
     ) -> Prompter:
-        from ..tools.caller.blobs import BlobStore
-        from ..tools.caller.sessions import routes_of, workflow_runner
+        from ..tools.caller.sessions import BlobStore, routes_of, workflow_runner
         from .prompter.prompter import Prompter
         from .toolbox.toolset import Toolset, extract_tools
 

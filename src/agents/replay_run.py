@@ -10,7 +10,7 @@ from ..audit.table import TableError
 from ..runs.definitions import Pinning
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, recording_of, replay_table
-from ..tools.caller.run import JOURNALS
+from ..tools.caller.sessions import JOURNALS
 from ..tools.node_settings.credentials import find_credential
 from ..tools.views.replay import ShownCalls
 from ..types.column_kinds import ROW_ID

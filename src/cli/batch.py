@@ -18,7 +18,7 @@ from .shared_options import SaveDirOption
 from .terminal import complain, note
 
 if TYPE_CHECKING:
-    from .batch_run import BatchRun
+    from ..runs.table_run import RunEnding, TableRun
 
 
 @reports_errors
@@ -80,7 +80,7 @@ def batch(
     journal = audit or resume
     _check_files(table, out, audit, resume)
     check_folder(save_dir)
-    from .batch_run import BatchRun
+    from .batch_run import run_and_write, table_run
     from .sessions import Sessions
 
     parameters = read_table(table)
@@ -89,26 +89,29 @@ def batch(
             f"{table} has no column '{arguments_column}'. Its columns are {', '.join(parameters.columns)}."
         )
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
-        run = BatchRun(
-            sessions=sessions,
-            tool=sessions.find_tool(route, tool),
-            parameters=parameters,
-            column=arguments_column,
-            fail=on_error == "fail",
-            journal_file=journal,
-            earlier_file=resume,
-        )
+        found = sessions.find_tool(route, tool)
         dispatcher = sessions.dispatcher([route], save_dir)
-        try:
-            with call_executor(executor, concurrency, connection, dispatcher) as calls:
-                run.execute(dispatcher, calls, out, as_json=as_json)
-        except (CommandError, OSError):  # results or records cannot be written
-            if journal is not None and run.summary.finished:
-                note(f"What has finished is in {journal}. Go on with: --resume {journal}")
-            raise
+        with call_executor(executor, concurrency, connection, dispatcher) as calls:
+            run = table_run(
+                parameters,
+                found,
+                column=arguments_column,
+                sessions=sessions,
+                dispatcher=dispatcher,
+                executor=calls,
+                fail=on_error == "fail",
+                journal_file=journal,
+                earlier_file=resume,
+            )
+            try:
+                ending = run_and_write(run, interrupt, out, as_json=as_json)
+            except (CommandError, OSError):  # results or records cannot be written
+                if journal is not None and run.summary.finished:
+                    note(f"What has finished is in {journal}. Go on with: --resume {journal}")
+                raise
     if out is not None:
         note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
-    return _report(run, journal, resume, fail=on_error == "fail")
+    return _report(run, ending, journal, resume)
 
 
 def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
@@ -128,26 +131,27 @@ def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path
         )
 
 
-def _report(run: BatchRun, journal: Path | None, earlier: Path | None, *, fail: bool) -> ExitCode:
+def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Path | None) -> ExitCode:
     from ..audit.record import CallStatus
+    from ..tools.hidden_text import visible
 
     summary = run.summary
     total = summary.total
     calls = counted(total, "call")
     if earlier is not None:
         note(f"{summary.resumed:,} of {calls} taken from {earlier}")
-    if run.canceled:
+    if ending == "canceled":
         go_on = f"Go on with: --resume {journal}" if journal else "With --audit FILE it could go on."
         complain(f"Canceled after {summary.finished:,} of {calls}. {go_on}")
         return ExitCode.CANCELED
-    warning = summary.warning()
-    if summary.failed and fail:
-        first = summary.failures[0]
+    if run.failure is not None:
+        first = run.failure.record
         complain(f"Ended at the first failure, row {first.input_row}: {first.error}")
         complain(f"{summary.statuses[CallStatus.CANCELED]:,} of {calls} not made.")
         return ExitCode.FAILED
+    warning = visible(summary.warning() or "")
     if summary.failed:
-        complain(warning or "")
+        complain(warning)
         return ExitCode.FAILED
     if warning:
         note(warning)

@@ -206,7 +206,7 @@ class Sessions:
 
 
 def _saver(folder: Path) -> Callable[[Call, int, bytes, str], str]:
-    from ..tools.caller.blobs import save_blob
+    from ..tools.caller.sessions import save_blob
 
     fix = "Make room, or name another folder with --save-dir"
 

@@ -54,11 +54,16 @@ def values_of(column: Any) -> list[Any]:
     """Reads an Arrow column of an input table; an unreadable cell does not affect the other cells.
 
     Returns:
-        A value per cell: None for a missing cell, `Unreadable` for one that Python cannot read.
+        A value per cell: None for a missing cell, `Unreadable` for one that Python cannot read. Moments have
+        no nanoseconds, which Python does not have.
     """
     if not _has_values(column.type):
         unknown = Unreadable("KNIME does not tell Python how to read its type")
         return [unknown if present else None for present in column.is_valid().to_pylist()]
+    if getattr(column.type, "unit", "") == "ns":
+        from ..audit.table_formats import in_microseconds
+
+        column = in_microseconds(column)
     try:
         return column.to_pylist()
     except Exception:  # a value factory of any extension may fail in any way
@@ -75,10 +80,11 @@ def _value(cell: Any) -> Any:
 def _has_values(kind: Any) -> bool:
     """Returns whether KNIME has a value factory for such cells; without one it gives their stored parts."""
     import pyarrow as pa
-    from knime.api.types import FallbackPythonValueFactory, get_converter
 
     if isinstance(kind, pa.BaseExtensionType):
         if pa.types.is_struct(kind.storage_type):
+            from knime.api.types import FallbackPythonValueFactory, get_converter
+
             converter = get_converter(getattr(kind, "logical_type", ""))
             return not isinstance(converter, FallbackPythonValueFactory)
         return _has_values(kind.storage_type)

@@ -1,26 +1,36 @@
-"""Reads the journal of an interrupted run, to resume it. Only calls in the journal count as done."""
+"""Resuming an interrupted run: its journal is read, and its results stand in for calls that are the same.
+
+Only calls in the journal count as done.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from ..audit.journal import JournalContent, JournalError, latest, read_journal
 from ..audit.record import CallStatus
+from ..audit.secrets import without_digests
 from ..audit.verify import Verdict, verify_file
+from ..types.canonical import canonical_json
 from ..types.errors import MCPError, ToolFormatError
 from ..types.fields import from_json_text
 from ..types.short_texts import counted
 from ..types.tool import MCPTool
+from .one_call import CallOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from ..audit.journal import Journal
     from ..audit.record import CallRecord
+    from .one_call import Call, Dispatcher
 
 _HARMLESS: Final = (Verdict.INTACT, Verdict.TRUNCATED)
 _NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
 _SHOWN_CALLS: Final = 5
+_UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})
 
 
 class JournalAltered(MCPError):  # noqa: N818
@@ -103,3 +113,82 @@ def _altered(path: Path, why: str) -> JournalAltered:
         fix="Restore the file; or switch off resuming, so that every call is made again, also those that"
         " changed something",
     )
+
+
+class EarlierRun:
+    """The calls that an interrupted run finished.
+
+    Only calls with a result count: failed calls are made again.
+
+    Args:
+        records: All records of the interrupted run.
+        dispatcher: The dispatcher of the present run.
+
+    Attributes:
+        notes: Warnings about calls that were sent and got no result, and may have run.
+    """
+
+    def __init__(self, records: Sequence[CallRecord], dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._records = {_key_of(record): record for record in records if record.ok}
+        self._taken: dict[tuple[str | None, ...], CallRecord] = {}
+        unanswered = (record for record in records if record.status in _UNANSWERED)
+        again = repeated_calls(record for record in unanswered if _key_of(record) not in self._records)
+        self.notes = (_repeat_warning(again),) if again else ()
+
+    def take_over(self, calls: Iterable[Call], journal: Journal | None) -> None:
+        """Copies the results of the interrupted run for calls with the same row, tool and arguments.
+
+        Must run before the first call, so that the journal of this run has them if it is interrupted, too.
+
+        Args:
+            calls: The calls to make.
+            journal: The journal for the records of the finished calls; None to write none.
+
+        Raises:
+            JournalWriteError: The journal could not be written.
+        """
+        run = self._dispatcher.run
+        for call in calls if self._records else ():
+            key = self._key(call)
+            earlier = None if key is None else self._records.pop(key, None)
+            if key is not None and earlier is not None:
+                record = replace(earlier, run=run, resumed_from=earlier.resumed_from or earlier.run)
+                self._taken[key] = record if journal is None else journal.append(record)
+
+    def find(self, call: Call) -> CallOutcome | None:
+        """The outcome of the call in the earlier run; None if it was not taken over."""
+        key = self._key(call) if self._taken else None
+        record = None if key is None else self._taken.get(key)
+        return None if record is None else CallOutcome(record=record, tool=call.tool)
+
+    def _key(self, call: Call) -> tuple[str | None, ...] | None:
+        if call.tool is None or call.error is not None:
+            return None
+        server = call.tool.route.display if isinstance(call.tool, MCPTool) else None
+        return (call.input_row, call.tool.name, server, self._arguments(call))
+
+    def _arguments(self, call: Call) -> str | None:
+        from ..client.validation.argument_checks import ArgumentValidator
+
+        assert call.tool is not None
+        arguments: dict[str, Any] = dict(call.arguments or {})
+        try:
+            if isinstance(call.tool, MCPTool):  # the journal has the arguments after their conversion
+                arguments, _ = ArgumentValidator.for_schema(call.tool.schema_json).check(arguments)
+            marked = self._dispatcher.secrets.mark(arguments, call.tool.schema_json)
+            return without_digests(canonical_json(marked))
+        except (MCPError, ValueError, TypeError):
+            return None
+
+
+def _repeat_warning(calls: str) -> str:
+    return (
+        f"The interrupted run had sent these calls, and got no result: {calls}; if they are made again, look"
+        " at whether their effects are there twice"
+    )
+
+
+def _key_of(record: CallRecord) -> tuple[str | None, ...]:
+    arguments = None if record.arguments is None else without_digests(record.arguments)
+    return (record.input_row, record.tool_name, record.server, arguments)

@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
-from ..types.errors import Canceled, MCPError, SettingInvalid
+from ..types.errors import MCPError, SettingInvalid
 from .audit_workflow.saving import save_journal, save_to
 from .caller import settings
 from .node_settings import connection, connection_settings, tool_settings
 
 if TYPE_CHECKING:
-    from ..runs.one_call import Dispatcher
-    from ..runs.parameter_table import CallPlan
-    from .caller.results_layout import ResultsLayout
-    from .caller.sessions import Sessions
-    from .caller.tool_lookup import ToolLookup
+    from .caller.results_table import ResultsLayout
 
 
 @knext.node(
@@ -164,11 +160,10 @@ class MCPToolCaller:
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
         """Makes the calls."""
         from ..audit.journal import new_run_id
-        from .caller.blobs import BlobStore
+        from .caller.execution import run_calls
         from .caller.results_table import ResultsWriter
-        from .caller.run import CallerRun
-        from .caller.sessions import Sessions, data_area
-        from .caller.summary import RunSummary
+        from .caller.sessions import BlobStore, Sessions, data_area
+        from .hidden_text import visible
         from .views.calls import calls_page
 
         folder, run_id = data_area(ctx), new_run_id()
@@ -178,41 +173,22 @@ class MCPToolCaller:
         writer = ResultsWriter(layout, rows, output.append)
         with Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions:
             dispatcher = sessions.dispatcher(run_id, self.pinning, BlobStore(folder, run_id).save)
-            plan = self._plan(ctx, tools, parameters, rows, sessions, dispatcher)
-            summary = RunSummary(plan.total)
-            run = CallerRun(
-                plan=plan,
-                dispatcher=dispatcher,
-                summary=summary,
-                stop=sessions.stop,
-                folder=folder,
-                about=self._about(tools),
-                concurrency=self.concurrency,
-                fail=self.on_error == settings.OnError.fail.name,
-                resume=self.resume,
-            )
-            ctx.set_progress(0.0, f"0 of {plan.total} calls")
-            run.run(
-                writer.add,
-                is_canceled=ctx.is_canceled,
-                on_finished=lambda count: ctx.set_progress(
-                    count / plan.total, f"call {count} of {plan.total}"
-                ),
-            )
+            run = run_calls(self, ctx, tools, rows, sessions, dispatcher, folder, writer.add)
         writer.close()
-        ctx.flow_variables["mcp_audit_head"] = run.head
-        summary.unmatched, summary.unfit = plan.unmatched, writer.unfit
-        summary.absent, summary.properties = writer.absent, writer.properties
-        saved = save_journal(self.save_audit_workflow_to, folder, run_id)
-        warnings = [text for text in (summary.warning(), saved) if text]
-        if warnings:
-            ctx.set_warning(" ".join(warnings))
+        ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.head
+        summary = run.summary
+        summary.unfit, summary.absent, summary.properties = writer.unfit, writer.absent, writer.properties
+        warnings = [
+            visible(summary.warning() or ""),
+            save_journal(self.save_audit_workflow_to, folder, run_id),
+        ]
+        if any(warnings):
+            ctx.set_warning(" ".join(filter(None, warnings)))
         return output, knext.view_html(calls_page(summary))
 
     def _layout(self, parameters: Any) -> ResultsLayout:
         from ..types.columns import choose_form
-        from .caller.pictures import image_type
-        from .caller.results_layout import plan_results
+        from .caller.results_table import image_type, plan_results
 
         return plan_results(
             () if parameters is None else [column.name for column in parameters],
@@ -220,65 +196,3 @@ class MCPToolCaller:
             images=image_type() is not None,
             expand=self.expand_structured,
         )
-
-    def _plan(
-        self, ctx: Any, tools: Any, parameters: Any, rows: Any, sessions: Sessions, dispatcher: Dispatcher
-    ) -> CallPlan:
-        from ..runs.cell_arguments import parse_arguments_setting
-        from ..runs.definitions import pinned_tool
-        from ..runs.parameter_table import CallPlan
-        from .caller.results_layout import outcome_columns
-        from .caller.sessions import named_tool, pinned, routes_of
-        from .caller.tool_lookup import ToolLookup
-
-        per_row = tool_settings.chosen_column(self.tool_per_row_column)
-        is_json = self.arguments_source == settings.ArgumentsSource.json_column.name
-        lookup = ToolLookup((), ()) if tools is None else _lookup(tools, self.tool_column)
-        tool, problem = None, None
-        try:
-            if tools is None:
-                route, name = connection.route_from_settings(self), settings.chosen_tool(self)
-                sessions.know(route)
-                tool = named_tool(route, name)
-                definition = dispatcher.definitions.find(route, name, is_canceled=ctx.is_canceled)
-                tool = pinned(pinned_tool(definition, route, shown_name=name), self.pinned_digest)
-            elif per_row is None:
-                tool = pinned(lookup.find(settings.chosen_tool(self)), self.pinned_digest)
-                sessions.know(*routes_of([tool]))
-            else:
-                sessions.know(*routes_of(lookup.tools))
-        except (SettingInvalid, Canceled):
-            raise
-        except MCPError as error:
-            problem = error  # fails every call: gives error rows or fails the node, as the settings say
-        names = [] if parameters is None else [column.name for column in parameters.schema]
-        return CallPlan(
-            find_tool=lambda name: pinned(lookup.find(name), self.pinned_digest),
-            tool=tool,
-            problem=problem,
-            values=parse_arguments_setting(self.arguments_json),
-            pairs=[(pair.name, pair.value) for pair in self.arguments],
-            parameters=rows,
-            tool_column=per_row,
-            json_column=tool_settings.chosen_column(self.arguments_column) if is_json else None,
-            argument_columns=[name for name in names if name != per_row],
-            outcome_columns=outcome_columns(names),
-        )
-
-    def _about(self, tools: Any) -> str:
-        """Identifies this node's runs among the journals of a workflow."""
-        from ..types.canonical import canonical_json
-
-        server = None if tools is not None else connection.route_from_settings(self).display
-        says = ("tool_column", "tool", "tool_name", "tool_per_row_column", "arguments_column")
-        chosen = {name: getattr(self, name) for name in says}
-        return canonical_json({"node": "mcp_tool_caller", "server": server, **chosen})
-
-
-def _lookup(tools: Any, column: str) -> ToolLookup:
-    from ..types.columns import read_tools, tool_column_names
-    from .caller.tool_lookup import ToolLookup
-
-    names = tool_column_names(tools.schema, column)
-    row_ids = tools[names].get().to_pyarrow().column(0).to_pylist()
-    return ToolLookup(read_tools(tools, column), row_ids)

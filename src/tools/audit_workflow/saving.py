@@ -106,7 +106,7 @@ def save_after_run(
 def save_journal(setting: str, data_area: Path, run: str) -> str | None:
     """Saves the audit workflow of the calls in a run's journal; see `save_after_run`."""
     from ...audit.journal import SUFFIX, read_journal
-    from ..caller.run import JOURNALS
+    from ..caller.sessions import JOURNALS
 
     if not setting.strip():
         return None

@@ -2,26 +2,212 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ...runs.parameter_table import LARGE, cells_are_shared, rows_per_piece
+from ...runs.parameter_table import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
 from ...types.canonical import canonical_json, without_surrogates
-from ...types.column_kinds import ROW_ID, arrow_type
-from ...types.columns import column_name, write_tools
-from ...types.errors import MCPError
-from .pictures import image_cells, size_of_picture
+from ...types.column_kinds import ROW_ID, ColumnKind, arrow_type, knime_columns
+from ...types.columns import ColumnForm, column_name, knime_type, write_tools
+from ...types.errors import MCPError, SettingInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
     from ...audit.record import CallRecord
     from ...runs.one_call import CallOutcome
-    from .results_layout import Kind, ResultsLayout, StructuredColumn
+    from ...runs.parameter_table import ResultKind
+
+
+JsonKind = Literal["string", "number", "integer", "boolean", "json"]
+
+_JSON_KINDS: Final[dict[str, JsonKind]] = {
+    "string": "string",
+    "text": "string",
+    "number": "number",
+    "double": "number",
+    "integer": "integer",
+    "boolean": "boolean",
+    "json": "json",
+}
+_ENTRY: Final = re.compile(r"[,;\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredColumn:
+    """A top-level property of the structured result that becomes a column.
+
+    Attributes:
+        key: The property's name.
+        kind: The JSON type of the column's values.
+        column: The column's name.
+    """
+
+    key: str
+    kind: JsonKind
+    column: str
+
+    @property
+    def type(self) -> ColumnKind:
+        """The column's type."""
+        kinds: dict[JsonKind, ColumnKind] = {"number": "double", "integer": "int64", "boolean": "boolean"}
+        return kinds.get(self.kind, "string")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsLayout:
+    """The columns of *Results*.
+
+    Attributes:
+        inputs: Columns of the parameter table, as pairs of the name there and the name in *Results*.
+        form: The form in which tools are written.
+        images: True if there is an *Image* column.
+        structured: Columns for properties of the structured result.
+    """
+
+    inputs: tuple[tuple[str, str], ...]
+    form: ColumnForm
+    images: bool
+    structured: tuple[StructuredColumn, ...]
+
+    @property
+    def own(self) -> tuple[tuple[str, str, ResultKind], ...]:
+        """Name, record attribute and kind of each column about the outcome of a call."""
+        return tuple(column for column in RESULT_COLUMNS if self.images or column[2] != "image")
+
+    def schema(self, parameters: Any | None) -> Any:
+        """Makes the `knext.Schema` that ``configure`` returns, given the parameter table's schema or None."""
+        import knime.extension as knext
+
+        renamed = dict(self.inputs)
+        columns = [
+            knext.Column(column.ktype, renamed[column.name])
+            for column in (() if parameters is None else parameters)
+        ]
+        columns.append(knext.Column(knime_type(self.form), column_name(self.form)))
+        for name, _, kind in self.own:
+            columns += (
+                [knext.Column(image_type(), name)] if kind == "image" else knime_columns([(name, kind)])
+            )
+        columns += knime_columns((entry.column, entry.type) for entry in self.structured)
+        return knext.Schema.from_columns(columns)
+
+
+def plan_results(
+    input_columns: Iterable[str], *, form: ColumnForm, images: bool, expand: str = ""
+) -> ResultsLayout:
+    """Decides on the columns.
+
+    A column ``X`` of the parameter table whose name another column of *Results* has becomes ``X (input)``.
+
+    Args:
+        input_columns: Columns of the parameter table.
+        form: The form in which tools are written.
+        images: True if PNG images can be written.
+        expand: The setting ``expand_structured``: property names separated by commas, semicolons or line
+            breaks, with the type after a colon if it is not text: ``city, temperature: number``.
+
+    Returns:
+        The layout; all its column names are different.
+
+    Raises:
+        SettingInvalid: ``expand`` names an unknown type.
+    """
+    bare = ResultsLayout((), form, images, ())
+    taken = {ROW_ID, column_name(form), *(name for name, *_ in bare.own)}
+    names = list(input_columns)
+    inputs: list[tuple[str, str]] = []
+    for name in names:
+        shown = name if name not in taken else _free_name(f"{name} (input)", taken | set(names))
+        taken.add(shown)
+        inputs.append((name, shown))
+    structured: list[StructuredColumn] = []
+    for key, kind in _kinds_by_property(expand).items():
+        shown = key if key not in taken else _free_name(f"{key} (result)", taken)
+        taken.add(shown)
+        structured.append(StructuredColumn(key, kind, shown))
+    return ResultsLayout(tuple(inputs), form, images, tuple(structured))
+
+
+def _kinds_by_property(expand: str) -> dict[str, JsonKind]:
+    kinds: dict[str, JsonKind] = {}
+    for entry in _ENTRY.split(expand):
+        key, colon, type_name = (part.strip() for part in entry.rpartition(":"))
+        if not colon:
+            key, type_name = type_name, "string"
+        kind = _JSON_KINDS.get(type_name.lower())
+        if kind is None:
+            raise SettingInvalid(
+                f"'{type_name}' is not a type of column",
+                setting="expand_structured",
+                fix=f"Write one of {', '.join(_JSON_KINDS)} after the colon",
+            )
+        if key:
+            kinds[key] = kind
+    return kinds
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    number, candidate = 1, name
+    while candidate in taken:
+        number += 1
+        candidate = f"{name} #{number}"
+    return candidate
+
+
+def image_type() -> Any:
+    """The logical type of PNG cells, None if this KNIME cannot write such cells from Python."""
+    import knime.extension as knext
+
+    try:
+        return knext.logical(_pillow().Image)
+    except (ImportError, TypeError):
+        return None
+
+
+def image_cells(paths: list[str | None]) -> Any:
+    """Reads saved PNG files into cells; the cell of a file that is no PNG image is missing."""
+    import pyarrow as pa
+
+    image = image_type()
+    assert image is not None, "the layout has images only where there is a type for them"
+    arrow_type: Any = image.to_pyarrow()
+    storage: list[Any] = []
+    for path in paths:
+        picture = None if path is None else _picture(Path(path))
+        storage.append(None if picture is None else arrow_type.encode(picture))
+    return pa.ExtensionArray.from_storage(arrow_type, pa.array(storage, arrow_type.storage_type))
+
+
+def size_of_picture(path: str | None) -> int:
+    """The size of a saved PNG file in bytes; 0 if the file is missing."""
+    try:
+        return 0 if path is None else Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def _picture(path: Path) -> Any | None:
+    pillow = _pillow()
+    try:
+        picture = pillow.open(path, formats=["PNG"])
+        picture.load()
+    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
+        return None
+    return picture
+
+
+def _pillow() -> Any:
+    """Pillow, whose images KNIME's Python takes. It comes with KNIME and is optional elsewhere."""
+    return importlib.import_module("PIL.Image")
+
 
 _LARGEST_DOUBLE: Final = sys.float_info.max
 _SHOWN: Final = 20
@@ -118,8 +304,8 @@ class ResultsWriter:
         if self.parameters is None:
             return {ROW_ID: pa.array([f"Row{self._written + i}" for i in range(count)], pa.string())}
         piece = self.parameters.slice(self._written, count).combine_chunks()
-        shown = {shown: piece.column(source) for source, shown in self.layout.inputs}
-        return {ROW_ID: piece.column(0), **shown}
+        names = (ROW_ID, *(shown for _, shown in self.layout.inputs))
+        return dict(zip(names, piece.columns, strict=True))
 
     def _fit(self, value: Any, entry: StructuredColumn) -> Any:
         """Fits a JSON value into its column; a value that does not fit becomes missing and is counted."""
@@ -164,7 +350,7 @@ def _value(record: CallRecord, attribute: str) -> Any:
     return "\n".join(record.files) or None if attribute == "files" else getattr(record, attribute)
 
 
-def _array(values: list[Any], kind: Kind) -> Any:
+def _array(values: list[Any], kind: ResultKind) -> Any:
     import pyarrow as pa
 
     return image_cells(values) if kind == "image" else pa.array(values, arrow_type(kind))

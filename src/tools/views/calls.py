@@ -9,6 +9,7 @@ from ...audit.record import CallStatus
 from ...types.errors import ToolFormatError
 from ...types.short_texts import counted
 from ...types.tool import MCPTool, WorkflowTool
+from ..hidden_text import visible
 from .html import (
     Html,
     badge,
@@ -27,8 +28,8 @@ from .statuses import status_badge
 
 if TYPE_CHECKING:
     from ...audit.record import CallRecord
+    from ...runs.table_run import RunSummary
     from ...types.tool import Tool
-    from ..caller.summary import RunSummary
 
 _SHOWN_TOOLS: Final = 20
 _SHOWN_PICTURES: Final = 10
@@ -37,7 +38,7 @@ _LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some me
 
 def calls_page(summary: RunSummary) -> str:
     """Writes the view of a run, a self-contained HTML page."""
-    warning = summary.warning()
+    warning = visible(summary.warning() or "")
     counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
     totals = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
     if summary.resumed:

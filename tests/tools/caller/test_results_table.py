@@ -7,8 +7,7 @@ import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.one_call import CallOutcome
-from knime_mcp.tools.caller.results_layout import plan_results
-from knime_mcp.tools.caller.results_table import ResultsWriter
+from knime_mcp.tools.caller.results_table import ResultsWriter, plan_results
 from knime_mcp.types.columns import ColumnForm
 from knime_mcp.types.errors import MCPError
 from knime_mcp.types.fields import to_json_text

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from knime_mcp.runs.parameter_table import CallPlan
+from knime_mcp.runs.parameter_table import ParameterRows, PlannedCalls
 from knime_mcp.tools.caller.tool_lookup import ToolLookup
 from knime_mcp.types.errors import ToolNotFound
 from knime_mcp.types.tool import MCPTool, WorkflowTool
@@ -81,7 +81,9 @@ def test_rows_that_name_the_same_tool_look_for_it_once():
 
     names = ["crm_find", "crm_fnd", "search", None] * 3
     rows = pa.table({"<RowID>": [f"Row{i}" for i in range(12)], "tool": names})
-    calls = list(CallPlan(find_tool=find, parameters=rows, tool_column="tool").calls())
+    calls = list(
+        PlannedCalls(find_tool=find, parameters=ParameterRows(table=rows), tool_column="tool").calls()
+    )
     assert [call.tool for call in calls] == [PREFIXED, None, None, None] * 3
     assert [type(call.error) for call in calls] == [type(None), *[ToolNotFound] * 3] * 3
     assert "Did you mean 'crm_find'?" in str(calls[5].error)

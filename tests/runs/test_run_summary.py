@@ -2,7 +2,7 @@
 
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.one_call import CallOutcome
-from knime_mcp.tools.caller.summary import RunSummary
+from knime_mcp.runs.table_run import RunSummary
 from knime_mcp.tools.views.calls import calls_page
 from knime_mcp.types.tool import MCPTool
 
@@ -22,7 +22,7 @@ def test_what_a_tool_says_hides_nothing_in_the_warning():
     summary = RunSummary(total=1)
     record = CallRecord(run="r", status=CallStatus.TOOL_ERROR, error="no \u202e\x00 way")
     summary.add(CallOutcome(record=record, tool=None))
-    assert summary.warning() == r"The call failed: no \u{202e}\u{0000} way"
+    assert r"The call failed: no \u{202e}\u{0000} way" in calls_page(summary)
 
 
 def test_a_cell_that_cannot_be_read_whole_does_not_lose_the_calls_that_were_made():
