@@ -17,9 +17,9 @@ from langchain_core.tools import StructuredTool
 from processes import child, line_from
 from timing import Row, Table
 
+from knime_mcp.agents.agent_loop import AgentOptions, run_agent
 from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
-from knime_mcp.agents.run.loop import AgentOptions, run_agent
-from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
+from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
 
 
 def search(query: str) -> str:

@@ -12,9 +12,9 @@ from processes import fast_server
 from timing import Row, Table, Way, repeated
 
 from knime_mcp.agents._tool import LangchainToolConverter
-from knime_mcp.agents.toolbox.executor import ToolExecutor
+from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
+from knime_mcp.agents.toolbox.tool_executor import ToolExecutor
 from knime_mcp.agents.toolbox.tool_search import ToolIndex
-from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool

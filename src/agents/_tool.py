@@ -22,10 +22,9 @@ from langchain_core.utils.json_schema import dereference_refs
 from ..types.json_pointer import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
 from .model.tool_fitting import declared_properties, simpler_schema
-from .toolbox.functions import arguments_schema, description_for_model
-from .toolbox.names import bound_names
+from .toolbox.replies import ToolReply
 from .toolbox.tool_threads import in_thread
-from .toolbox.toolbox import ToolReply
+from .toolbox.toolset import arguments_schema, bound_names, description_for_model
 
 _MOST_PARTS: Final = 50_000
 _KEPT: Final = ("title", "description", "type", "enum", "default")
@@ -80,7 +79,6 @@ class MCPStructuredTool(StructuredTool):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Runs the tool; takes arguments, or a ToolCall."""
         return _with_status(super().invoke(self._as_call(input), config, **kwargs))
 
     async def ainvoke(
@@ -89,7 +87,6 @@ class MCPStructuredTool(StructuredTool):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Runs the tool; takes arguments, or a ToolCall."""
         return _with_status(await super().ainvoke(self._as_call(input), config, **kwargs))
 
     def _as_call(self, tool_input: str | dict[str, Any] | ToolCall) -> str | dict[str, Any] | ToolCall:
@@ -118,11 +115,7 @@ class MCPStructuredTool(StructuredTool):
 
 
 class LangchainToolConverter:
-    """Turns tools of both types into LangChain's.
-
-    Args:
-        ctx: The executor of the tools.
-    """
+    """Turns tools of both types into LangChain's, which `ctx` executes."""
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
@@ -150,27 +143,11 @@ class LangchainToolConverter:
                 assert_never(tool)
 
     def to_langchain_tool_from_mcp(self, tool: MCPTool, name: str | None = None) -> StructuredTool:
-        """Converts a tool on an MCP server.
-
-        Args:
-            tool: The tool.
-            name: Its bound name.
-
-        Returns:
-            The tool; its ``args_schema`` is the server's schema, unchanged.
-        """
+        """Converts a tool on an MCP server; its ``args_schema`` is the server's schema, unchanged."""
         return _structured(tool, name, self._ctx._execute_mcp_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
     def to_langchain_tool_from_workflow(self, tool: WorkflowTool, name: str | None = None) -> StructuredTool:
-        """Converts a KNIME workflow.
-
-        Args:
-            tool: The tool.
-            name: Its bound name.
-
-        Returns:
-            The tool; its arguments are ``configuration`` and ``data_inputs``.
-        """
+        """Converts a KNIME workflow; its arguments are ``configuration`` and ``data_inputs``."""
         return _structured(tool, name, self._ctx._execute_workflow_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
 

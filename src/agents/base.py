@@ -15,18 +15,18 @@ from ..tools.audit_workflow.saving import save_after_run, save_to
 from ..tools.node_settings import connection, connection_settings, tool_settings
 from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import Canceled, MCPError
-from .model.chat_model_port import chat_model_port_type
-from .prompter import settings, settings_checks
+from .model.chat_model_ports import chat_model_port_type
+from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..tools.caller.sessions import Sessions
-    from .prompter.conversation import ConversationLayout, Entry
+    from .agent_events import AgentOptions
+    from .prompter.conversation_table import ConversationLayout, Entry
     from .prompter.prompt_runs import PromptRuns
     from .prompter.prompter import Prompt, Prompter
-    from .run.outcome import AgentOptions
-    from .toolbox.executor import ToolOptions
+    from .toolbox.tool_executor import ToolOptions
 
 
 @knext.node(
@@ -121,52 +121,52 @@ class MCPAgentPrompter:
 
     **Control and proof**
 
-    *Allowed tools* says which calls may be made. Every call is written to a journal in the workflow's data
+    *Rules for calls* says which calls may be made. Every call is written to a journal in the workflow's data
     area as it ends, chained by hashes; the last hash is handed on as flow variable `mcp_audit_head`. *Save
     audit workflow to* makes a workflow of the calls, with one *MCP Tool Caller* each.
     """
 
-    developer_message = settings.developer_message
-    user_message = settings.user_message
-    prompt_column = settings.prompt_column
-    conversation_column = settings.conversation_column
-    recursion_limit = settings.recursion_limit
+    developer_message = dialog.developer_message
+    user_message = dialog.user_message
+    prompt_column = dialog.prompt_column
+    conversation_column = dialog.conversation_column
+    recursion_limit = dialog.recursion_limit
 
-    recursion_limit_handling = settings.recursion_limit_handling
-    recursion_limit_prompt = settings.recursion_limit_prompt
-    time_limit = settings.time_limit
-    tool_column = tool_settings.tool_column(settings.TOOLS)
-    approval = settings.approval
-    trusted_servers = settings.trusted_servers
-    on_tool_error = settings.on_tool_error
-    parallel_calls = settings.parallel_calls
-    prompt_concurrency = settings.prompt_concurrency
-    resume = settings.resume
-    tool_budget = settings.tool_budget
-    result_limit = settings.result_limit
-    send_images = settings.send_images
-    data_message_prefix = settings.data_message_prefix
+    recursion_limit_handling = dialog.recursion_limit_handling
+    recursion_limit_prompt = dialog.recursion_limit_prompt
+    time_limit = dialog.time_limit
+    tool_column = tool_settings.tool_column(dialog.TOOLS)
+    rules = dialog.rules
+    trusted_servers = dialog.trusted_servers
+    on_tool_error = dialog.on_tool_error
+    parallel_calls = dialog.parallel_calls
+    prompt_concurrency = dialog.prompt_concurrency
+    resume = dialog.resume
+    tool_budget = dialog.tool_budget
+    result_limit = dialog.result_limit
+    send_images = dialog.send_images
+    data_message_prefix = dialog.data_message_prefix
     pinning = tool_settings.pinning()
-    debug = settings.debug
-    conversation_form = settings.conversation_form
-    conversation_column_name = settings.conversation_column_name
-    errors = settings.ErrorSettings()
+    debug = dialog.debug
+    conversation_form = dialog.conversation_form
+    conversation_column_name = dialog.conversation_column_name
+    errors = dialog.ErrorSettings()
     save_audit_workflow_to = save_to()
     connect_timeout = connection_settings.connect_timeout()
     idle_timeout = connection_settings.idle_timeout()
     total_timeout = connection_settings.total_timeout()
 
-    _with_history = knext.DialogContextCondition(connection_settings.is_connected(settings.HISTORY))
+    _with_history = knext.DialogContextCondition(connection_settings.is_connected(dialog.HISTORY))
     conversation_column.rule(_with_history, knext.Effect.SHOW)
     conversation_column_name.rule(_with_history, knext.Effect.HIDE)
     prompt_column.rule(
-        knext.DialogContextCondition(connection_settings.is_connected(settings.DATA)), knext.Effect.SHOW
+        knext.DialogContextCondition(connection_settings.is_connected(dialog.DATA)), knext.Effect.SHOW
     )
     tool_column.rule(
-        knext.DialogContextCondition(connection_settings.is_connected(settings.TOOLS)), knext.Effect.SHOW
+        knext.DialogContextCondition(connection_settings.is_connected(dialog.TOOLS)), knext.Effect.SHOW
     )
     recursion_limit_prompt.rule(
-        knext.OneOf(recursion_limit_handling, [settings.LimitHandling.FINAL_RESPONSE.name]), knext.Effect.SHOW
+        knext.OneOf(recursion_limit_handling, [dialog.LimitHandling.FINAL_RESPONSE.name]), knext.Effect.SHOW
     )
     del _with_history
 
@@ -183,8 +183,8 @@ class MCPAgentPrompter:
         try:
             if model is not None:
                 model.check(ctx)
-            settings_checks.check(self, tools, history, data)
-            conversation = settings_checks.layout_of(self, history).schema()
+            dialog.check(self, tools, history, data)
+            conversation = dialog.layout_of(self, history).schema()
             return conversation, _calls_schema(), [None] * _data_outputs(ctx)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
@@ -200,7 +200,7 @@ class MCPAgentPrompter:
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 
-        layout = settings_checks.layout_of(self, None if history is None else history.schema)
+        layout = dialog.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
         folder, run_id = data_area(ctx), new_run_id()
         path, about = folder / JOURNALS / f"{run_id}{SUFFIX}", self._about()
@@ -264,15 +264,15 @@ class MCPAgentPrompter:
         self, layout: ConversationLayout, history: Any | None, data: list[Any]
     ) -> tuple[list[Prompt], list[Any]]:
         """The prompts, and the tables that are for tools."""
-        from .prompter.history import of_row, read_conversation
+        from .prompter.conversation_history import of_row, read_conversation
         from .prompter.prompter import Prompt
 
         entries: list[Entry] = []
         if history is not None:
-            column = settings_checks.history_error_column(self, history.schema)
+            column = dialog.history_error_column(self, history.schema)
             entries = read_conversation(history, layout.column, column)
         text = self.user_message.strip()
-        column = settings_checks.prompt_column_of(self)
+        column = dialog.prompt_column_of(self)
         if column is None:
             return [Prompt(text=text, history=tuple(of_row(entries, None)))], data
         cells = data[0][[column]].to_pyarrow()
@@ -322,11 +322,11 @@ class MCPAgentPrompter:
         )
 
     def _options(self) -> AgentOptions:
-        from .run.outcome import AgentOptions
+        from .agent_events import AgentOptions
 
         return AgentOptions(
             iteration_limit=self.recursion_limit,
-            answer_at_limit=self.recursion_limit_handling == settings.LimitHandling.FINAL_RESPONSE.name,
+            answer_at_limit=self.recursion_limit_handling == dialog.LimitHandling.FINAL_RESPONSE.name,
             limit_prompt=self.recursion_limit_prompt,
             total_timeout=self.time_limit or None,
             parallel_calls=self.parallel_calls,
@@ -334,18 +334,18 @@ class MCPAgentPrompter:
         )
 
     def _tool_options(self) -> ToolOptions:
-        from .toolbox.approval import ApprovalPolicy
-        from .toolbox.executor import ToolOptions
+        from .toolbox.call_rules import CallRules
+        from .toolbox.tool_executor import ToolOptions
 
         return ToolOptions(
-            stop_on_error=self.on_tool_error == settings.ToolErrorHandling.stop.name,
-            approval=ApprovalPolicy.parse(self.approval, self.trusted_servers),
+            stop_on_error=self.on_tool_error == dialog.ToolErrorHandling.stop.name,
+            rules=CallRules.parse(self.rules, self.trusted_servers),
             longest_result=self.result_limit,
             search_above=self.tool_budget,
         )
 
     def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
-        from .timeline.timeline_page import timeline_page
+        from .timeline_page import timeline_page
 
         model_settings = model.spec.settings
         resumed = runs.finished.resumed if runs.finished else 0
@@ -371,5 +371,4 @@ def _data_outputs(ctx: Any) -> int:
 
 
 def _table(data: Any) -> Any:
-    """Converts an Arrow table without RowIDs to a KNIME table."""
     return knext.Table.from_pyarrow(data, row_ids="generate")

@@ -19,7 +19,7 @@ from ..tools.node_settings.credentials import chosen, find_credential, sent_in_c
 from ..tools.node_settings.tool_settings import labelled
 from ..types.errors import MCPError
 from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
-from .model.chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
+from .model.chat_model_ports import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,8 +62,7 @@ def _listed_models(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str
             (),
             "Enter the base URL, apply, and open the dialog again to choose from the endpoint's models.",
         )
-    from .model.endpoint import Endpoint
-    from .model.model_list import list_models
+    from .model.endpoint import Endpoint, list_models
 
     route = _route(settings)
     endpoint = Endpoint(route, find_credential(context, route.credential))
@@ -204,8 +203,7 @@ class OpenAICompatibleChatModelConnector:
         credential = spec.credential(ctx)
         warnings = [_clear_text_warning(spec)]
         if self.check_connection:
-            from .model.endpoint import Endpoint
-            from .model.model_list import list_models
+            from .model.endpoint import Endpoint, list_models
 
             ctx.set_progress(0.1, f"Asking {spec.settings.base_url} for its models")
             endpoint = Endpoint(spec.settings.route, credential)

@@ -14,8 +14,7 @@ from ..runs.one_call import Dispatcher
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
 from ._tool import LangchainToolConverter
-from .toolbox.calls_under_way import CallsUnderWay
-from .toolbox.executor import ToolExecutor, ToolOptions
+from .toolbox.tool_executor import CallsUnderWay, ToolExecutor, ToolOptions
 from .toolbox.toolset import Toolset
 
 if TYPE_CHECKING:

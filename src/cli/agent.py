@@ -33,8 +33,6 @@ _LIMITS = "What the agent may do"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
-    """The options of the agent's commands, described by their help texts."""
-
     model_url: Annotated[
         str,
         typer.Option(

@@ -7,13 +7,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
+from ..agents.model_messages import calls_of, shown_text
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
-from ..agents.run.content import calls_of, shown_text
-from ..agents.run.outcome import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions
-from ..agents.toolbox.approval import ApprovalPolicy
-from ..agents.toolbox.executor import ToolOptions
+from ..agents.toolbox.call_rules import CallRules
+from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.chain import chained
 from ..types.errors import Canceled
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..agents.prompter.conversation import Entry
+    from ..agents.prompter.conversation_table import Entry
     from ..agents.prompter.prompter import Answered, CallKeeper
     from ..audit.record import CallRecord
     from ..headless.host import ExtensionHost
@@ -43,16 +43,7 @@ _TOOL_TOKENS: Final = 20_000
 
 
 class AgentRun:
-    """A run of an agent, and its outcome.
-
-    Args:
-        settings: The options of the command.
-        connection: The options for reaching servers.
-        interrupt: Returns whether the person wants to stop.
-
-    Attributes:
-        answered: The outcome, once `ask` has returned.
-    """
+    """A run of an agent, and its outcome: `answered`, once `ask` has returned."""
 
     answered: Answered
 
@@ -64,11 +55,6 @@ class AgentRun:
 
     def ask(self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]) -> None:
         """Asks the question, and shows the run on standard error.
-
-        Args:
-            question: The question.
-            routes: The servers.
-            workflows: Workflows to offer as tools.
 
         Raises:
             Canceled: The person stopped the run.
@@ -103,12 +89,11 @@ class AgentRun:
                     journal.close("failed")
 
     def warning(self) -> str | None:
-        """The warnings for the person."""
         return self._runs.warning()
 
     def page(self) -> str:
         """The run as an HTML page."""
-        from ..agents.timeline.timeline_page import timeline_page
+        from ..agents.timeline_page import timeline_page
 
         model = f"{self._settings.model} at {self._settings.model_url}"
         audit = self._settings.audit
@@ -118,7 +103,6 @@ class AgentRun:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The run as a JSON object."""
         answered, timeline = self.answered, self.answered.timeline
         usage = timeline.usage
         records = sorted(self._runs.prompter.records, key=lambda record: record.call)
@@ -176,9 +160,7 @@ class AgentRun:
             dispatcher=dispatcher,
             journal=keeper,
             options=self._options(),
-            tool_options=ToolOptions(
-                approval=ApprovalPolicy.parse(rules, trusted), search_above=_TOOL_TOKENS
-            ),
+            tool_options=ToolOptions(rules=CallRules.parse(rules, trusted), search_above=_TOOL_TOKENS),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
             data_prefix=DATA_PREFIX,
             to_table=None if host is None else host.table,
@@ -203,7 +185,6 @@ class MemoryKeeper:
         self._lock = threading.Lock()
 
     def append(self, record: CallRecord) -> CallRecord:
-        """Adds a finished call."""
         with self._lock:
             kept = chained(record, self._head, call=self.count + 1)
             self.count, self._head = kept.call, kept.hash or ""

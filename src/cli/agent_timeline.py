@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..agents.run.content import shown_text
-from ..agents.run.events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
-from ..agents.timeline.timeline import arguments_line, duration_text, status_of_call, tokens_text
-from ..agents.timeline.tool_kind import kind_of
+from ..agents.agent_events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
+from ..agents.model_messages import shown_text
+from ..agents.timeline import arguments_line, duration_text, kind_of, status_of_call, tokens_text
 from .progress import StatusLine
 from .terminal import err, one_line, visible
 
 if TYPE_CHECKING:
-    from ..agents.run.events import AgentEvent
+    from ..agents.agent_events import AgentEvent
 
 _STYLES = {"good": "green", "warning": "yellow", "bad": "bold red"}
 _SHOWN_RESULT = 100
@@ -31,7 +30,6 @@ class AgentTimeline(StatusLine):
         self._text = ""
 
     def __call__(self, event: AgentEvent) -> None:
-        """Shows the next event."""
         match event:
             case TextDelta(text=text):
                 self._text += text

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
+from knime_mcp.agents.agent_events import AgentOptions, AgentOutcome, ModelRetried
+from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
-from knime_mcp.agents.run.events import ModelRetried
-from knime_mcp.agents.run.loop import run_agent
-from knime_mcp.agents.run.outcome import AgentOptions, AgentOutcome
-from knime_mcp.agents.toolbox.toolbox import ToolReply
+from knime_mcp.agents.toolbox.replies import ToolReply
 from knime_mcp.types.errors import Canceled
 from tests.support.chat_server import ChatServer, orphans
 

@@ -1,6 +1,6 @@
-"""The folders below the agent nodes import one way only, as the parts of the whole house do."""
+"""The files below the agent nodes import one way only, as the parts of the whole house do."""
 
-import re
+import ast
 from pathlib import Path
 
 import pytest
@@ -9,15 +9,53 @@ AGENTS = Path(__file__).parents[2] / "src" / "agents"
 MAY_IMPORT = {
     "toolbox": set(),
     "model": set(),
-    "run": {"toolbox", "model"},
-    "timeline": {"run"},
-    "prompter": {"toolbox", "model", "run", "timeline"},
+    "agent_events": {"toolbox"},
+    "model_messages": {"toolbox", "model", "agent_events"},
+    "model_calls": {"model", "agent_events", "model_messages"},
+    "agent_loop": {"toolbox", "model", "agent_events", "model_messages", "model_calls"},
+    "timeline": {"toolbox", "agent_events", "model_messages"},
+    "timeline_page": {"toolbox", "agent_events", "model_messages", "timeline"},
+    "_tool": {"toolbox", "model"},
+    "server_tools": {"toolbox", "_tool"},
+    "prompter": {"toolbox", "model", "agent_events", "model_messages", "agent_loop", "timeline"},
     "replay": set(),
 }
 
 
-@pytest.mark.parametrize("folder", MAY_IMPORT)
-def test_folders_import_one_way(folder):
-    text = "".join(path.read_text("utf-8") for path in (AGENTS / folder).glob("*.py"))
-    others = set(re.findall(r"^ *from \.\.([a-z]\w*)", text, re.MULTILINE))
-    assert others <= MAY_IMPORT[folder]
+def imported(path, *, types_too=True):
+    """The modules of agents that a file imports, as paths below agents without ending."""
+    here = path.relative_to(AGENTS).parent.parts
+    tree = ast.parse(path.read_text("utf-8"))
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or not 0 < node.level <= len(here) + 1:
+            continue
+        if types_too or id(node) not in for_types:
+            base = here[: len(here) - node.level + 1]
+            names = [node.module.split(".")] if node.module else [[alias.name] for alias in node.names]
+            yield from ("/".join((*base, *name)) for name in names)
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_rooms_import_one_way(room):
+    files = [*AGENTS.glob(f"{room}/*.py"), *AGENTS.glob(f"{room}.py")]
+    assert files
+    others = {module.split("/")[0] for path in files for module in imported(path)}
+    assert others - {room} <= MAY_IMPORT[room]
+
+
+def test_no_circle_of_imports():
+    """Also of imports inside functions; only types may be imported in a circle."""
+    graph = {
+        str(path.relative_to(AGENTS).with_suffix("")): set(imported(path, types_too=False))
+        for path in AGENTS.rglob("*.py")
+    }
+    while leaves := [name for name, modules in graph.items() if not modules & graph.keys()]:
+        for name in leaves:
+            del graph[name]
+    assert not graph

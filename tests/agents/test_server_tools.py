@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from knime_mcp.agents import langchain_tools
-from knime_mcp.agents.toolbox.approval import ApprovalPolicy
-from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.call_rules import CallRules
+from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.audit.journal import Journal, read_journal
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.errors import ConnectError, SettingInvalid
@@ -43,7 +43,7 @@ def test_tools_of_several_servers_have_unique_names(server):
 
 
 def test_rules_hold_and_every_call_is_on_record(server, tmp_path):
-    rules = ToolOptions(approval=ApprovalPolicy.parse("deny who"))
+    rules = ToolOptions(rules=CallRules.parse("deny who"))
     with (
         Journal(tmp_path / "run.jsonl", run="run-1") as journal,
         langchain_tools(MCPClient(server.url("/one")), options=rules, journal=journal) as tools,

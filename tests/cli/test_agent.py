@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from knime_mcp.agents.model.endpoint_errors import login_failed, model_error
+from knime_mcp.agents.model.model_errors import login_failed, model_error
 from knime_mcp.cli.errors import command_line_hint
 from tests.support.chat_server import ChatServer, call, calls, fails, says
 
@@ -177,7 +177,7 @@ def test_ctrl_c_cancels_model_and_tool(cli, server, model, until):
         (["--api-key", "a", "--api-key-env", "B"], "cannot be used together"),
         (["--api-key", "nobody"], "There is no credential 'nobody'"),
         (["--server", "no url"], "The server URL "),
-        (["--rule", "perhaps add"], "approval rules"),
+        (["--rule", "perhaps add"], "rules for calls"),
     ],
 )
 def test_command_lines_that_cannot_work(cli, model, arguments, said):

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.agents._tool import LangchainToolConverter
-from knime_mcp.agents.toolbox.functions import function_definition
-from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
+from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
+from knime_mcp.agents.toolbox.toolset import function_definition
 from knime_mcp.client.validation.argument_checks import ArgumentValidator
 from knime_mcp.runs.cell_arguments import arguments_from_row, parameters_of, plan_columns
 from knime_mcp.tools import MCPClient

@@ -4,8 +4,8 @@ from contextlib import contextmanager
 
 from knime_mcp.agents._tool import LangchainToolConverter
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
-from knime_mcp.agents.toolbox.executor import ToolExecutor
-from knime_mcp.agents.toolbox.toolbox import ToolRequest
+from knime_mcp.agents.toolbox.replies import ToolRequest
+from knime_mcp.agents.toolbox.tool_executor import ToolExecutor
 from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.limits import Timeouts

@@ -152,14 +152,8 @@ def create_model(
 ) -> EndpointModel:
     """Makes the LangChain model. Imports LangChain's OpenAI package, which takes a second or two.
 
-    Args:
-        settings: The model and its endpoint.
-        credential: The credential that the route names, None for an endpoint that needs none.
-        authorization: A login that replaces the credential.
-        headers: Further headers, which may hold secrets and are never shown.
-
-    Returns:
-        The model. No connection is made yet.
+    Makes no connection. An `authorization` replaces the credential; further headers may hold secrets and
+    are never shown.
 
     Raises:
         SettingInvalid: The credential cannot be sent.

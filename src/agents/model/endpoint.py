@@ -9,23 +9,30 @@ another provider.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import time
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
+from ...client.clock import POLL_SECONDS
 from ...client.network import NetworkSettings
 from ...tools.node_settings.credentials import fill
+from ...types.errors import Canceled
 from ...types.routing import looks_secret
+from .model_errors import ModelUnreachable, login_failed, moved, no_connection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ...client.authorization import Authorization
     from ...tools.node_settings.credentials import Credential
     from ...types.routing import ServerRoute
+
 
 CONNECT_SECONDS: Final = 10.0
 _KEPT_HEADERS: Final = frozenset(
@@ -39,11 +46,8 @@ _KEPT_HEADERS: Final = frozenset(
 class Endpoint:
     """An endpoint with the headers, query and credentials of its requests.
 
-    Args:
-        route: The base URL, the credential's name, extra headers.
-        credential: The credential of that name.
-        authorization: A login that replaces the credential; read before every request.
-        headers: Further headers, which may hold secrets.
+    An `authorization` replaces the credential, and is read before every request. Further headers may hold
+    secrets.
 
     Raises:
         SettingInvalid: A template without a credential, or a credential that cannot be sent.
@@ -71,7 +75,6 @@ class Endpoint:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets that are sent to the endpoint."""
         return (*self._fixed_secrets, *(self._auth.secrets() if self._auth is not None else ()))
 
     def __repr__(self) -> str:
@@ -91,7 +94,6 @@ class Endpoint:
         )
 
     def connection_options(self) -> dict[str, Any]:
-        """The arguments of an httpx transport: certificates and proxy."""
         network = NetworkSettings()
         proxy = network.proxy_for(self.base_url)
         secure = self.base_url.startswith("https:")
@@ -130,11 +132,7 @@ class _Transport(httpx.BaseTransport):
 
 
 class AsyncTransport(httpx.AsyncBaseTransport):
-    """Keeps connections per event loop: each agent run has its own loop, and a connection works only there.
-
-    Args:
-        endpoint: The endpoint.
-    """
+    """Keeps connections per event loop: each run has its own loop, and a connection works only there."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -144,7 +142,6 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         self._lock = threading.Lock()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Sends a request."""
         with self._lock:
             loop = asyncio.get_running_loop()
             pool = self._pools.get(loop)
@@ -160,5 +157,86 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             await pool.aclose()
 
     async def aclose(self) -> None:
-        """Closes the connections of the running event loop, as `release` does."""
         await self.release()
+
+
+_LONGEST: Final = 4 * 1024 * 1024
+
+
+def list_models(
+    endpoint: Endpoint, *, seconds: float, is_canceled: Callable[[], bool] | None = None
+) -> tuple[str, ...] | None:
+    """Requests the names of an endpoint's models; None if the endpoint gives no list.
+
+    Waits `seconds` in total; `is_canceled` is called about every 0.1 s.
+
+    Raises:
+        ModelError: No connection, or the endpoint refused the login.
+        Canceled: `is_canceled` returned True.
+    """
+    future: Future[tuple[str, ...] | None] = Future()
+
+    def ask() -> None:
+        try:
+            future.set_result(_request_names(endpoint, seconds))
+        except Exception as error:
+            future.set_exception(error)
+
+    # Looking up a host's name cannot be limited in time, so a thread does the work.
+    threading.Thread(target=ask, name="models", daemon=True).start()
+    until = time.monotonic() + seconds
+    while (remaining := until - time.monotonic()) > 0:
+        if wait([future], min(POLL_SECONDS, remaining)).done:
+            return future.result()
+        if is_canceled is not None and is_canceled():
+            raise Canceled("The check of the connection was canceled", server=endpoint.base_url)
+    raise _timed_out(seconds, endpoint.base_url)
+
+
+def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
+    server = endpoint.base_url
+    try:
+        with (
+            endpoint.client(httpx.Timeout(seconds)) as client,
+            client.stream("GET", f"{server}/models") as reply,
+        ):
+            if reply.status_code in {401, 403}:
+                raise login_failed(reply.status_code, "it does not list its models", server)
+            if reply.is_redirect:
+                raise moved(reply.status_code, server)
+            if not reply.is_success:
+                return None
+            body = bytearray()
+            for piece in reply.iter_bytes():
+                body += piece
+                if len(body) > _LONGEST:
+                    return None
+    except httpx.TimeoutException:
+        raise _timed_out(seconds, server) from None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise no_connection(error, server) from None
+    return _names(bytes(body))
+
+
+def _timed_out(seconds: float, server: str) -> ModelUnreachable:
+    return ModelUnreachable(
+        f"The model's endpoint did not answer within {seconds:g} seconds",
+        server=server,
+        fix="Check the base URL, and that the endpoint runs",
+    )
+
+
+def _names(body: bytes) -> tuple[str, ...] | None:
+    try:
+        document: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    entries: Any = cast("dict[str, Any]", document).get("data") if isinstance(document, dict) else document
+    if not isinstance(entries, list):
+        return None
+    names = {
+        str(cast("dict[str, Any]", entry).get("id") or "").strip()
+        for entry in cast("list[Any]", entries)
+        if isinstance(entry, dict)
+    }
+    return tuple(sorted(names - {""}))

@@ -1,4 +1,4 @@
-"""The errors between an agent and its model, one type per remedy.
+"""The errors between an agent and its model, one type per remedy; exceptions of a model call become one.
 
 ::
 
@@ -18,13 +18,18 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
+from ...client.refusals import parse_retry_after
 from ...types.errors import MCPError, Place
+from ...types.short_texts import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
 _REASONING: Final = re.compile(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.]reasoning['\"`]")
@@ -39,13 +44,6 @@ _CALL_IDS: Final = re.compile(r"tool[ _]call[ _]id|tool_calls\[\d+\]\.id|tool_us
 
 class ModelError(MCPError):
     """The base of errors between the agent and its model.
-
-    Args:
-        what: The error, as a sentence.
-        status: The HTTP status.
-        retry_after: Seconds that the endpoint asks to wait.
-        tries: The largest number of attempts, if it differs from that of the type.
-        **place: The place and the next step, see `Place`.
 
     Attributes:
         status: The HTTP status, None without a response.
@@ -76,78 +74,64 @@ class ModelError(MCPError):
 
 
 class ModelUnreachable(ModelError):  # noqa: N818 - like the tree it extends
-    """No connection to the model's endpoint, or no answer in time."""
-
     tries = 3
 
 
 class ModelBusy(ModelError):  # noqa: N818
-    """Too many requests, or trouble at the endpoint, which may pass."""
-
     tries = 5
 
 
 class QuotaExceeded(ModelError):  # noqa: N818
-    """The account at the endpoint is used up."""
+    pass
 
 
 class ModelLoginFailed(ModelError):  # noqa: N818
-    """The endpoint refused the credential (401) or the access (403)."""
+    pass
 
 
 class ModelNotFound(ModelError):  # noqa: N818
-    """The model does not exist, or there is no endpoint at the base URL."""
+    pass
 
 
 class ModelRequestRefused(ModelError):  # noqa: N818
-    """The endpoint refused the request."""
-
     @property
     def about_streaming(self) -> bool:
-        """True if the error is about streaming: some models require it, some do not support it."""
+        """Some models require streaming, some do not support it."""
         return "stream" in self.what.lower()
 
     @property
     def about_thoughts(self) -> bool:
-        """True if the error is about reasoning content, which some endpoints send but refuse."""
+        """Some endpoints send reasoning content, but refuse it."""
         return _REASONING.search(self.what) is not None
 
     @property
     def about_roles(self) -> bool:
-        """True if the error is about the order of messages: some models' templates want the roles in turn."""
+        """Some models' templates want the roles in turn."""
         return _ROLES.search(self.what) is not None
 
     @property
     def about_system_message(self) -> bool:
-        """True if the model knows no system message."""
         return _NO_SYSTEM.search(self.what) is not None
 
     @property
     def about_images(self) -> bool:
-        """True if the error is about images."""
         return _NO_IMAGES.search(self.what) is not None
 
 
 class ContextTooLong(ModelError):  # noqa: N818
-    """The conversation and the definitions of the tools do not fit into the model's context."""
+    pass
 
 
 class PromptFiltered(ModelError):  # noqa: N818
-    """A filter before the model refused the prompt."""
+    pass
 
 
 class ModelAnswerInvalid(ModelError):  # noqa: N818
-    """The model's answer has no content, or cannot be read."""
-
     tries = 2
 
 
 class AnsweredError(Exception):
-    """An error document in place of a message, with an HTTP status of success; see `endpoint_errors`.
-
-    Args:
-        body: The document with the error.
-    """
+    """An error document in place of a message, with an HTTP status of success; `model_error` reads it."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         super().__init__("The endpoint answered with an error")
@@ -155,4 +139,298 @@ class AnsweredError(Exception):
 
 
 class IterationLimit(ModelError):  # noqa: N818
-    """The model still asked for tools when the limit was reached."""
+    pass
+
+
+_LONGEST_QUOTE: Final = 300
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_TOO_LONG: Final = re.compile(
+    r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
+    r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
+    r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
+    r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
+    r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)|number of input tokens"
+    r"|prompt exceeds|context limit|maximum model length",
+    re.IGNORECASE,
+)
+_NO_TOOLS: Final = re.compile(
+    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
+    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
+    re.IGNORECASE,
+)
+_TOO_MANY_TOOLS: Final = re.compile(
+    r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", re.I
+)
+_ASKS_TO_WAIT: Final = re.compile(
+    r"(?:(?:try again|retry) (?:in|after) |retryDelay\W{1,6})((?:\d+(?:\.\d+)?\s*(?:ms|[hms])[a-z]*\s*)+)",
+    re.I,
+)
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TRY_LATER: Final = "Try again later, or choose another model"
+_QUOTA_CODES: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
+_WRONG_KEY: Final = re.compile(
+    r"(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", re.IGNORECASE
+)
+_FILTERED: Final = re.compile(r"content management policy|input was flagged")  # Azure's, OpenRouter's
+_NO_CREDIT: Final = re.compile(r"credit balance|insufficient (?:balance|credits?|funds)", re.IGNORECASE)
+
+
+def model_error(
+    error: Exception, *, model: str = "", server: str | None = None, secrets: Iterable[str] = ()
+) -> ModelError:
+    """Turns the exception of a model call into a `ModelError` that says what to do.
+
+    `secrets` are removed from the message, as the endpoint may repeat them.
+    """
+    import httpx
+    import openai
+
+    match error:
+        case ModelError():
+            return error.at(server=server)
+        case openai.APITimeoutError() | httpx.TimeoutException():
+            return ModelUnreachable(
+                f"The model '{model}' did not answer in time",
+                server=server,
+                fix="Raise 'Timeout' in the node that connects the model, or choose a faster model",
+            )
+        case httpx.TransportError():  # in the middle of an answer
+            return ModelUnreachable(
+                f"The connection broke off in the middle of the answer: {_quote(str(error), secrets)}",
+                server=server,
+                fix=_TRY_LATER,
+            )
+        case openai.APIConnectionError():
+            return no_connection(error.__cause__, server)
+        case openai.APIStatusError():
+            message = _message_of(error.body, error.message, secrets)
+            headers = error.response.headers
+            return _status_error(error.status_code, error.body, message, headers, model=model, server=server)
+        case AnsweredError():
+            message = _message_of(error.body, str(error.body.get("error") or "no reason given"), secrets)
+            status = _status_in(error.body)
+            return _status_error(status, error.body, message, {}, model=model, server=server)
+        case _:
+            pass
+    # LangChain's exception for an answer of unknown form; its text may quote the answer.
+    return ModelAnswerInvalid(
+        f"The endpoint's answer cannot be read ({type(error).__name__}): {_quote(str(error), secrets)}",
+        server=server,
+        fix="Check that the base URL is that of an API in OpenAI's chat-completions form; it often ends in"
+        " /v1",
+    )
+
+
+def _status_in(body: Mapping[str, object]) -> int | None:
+    """The status in an error document that came with HTTP status 200."""
+    code = str(_field(body, "code"))
+    return int(code) if re.fullmatch(r"[45]\d\d", code) else None
+
+
+def _status_error(
+    status: int | None,
+    body: object,
+    message: str,
+    headers: Mapping[str, str],
+    *,
+    model: str,
+    server: str | None,
+) -> ModelError:
+    code = str(_field(body, "code") or "")
+    # Some services answer a request with too many tokens with 429, where waiting does not help.
+    if status == 413 or (status in {None, 400, 422, 429, 500} and _TOO_LONG.search(f"{code} {message}")):
+        return too_long(message, status=status, server=server)
+    if code in {"content_filter", "content_policy_violation"} or _FILTERED.search(message):
+        return PromptFiltered(
+            f"A filter at the endpoint refused the prompt: {message}",
+            status=status,
+            server=server,
+            fix="Look at prompt and tool results for what the provider does not allow",
+        )
+    is_used_up = code in _QUOTA_CODES or _NO_CREDIT.search(message)
+    if status == 402 or (is_used_up and status in {None, 400, 403, 429}):
+        return _quota(message, status, server)
+    if code == "tool_use_failed":  # Groq's, for a call that the model wrote badly
+        return ModelAnswerInvalid(
+            f"The endpoint cannot read the model's call: {message}",
+            status=status,
+            server=server,
+            fix=_TRY_LATER,
+            tries=3,
+        )
+    if status == 400 and _WRONG_KEY.search(message):  # Google's and xAI's
+        return login_failed(status, message, server)
+    refused = ModelRequestRefused(
+        f"The endpoint does not take the request ({status}): {message}",
+        status=status,
+        server=server,
+        fix=_fix_for_refusal(message),
+    )
+    # OpenRouter says 404 and llama.cpp 500 for requests that cannot succeed.
+    cannot_succeed = _NO_TOOLS.search(message) or refused.about_roles or refused.about_system_message
+    if status in {404, 500} and cannot_succeed:
+        return refused
+    match status:
+        case None:
+            return ModelBusy(f"The endpoint answered with an error: {message}", server=server, fix=_TRY_LATER)
+        case 401 | 403:
+            return login_failed(status, message, server)
+        case 404:
+            return ModelNotFound(
+                f"The endpoint knows no model '{model}', or nothing is at its base URL: {message}",
+                status=status,
+                server=server,
+                fix="Choose a model from the list in the node that connects the model; a base URL often ends"
+                " in /v1",
+            )
+        case 429:
+            return ModelBusy(
+                f"The endpoint takes no more requests for now (429): {message}",
+                status=status,
+                retry_after=retry_after(headers, str(body)),
+                server=server,
+                fix="Wait, use fewer or shorter requests, or raise the limit of your account",
+            )
+        case _ if status >= 500 or status in {408, 409}:
+            return ModelBusy(
+                f"The endpoint has trouble ({status}): {message}",
+                status=status,
+                retry_after=retry_after(headers, str(body)),
+                server=server,
+                fix=_TRY_LATER,
+            )
+        case _ if 300 <= status < 400:
+            return moved(status, server)
+        case _:
+            return refused
+
+
+def _fix_for_refusal(message: str) -> str:
+    if _NO_TOOLS.search(message):
+        return (
+            "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
+            " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
+        )
+    if _TOO_MANY_TOOLS.search(message):
+        return (
+            "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that"
+            " the model searches for those that it needs"
+        )
+    return (
+        "The endpoint's own words say what it objects to; the usual causes are a model without tools, a"
+        " setting that the model does not know (temperature, token limit), and a tool's schema"
+    )
+
+
+def too_long(message: str, *, status: int | None = None, server: str | None = None) -> ContextTooLong:
+    """The error for a conversation that does not fit, with the endpoint's message."""
+    return ContextTooLong(
+        f"The conversation does not fit into the model's context: {message}",
+        status=status,
+        server=server,
+        fix="Hand out fewer tools, let tools give shorter results, shorten the history, or choose a model"
+        " with a larger context",
+    )
+
+
+def _quota(message: str, status: int | None, server: str | None) -> QuotaExceeded:
+    return QuotaExceeded(
+        f"The account at the endpoint is used up: {message}",
+        status=status,
+        server=server,
+        fix="Look at plan and billing of the account; waiting does not help",
+    )
+
+
+def login_failed(status: int, message: str, server: str | None) -> ModelLoginFailed:
+    """The error for a refused login, with the endpoint's message for 403."""
+    if status != 403:
+        # Without the endpoint's message, in which services repeat parts of the key.
+        return ModelLoginFailed(
+            f"The endpoint does not accept the credential ({status})",
+            status=status,
+            server=server,
+            fix="Choose a credential whose password is the API key in the node that connects the model; on"
+            " the command line name the variable that holds the key with --api-key-env",
+        )
+    return ModelLoginFailed(
+        f"The endpoint does not allow this (403): {message}",
+        status=status,
+        server=server,
+        fix="Check what the account and its API key may use: model, project, region",
+    )
+
+
+def moved(status: int, server: str | None) -> ModelNotFound:
+    return ModelNotFound(
+        f"The endpoint is elsewhere ({status})",
+        status=status,
+        server=server,
+        fix="Enter the base URL as the provider's documentation gives it; requests with a key are not sent on"
+        " to another address",
+    )
+
+
+def no_connection(cause: BaseException | None, server: str | None) -> ModelUnreachable:
+    if cause is not None and isinstance(cause, MCPError):
+        return ModelUnreachable(cause.what, server=server, fix=cause.fix)
+    detail = "" if cause is None else f": {_quote(str(cause) or type(cause).__name__, ())}"
+    return ModelUnreachable(
+        f"No connection to the model's endpoint{detail}",
+        server=server,
+        fix="Check that it runs, that the base URL is right, and that nothing between (proxy, firewall)"
+        " blocks it",
+    )
+
+
+def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
+    """Reads how many seconds an endpoint asks to wait, at least 0; None if it gives no time.
+
+    Headers are ``Retry-After`` in seconds or as a date (RFC 9110 §10.2.3), or ``retry-after-ms``. Some
+    services write the time into the message: "Please try again in 1m2.5s".
+    """
+    milliseconds = parse_retry_after(headers.get("retry-after-ms"))
+    seconds = parse_retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
+    if seconds is not None:
+        return seconds
+    requested = _ASKS_TO_WAIT.search(message)
+    if requested is None:
+        return None
+    return sum(float(count) * _SECONDS[unit.lower()] for count, unit in _TIME.findall(requested[1]))
+
+
+def _field(body: object, name: str) -> object:
+    """A field of an error document; some services put the document into a list."""
+    entries = cast("list[object]", body) if isinstance(body, list) else [body]
+    if not entries or not isinstance(entries[0], dict):
+        return None
+    document = cast("dict[str, object]", entries[0])
+    inner = document.get("error")
+    nested = cast("dict[str, object]", inner) if isinstance(inner, dict) else document
+    return nested.get(name)
+
+
+def _message_of(body: object, default: str, secrets: Iterable[str]) -> str:
+    message = _written_message(body)
+    return _quote(message or (json.dumps(body, ensure_ascii=False) if body else default), secrets)
+
+
+def _written_message(body: object) -> str | None:
+    """The message in an error document; with that of the service behind a router, such as OpenRouter."""
+    texts = (body, *(_field(body, name) for name in ("message", "error", "detail")))
+    message = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    metadata = _field(body, "metadata")
+    raw = cast("dict[str, object]", metadata).get("raw") if isinstance(metadata, dict) else None
+    if isinstance(raw, str):
+        with suppress(ValueError, RecursionError):
+            raw = json.loads(raw)
+    passed_on = _written_message(raw) if raw else None
+    return message if passed_on is None else f"{message}: {passed_on}"
+
+
+def _quote(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "[secret]")
+    return shortened(_UNPRINTABLE.sub(" ", text).strip(), _LONGEST_QUOTE)

@@ -12,8 +12,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
 from ...types.canonical import without_surrogates
-from .answer_form import AnswerForm, read_answer
-from .call_pieces import GIVEN_BACK, read_arguments
+from .answer_form import GIVEN_BACK, AnswerForm, read_answer, read_arguments
 from .endpoint import CONNECT_SECONDS
 from .tool_fitting import ToolFitting
 
@@ -68,7 +67,6 @@ class EndpointModel(ChatOpenAI):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets that are sent to the endpoint."""
         return cast("Endpoint", self._endpoint).secrets
 
     @property

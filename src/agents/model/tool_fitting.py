@@ -61,7 +61,6 @@ class ToolFitting:
         self._left_out: set[str] = set()
 
     def fit(self, definitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Returns the functions as the endpoint accepts them; unchanged as long as it refused none."""
         with self._lock:
             return [
                 self._fitted(dict(definition))
@@ -161,7 +160,6 @@ def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def declared_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the properties that the top level of a schema declares, if any."""
     properties = schema.get("properties")
     return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
 

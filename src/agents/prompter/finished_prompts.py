@@ -24,11 +24,11 @@ from ...audit.journal import SUFFIX, JournalError
 from ...runs.resuming import to_resume
 from ...types.canonical import canonical_json
 from ...types.errors import MCPError
-from ..run.events import Ending, PromptGiven, RunEnded, TokenUsage
-from ..timeline.timeline import PromptTimeline
+from ..agent_events import Ending, PromptGiven, RunEnded, TokenUsage
+from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
-from .conversation import ConversationLayout, Entry, MessageForm, Outcome
-from .history import message_of
+from .conversation_history import message_of
+from .conversation_table import ConversationLayout, Entry, MessageForm, Outcome
 from .prompter import Answered
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ _TABLES_LOST: Final = (
 class FinishedPrompts:
     """The finished conversations of a run, and those of the interrupted runs before it.
 
-    Safe to use from several threads. Create it before the run's journal: it writes the id of the run before,
-    without which that journal cannot be resumed.
+    Safe to use from several threads. Create it before the run's journal: it writes the id of the run
+    before, without which that journal cannot be resumed.
 
     Args:
         folder: The folder of the journals.

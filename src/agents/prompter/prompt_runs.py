@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import logging
+import queue
+import threading
 from collections import deque
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ...audit.journal import JournalWriteError
 from ...runs.resuming import repeated_calls
 from ...types.errors import Canceled, MCPError, kind_and_place
-from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
-from ..timeline.timeline import PromptTimeline, one_line
+from ..agent_events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
+from ..timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import DataRegistry
-from .prompt_threads import answer_prompts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from ...audit.record import CallRecord
-    from ..run.events import AgentEvent
-    from .conversation import Entry
+    from ..agent_events import AgentEvent
+    from .conversation_table import Entry
     from .finished_prompts import FinishedPrompts
-    from .host_thread import HostThread
     from .prompter import Answered, Prompt, Prompter
+
 
 _log = logging.getLogger(__name__)
 
@@ -39,17 +42,13 @@ class PromptRuns:
     """The prompts of one execution.
 
     Attributes:
-        prompter: The agent.
         keep_errors: Whether an error becomes a row; otherwise it ends the execution.
-        outputs: The number of data outputs.
         concurrency: The number of prompts that are answered at a time.
         finished: Saves the finished conversations of several prompts; None saves none.
         first: The outcome of the first prompt.
         entries: The rows of *Conversation*.
         timelines: The timeline of each prompt; results of tools are dropped after the first 100 prompts.
-        first_failure: The error of the first prompt that failed.
-        failures: The number of prompts that failed.
-        endings: The endings of the other prompts.
+        endings: The endings of the prompts that did not fail.
         notes: Remarks for the user, without duplicates.
     """
 
@@ -75,13 +74,13 @@ class PromptRuns:
         on_progress: Callable[[float, str], None] | None = None,
         on_event: Callable[[AgentEvent], None] | None = None,
     ) -> None:
-        """Answers all prompts.
+        """Answers all prompts; every callback is called in the calling thread.
 
         Args:
             prompts: The prompts.
-            is_canceled: Called in the calling thread.
-            on_progress: Called with the finished fraction and the present step, in the calling thread.
-            on_event: Called with each event, in the calling thread.
+            is_canceled: Whether the person wants to stop.
+            on_progress: Called with the finished fraction and the present step.
+            on_event: Called with each event.
 
         Raises:
             Canceled: The run was canceled; the error names the journal of the finished calls.
@@ -257,8 +256,6 @@ _ENDINGS: Final = {
 
 
 class _Progress:
-    """Reports the agent's present step as progress."""
-
     def __init__(
         self,
         report: Callable[[float, str], None],
@@ -305,3 +302,155 @@ def _ignore_progress(_done: float, _text: str) -> None:
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+_POLL_SECONDS: Final = 0.1
+
+
+def answer_prompts(
+    prompts: Sequence[Prompt],
+    ask: Callable[..., Answered],
+    *,
+    concurrency: int,
+    is_canceled: Callable[[], bool],
+    on_event: Callable[[int, AgentEvent], None],
+) -> Generator[Answered]:
+    """Answers prompts, several at a time; callbacks and workflows run in the calling thread.
+
+    Args:
+        prompts: The prompts.
+        ask: Answers one prompt, in any thread, see `Prompter.ask`.
+        concurrency: The number of prompts at a time.
+        is_canceled: Whether the person wants to stop.
+        on_event: Called with the position of the prompt and the event.
+
+    Yields:
+        The answers, in the order of the prompts; after a cancel only the finished ones.
+
+    Raises:
+        Canceled: The run was canceled; all prompts have ended by then.
+        Exception: Raised by `ask`.
+    """
+    stop, wake = threading.Event(), threading.Event()
+    events: queue.SimpleQueue[tuple[int, AgentEvent]] = queue.SimpleQueue()
+    host = HostThread(wake.set)
+
+    def tell(number: int, event: AgentEvent) -> None:
+        events.put((number, event))
+        wake.set()
+
+    def work(number: int, prompt: Prompt) -> Answered:
+        if stop.is_set():
+            raise Canceled("The run was canceled")
+        with _stops_others(stop):
+            return ask(prompt, is_canceled=stop.is_set, on_event=partial(tell, number), host=host)
+
+    def wait_for(future: Future[Answered]) -> Answered:
+        while True:
+            done = future.done()
+            while not events.empty():
+                on_event(*events.get())
+            host.run_pending()
+            if done:
+                return future.result()
+            if is_canceled():
+                stop.set()
+                host.close()  # no further workflow begins
+            wake.wait(_POLL_SECONDS)
+            wake.clear()
+
+    with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="prompt") as executor:
+        futures = deque(executor.submit(work, number, prompt) for number, prompt in enumerate(prompts))
+        for future in futures:
+            future.add_done_callback(lambda _: wake.set())
+        try:
+            canceled: Canceled | None = None
+            while futures:  # yielded answers are released: conversations may be long
+                try:
+                    answered = wait_for(futures.popleft())
+                except Canceled as error:
+                    canceled = canceled or error
+                    stop.set()
+                    host.close()
+                else:
+                    yield answered
+            if canceled is not None:
+                raise canceled
+        finally:
+            stop.set()
+            host.close()
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _stops_others(stop: threading.Event) -> Generator[None]:
+    """Sets the event `stop` when a prompt raises, so that no other prompt begins."""
+    try:
+        yield
+    except BaseException:
+        stop.set()
+        raise
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class HostThread:
+    """Runs functions in the thread that creates the object: that in which KNIME executes the agent's node.
+
+    KNIME's Python side could run workflow tools from any thread (`_execute_tool` has a connection per
+    thread, and KNIME sets the node's context itself). But only for the node's thread does KNIME know that
+    the node is waiting, and gives its place in the thread pool to the workflow's nodes. From other threads,
+    as many agents as the pool has places would block each other forever. While a workflow runs, KNIME
+    checks its cancel button itself, and the prompts' other calls and clocks go on in their threads.
+
+    Args:
+        wake: Called from any thread when a function is pending; must make the host's thread call
+            `run_pending`, such as the ``set`` of an event for which the thread waits.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._thread = threading.get_ident()
+        self._pending: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def here(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Wraps a function, so that calls from any thread run in the host's thread and wait for it.
+
+        They raise `Canceled` if the host is closed before.
+        """
+
+        def call(*args: P.args, **options: P.kwargs) -> T:
+            if threading.get_ident() == self._thread:
+                return function(*args, **options)
+            future: Future[T] = Future()
+            with self._lock:
+                if self._closed:
+                    raise Canceled("The run is over")
+                self._pending.append((future, partial(function, *args, **options)))
+            self._wake()
+            return future.result()
+
+        return call
+
+    def run_pending(self) -> None:
+        """Runs the pending functions one after the other. Call it in the host's thread only."""
+        while self._pending:
+            future, function = self._pending.popleft()
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+
+    def close(self) -> None:
+        """Refuses further calls; pending ones raise `Canceled`."""
+        with self._lock:
+            self._closed = True
+            pending, self._pending = list(self._pending), deque()
+        for future, _ in pending:
+            future.set_exception(Canceled("The run is over"))

@@ -11,13 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...types.errors import Canceled, MCPError
-from ..run.events import Ending, PromptGiven
-from ..timeline.timeline import PromptTimeline
-from ..toolbox.calls_under_way import CallsUnderWay
+from ..agent_events import Ending, PromptGiven
+from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
-from ..toolbox.executor import ToolExecutor, ToolOptions
-from .conversation import Entry, Outcome
-from .history import renamed
+from ..toolbox.tool_executor import CallsUnderWay, ToolExecutor, ToolOptions
+from .conversation_history import renamed
+from .conversation_table import Entry, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,23 +27,19 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...runs.one_call import Dispatcher, WorkflowRunner
     from ...types.tool import WorkflowTool
+    from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
     from ..model.openai_model import EndpointModel
-    from ..run.events import AgentEvent
-    from ..run.outcome import AgentOptions, AgentOutcome
     from ..toolbox.toolset import Toolset
-    from .host_thread import HostThread
+    from .prompt_runs import HostThread
 
 ERROR_ENDING: Final = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A prompt and its history.
+    """A prompt and its history; empty text continues the history, None is a missing cell.
 
-    Attributes:
-        text: The user's message; empty continues the history, None is a missing cell.
-        row: RowID of the prompt, None for a single prompt.
-        history: The conversation so far.
+    `row` is the RowID of the prompt, None for a single prompt.
     """
 
     text: str | None
@@ -63,14 +58,11 @@ class Answered:
     """The outcome of a prompt.
 
     Attributes:
-        prompt: The prompt.
         entries: The conversation as rows, the history included, an error at its end.
-        timeline: The events of the run.
         registry: The data of the run.
         text: The final answer, empty without one.
         error: The reason why there is no answer, None with an answer.
         ending: The way in which the run ended, None if it failed.
-        notes: Remarks for the user.
     """
 
     prompt: Prompt
@@ -87,9 +79,7 @@ class CallKeeper(Protocol):
     """A store of call records, such as a `Journal`. Safe to use from several threads."""
 
     @property
-    def count(self) -> int:
-        """The number of records."""
-        ...
+    def count(self) -> int: ...
 
     @property
     def path(self) -> Path | None:
@@ -107,12 +97,8 @@ class Prompter:
 
     Attributes:
         model: The model, without LangChain's retries.
-        toolset: The agent's tools.
         dispatcher: The sessions, secrets and settings that all calls share.
         journal: The store for the record of every call.
-        options: The options of the agent's runs.
-        tool_options: The options for offering and running tools.
-        system_message: Instructions, may be empty.
         data: Tables that tools can take.
         data_prefix: The text before the list of the data.
         to_table: Turns an Arrow table into a table of the host.
@@ -141,7 +127,7 @@ class Prompter:
         host: HostThread,
         on_event: Callable[[AgentEvent], None] | None = None,
     ) -> Answered:
-        """Answers a prompt, blocking. May be called in several threads at once.
+        """Answers a prompt, blocking, in any thread. A failure is part of the outcome.
 
         Args:
             prompt: The prompt.
@@ -149,13 +135,10 @@ class Prompter:
             on_event: Called with each event, in the calling thread.
             host: The thread in which workflows run; not the calling thread, as it must run pending workflows.
 
-        Returns:
-            The outcome, also if the prompt failed.
-
         Raises:
             Canceled: The run was canceled.
         """
-        from ..run.loop import run_agent
+        from ..agent_loop import run_agent
 
         if prompt.says_nothing:
             fix = "Fill in the cell, or remove the row" if prompt.row else "Enter one under 'User message'"
@@ -326,6 +309,6 @@ def _origins(history: Sequence[Entry]) -> Iterator[str]:
     """The servers that wrote the tool results in a history."""
     from langchain_core.messages import ToolMessage
 
-    from ..run.messages import origin_of
+    from ..model_messages import origin_of
 
     return (origin_of(entry.message) for entry in history if isinstance(entry.message, ToolMessage))

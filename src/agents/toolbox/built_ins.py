@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from ...types.canonical import compact_json
 from ...types.errors import ArgumentsInvalid
 from ...types.tool import MCPTool, WorkflowTool
-from . import large_results
-from .functions import built_in_definition, token_estimate
-from .tool_errors import unreadable_arguments
-from .toolbox import ToolReply
+from .replies import ToolReply, unreadable_arguments
+from .toolset import built_in_definition, token_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...types.tool import Tool
-    from .large_results import LargeResults
-    from .toolbox import ToolRequest
+    from .replies import LargeResults, ToolRequest
     from .toolset import Toolset
 
 _MOST_FOUND: Final = 10
@@ -40,12 +37,28 @@ _QUERY: Final = {
 }
 
 
+_PLACE: Final = {
+    "id": {"type": "string", "description": "Id of the result, such as r1"},
+    "offset": {
+        "type": "integer",
+        "minimum": 0,
+        "default": 0,
+        "description": "Position of the first character",
+    },
+    "limit": {
+        "type": "integer",
+        "minimum": 0,
+        "default": 0,
+        "description": "How many characters at most; 0 for as many as can be shown",
+    },
+}
+_READER_TEXT: Final = "Reads on in a result of a tool that was too long to be shown as a whole."
+
+
 class BuiltIns:
     """The built-in tools of one run. Safe to use from several threads.
 
     Args:
-        toolset: The real tools.
-        large: The long results.
         search_above: Estimated tokens of all functions above which the model has to search for tools, and
             the most tokens for the tools that it found. With more functions than endpoints accept, the model
             always searches; with None never.
@@ -65,7 +78,7 @@ class BuiltIns:
         too_many = len(toolset) > _MOST_FUNCTIONS
         has_finder = search_above is not None and (toolset.tokens > search_above or too_many)
         self.finder = toolset.free_name("find_tools") if has_finder else None
-        self._read = built_in_definition(large.reader, large_results.DESCRIPTION, large_results.PROPERTIES)
+        self._read = built_in_definition(large.reader, _READER_TEXT, _PLACE)
         self._find = built_in_definition(self.finder, _finder_text(toolset), _QUERY) if self.finder else None
 
     def definitions(self) -> list[dict[str, Any]]:

@@ -1,22 +1,25 @@
 """The data of an agent's run: input tables and data that tools produced, each with an id for models.
 
 As in KNIME's agents the ids are ``0``, ``1``, …; data are never removed, and the last tables are the node's
-outputs.
+outputs. Lists of records in a server's structured result become tables, too.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...types.canonical import compact_json
+import pyarrow as pa
+
+from ...types.canonical import compact_json, without_surrogates
 from ...types.errors import ArgumentsInvalid
+from .toolset import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import pyarrow as pa
 
 TABLE: Final = "Table"
 _MOST_COLUMNS_SHOWN: Final = 100
@@ -26,15 +29,7 @@ _NO_DATA: Final = "No data available. Use a tool to produce data."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DataItem:
-    """A piece of data that tools can take and people can keep.
-
-    Attributes:
-        id: The id for models.
-        name: The name for models.
-        description: The description for models.
-        type: ``Table``, or the media type of binary data.
-        data: The unchanged table, or the bytes.
-    """
+    """A table, or bytes whose `type` is their media type; name and description are for models."""
 
     id: str
     name: str
@@ -73,7 +68,6 @@ class DataRegistry:
 
     @property
     def items(self) -> tuple[DataItem, ...]:
-        """All data in the order of the ids."""
         return tuple(self._items)
 
     @property
@@ -91,14 +85,7 @@ class DataRegistry:
             return item
 
     def table(self, id: str, *, pointer: str = "") -> Any:  # noqa: A002
-        """Finds a table by its id.
-
-        Args:
-            id: The id.
-            pointer: JSON pointer to the id in the arguments of the call, for errors.
-
-        Returns:
-            The table in the host's form.
+        """Finds a table by its id, in the host's form; `pointer` says where the id stands in the arguments.
 
         Raises:
             ArgumentsInvalid: No data have this id, or they are no table; the error lists ids of tables.
@@ -120,7 +107,6 @@ class DataRegistry:
         return tables + [self._empty() for _ in range(count - len(tables))]
 
     def message(self) -> str:
-        """Lists all data for a model."""
         return self._prefix + (self.describe(self._items) or _NO_DATA)
 
     def describe(self, items: Sequence[DataItem]) -> str:
@@ -136,8 +122,6 @@ class DataRegistry:
             return self._hosted[item.id]
 
     def _empty(self) -> Any:
-        import pyarrow as pa
-
         empty = pa.table({})
         return empty if self._to_table is None else self._to_table(empty)
 
@@ -173,6 +157,84 @@ def _columns(table: Any) -> dict[str, str] | None:
 
 
 def _is_arrow(table: Any) -> bool:
-    import pyarrow as pa
-
     return isinstance(table, pa.Table)
+
+
+_MOST_COLUMNS: Final = 1000
+_EXACT: Final = 2**53  # every whole number up to here is exact as a double
+_LONG: Final = 2**63
+
+
+def find_records(structured: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Finds the lists of records in a structured result, each with its name.
+
+    The value itself may be a list of records, with an empty name, or members of an object. SDKs wrap a list
+    as ``{"result": [...]}``, whose name is empty, too.
+    """
+    if isinstance(structured, dict):
+        members = cast("dict[str, Any]", structured)
+        for name, value in members.items():
+            if _are_records(value):
+                yield ("" if len(members) == 1 and name == "result" else name), value
+    elif _are_records(structured):
+        yield "", structured
+
+
+def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
+    """Makes a table of records; None for records with more than 1,000 different keys.
+
+    Columns are the union of the records' keys, in the order in which they first appear. A column of one kind
+    of JSON value has its type: boolean, 64-bit integer, double, text. Whole numbers and fractions together
+    are doubles if that changes no number. All other columns (lists, objects, integers beyond 64 bits, mixed
+    kinds) are text, with texts unchanged and other values as JSON. Null and absent values are missing cells.
+    """
+    keys: dict[str, None] = {}
+    for record in records:
+        if not record.keys() <= keys.keys():
+            keys.update(dict.fromkeys(record))
+            if len(keys) > _MOST_COLUMNS:
+                return None
+    columns = [_column([record.get(key) for record in records]) for key in keys]
+    # KNIME requires names that are unique and not blank.
+    names = numbered([without_surrogates(key).strip() or "column" for key in keys])
+    return pa.table(columns, names=list(names))
+
+
+def _are_records(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    entries = cast("list[Any]", value)
+    return all(isinstance(entry, dict) for entry in entries) and any(entries)
+
+
+def _column(values: list[Any]) -> pa.Array:
+    kinds: set[type] = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    if kinds == {int} and all(value is None or -_LONG <= value < _LONG for value in values):
+        return pa.array(values, pa.int64())
+    if kinds == {float} or (kinds == {int, float} and all(_is_exact(value) for value in values)):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array(
+        [_text(value) for value in values], pa.large_string() if _is_long(values) else pa.string()
+    )
+
+
+def _is_exact(value: Any) -> bool:
+    return not isinstance(value, int) or -_EXACT <= value <= _EXACT
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return without_surrogates(value)
+    try:
+        return compact_json(value)
+    except ValueError:  # Python reads 1e999 as infinity, which `compact_json` refuses
+        return without_surrogates(json.dumps(value, ensure_ascii=False))
+
+
+def _is_long(values: list[Any]) -> bool:
+    """Returns whether the texts together exceed what Arrow's string type can address."""
+    return sum(len(value) for value in values if isinstance(value, str)) > 2**29

@@ -1,12 +1,16 @@
-"""Makes the content of replies to the model: text within the limit, images, and ids of data."""
+"""What a model asks of a tool and what it is told: requests, replies, texts of errors, long results."""
 
 from __future__ import annotations
 
 import base64
+import difflib
 import json
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
 
+from ...audit.record import CallStatus
 from ...client.protocol.results import (
     ABSENT,
     AudioContent,
@@ -16,16 +20,103 @@ from ...client.protocol.results import (
     format_size,
 )
 from ...tools.hidden_text import hidden_characters
+from ...tools.provider.example_arguments import example_arguments
 from ...types.canonical import compact_json
-from ...types.tool import MCPTool, WorkflowTool
-from .record_tables import find_records, records_table
+from ...types.errors import (
+    ArgumentsInvalid,
+    AuthError,
+    ConnectError,
+    ResultInvalid,
+    SessionLost,
+    TimedOut,
+    ToolChanged,
+    ToolNotFound,
+)
+from ...types.tool import MCPTool, WorkflowTool, parse_object
+from .data_registry import find_records, records_table
 
 if TYPE_CHECKING:
-    from ...runs.one_call import Answer
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...audit.record import CallRecord
+    from ...runs.one_call import Answer, CallOutcome
     from ...types.tool import Tool
     from .data_registry import DataItem, DataRegistry
-    from .large_results import LargeResults
     from .toolset import BoundTool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRequest:
+    """A tool call that a model requests.
+
+    Attributes:
+        id: The model's id of the call; the reply has the same id.
+        name: The name that the model used, as bound (not the shown name of the tool).
+        arguments: The arguments, or None if they could not be read.
+        iteration: The agent's turn, from 1.
+        error: The reason why the arguments could not be read, for the model; None if they could.
+        written: The beginning of arguments that could not be read. It may hold secrets.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | None
+    iteration: int
+    error: str | None = None
+    written: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReply:
+    """The answer to one request: content for the model, and a record for people.
+
+    Attributes:
+        request: The model's request.
+        content: Text, or content blocks in LangChain's form (text and image blocks), for the model.
+        origin: The server that wrote the content; empty for workflows and for texts of the agent.
+        record: The record of the call; None for a call of a built-in tool (`read_result`, `find_tools`).
+        tool: The tool that was called, None for a built-in or unknown tool.
+        failed: True if the call failed; the content holds the error.
+        stop: True if the run must end after this failure.
+        unfinished: True if the run ended before the call; it is not known whether the tool had effects.
+    """
+
+    request: ToolRequest
+    content: str | list[dict[str, Any]]
+    origin: str = ""
+    record: CallRecord | None = None
+    tool: Tool | None = None
+    failed: bool = False
+    stop: bool = False
+    unfinished: bool = False
+
+    @property
+    def text(self) -> str:
+        """The content without its images."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(str(block["text"]) for block in self.content if block.get("type") == "text")
+
+
+class Toolbox(Protocol):
+    """The tools of one run. `run` is called from many threads at once."""
+
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """The functions to bind in the next turn; the list grows when the model finds tools by searching."""
+        ...
+
+    def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
+        """Runs one call, blocking. Errors of the tool, the server or the model become a reply.
+
+        Raises:
+            Canceled: `is_canceled` returned True while the call ran.
+        """
+        ...
+
+    def shown_name(self, name: str) -> str:
+        """The name that people see for a bound name; an unknown name is returned unchanged."""
+        ...
+
 
 _SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _LARGEST_IMAGE: Final = 5_000_000  # bytes; endpoints take no larger ones
@@ -34,11 +125,10 @@ _DATA_HEADING: Final = "## Data repository update"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyMaker:
-    """Makes the content of replies from tools' answers.
+    """Makes the content of replies from tools' answers: text within the limit, images, and ids of data.
 
     Attributes:
         registry: The store for the data of answers; None keeps none.
-        large: Cuts and keeps texts that are too long.
         notes: Remarks for the user, added here.
     """
 
@@ -47,13 +137,7 @@ class ReplyMaker:
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
     def content(self, bound: BoundTool, answer: Answer, *, reads_on: bool) -> str | list[dict[str, Any]]:
-        """Makes the content for a result: text, or a text block and image blocks.
-
-        Args:
-            bound: The tool.
-            answer: The tool's answer.
-            reads_on: Whether the model can read on in a long result.
-        """
+        """Makes the content for a result: text, or a text block and image blocks."""
         data_list = "" if self.registry is None else _register_data(self.registry, bound, answer)
         whole = self._without_hidden(bound, _whole_text(answer))
         text = self.large.cut(whole, origin=origin_of(bound.tool), reads_on=reads_on)
@@ -66,16 +150,9 @@ class ReplyMaker:
         return blocks + [_image_block(image) for image in images]
 
     def failure(self, bound: BoundTool | None, text: str, answer: Answer | None, *, reads_on: bool) -> str:
-        """Makes the content for a failure.
+        """Makes the content for a failure; with the result, if the result violates the tool's output schema.
 
-        Args:
-            bound: The tool, None if it was not called, so that its server wrote no part of the text.
-            text: The error.
-            answer: The tool's answer, None without one.
-            reads_on: Whether the model can read on in a long text.
-
-        Returns:
-            The text within the limit; with the result, if the result violates the tool's output schema.
+        `bound` is None if the tool was not called, so that its server wrote no part of the text.
         """
         if answer is not None and answer.error is not None and answer.text:
             text = f"{text}\n\nThe result was:\n{answer.text}"
@@ -187,5 +264,180 @@ def _is_shown(image: ImageContent) -> bool:
 
 
 def _image_block(image: ImageContent) -> dict[str, Any]:
-    """An image as LangChain's standard content block."""
     return {"type": "image", "base64": base64.b64encode(image.data).decode(), "mime_type": image.mime_type}
+
+
+_OPEN_KEYWORDS: Final = frozenset(
+    ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
+)
+_LONGEST_EXAMPLE: Final = 2000
+_NAMES_SHOWN: Final = 20
+
+
+def failure_text(outcome: CallOutcome, bound: BoundTool | None) -> str:
+    """Writes why a call failed and what the model can do next, with secrets marked."""
+    record = outcome.record
+    error = record.error or record.status.value
+    match record.status:
+        case CallStatus.TOOL_ERROR:
+            return f"Error: the tool failed: {error}{_unknown_arguments(bound, record.arguments)}"
+        case CallStatus.INVALID_ARGUMENTS:
+            return f"Error: {error}{_unknown_arguments(bound, record.arguments)}{_example(bound)}"
+        case _:
+            return f"Error: {error}{_advice(outcome)}"
+
+
+def unknown_tool(name: str, similar: Sequence[str], known: Sequence[str], finder: str | None) -> ToolNotFound:
+    """The error for a name that no tool has; `finder` is None if all tools are bound."""
+    if similar:
+        fix = f"Did you mean {' or '.join(similar)}?"
+    elif finder is not None:
+        fix = f"Find the tools that there are with {finder}"
+    elif known:
+        more = f" and {len(known) - _NAMES_SHOWN} others" if len(known) > _NAMES_SHOWN else ""
+        fix = f"The tools are {', '.join(known[:_NAMES_SHOWN])}{more}"
+    else:
+        fix = "There are no tools: answer without"
+    return ToolNotFound(f"There is no tool {name[:200]!r}", suggestions=tuple(similar), fix=fix)
+
+
+def unreadable_arguments(reason: str | None, written: str = "") -> ArgumentsInvalid:
+    """The error for arguments that are no JSON object.
+
+    Args:
+        reason: The reason why they could not be read.
+        written: The model's text, empty if it may hold secrets. The history does not keep it.
+    """
+    return ArgumentsInvalid(
+        "The arguments could not be read"
+        + (f": {reason}" if reason else "")
+        + (f". They were: {written}" if written else ""),
+        fix="Write the arguments as one complete JSON object; nothing was sent",
+    )
+
+
+def _unknown_arguments(bound: BoundTool | None, arguments_json: str | None) -> str:
+    """A hint about arguments that the schema allows but does not declare: usually misspelled."""
+    if bound is None or arguments_json is None:
+        return ""
+    schema = bound.definition["function"]["parameters"]
+    known = schema.get("properties")
+    if not isinstance(known, dict) or schema.keys() & _OPEN_KEYWORDS:
+        return ""
+    names = list(cast("dict[str, Any]", known))
+    folded = {name.casefold(): name for name in names}
+    hints: list[str] = []
+    for unknown in sorted(parse_object(arguments_json).keys() - set(names))[:_NAMES_SHOWN]:
+        similar = difflib.get_close_matches(unknown[:100].casefold(), folded, n=1)
+        hints.append(f"{unknown!r} (did you mean {folded[similar[0]]!r}?)" if similar else repr(unknown))
+    return f" The tool knows no argument {', '.join(hints)}." if hints else ""
+
+
+def _example(bound: BoundTool | None) -> str:
+    if bound is None:
+        return ""
+    example = example_arguments(bound.definition["function"]["parameters"])
+    if len(example) > _LONGEST_EXAMPLE:
+        return ""
+    return f" Arguments of the expected form are, for example: {example}"
+
+
+def _advice(outcome: CallOutcome) -> str:
+    match outcome.error:
+        case AuthError():
+            return " No call to this server can work now: go on without it, and say so in your answer."
+        case TimedOut() | ConnectError() | SessionLost():
+            return " Try again at most once; then go on without it, and say so in your answer."
+        case ToolChanged():
+            return " The tool cannot be used now: go on without it, and say so in your answer."
+        case ResultInvalid():
+            return " The call was made; do not rely on the result."
+        case _:
+            return ""
+
+
+_MOST_KEPT: Final = 256 * 1024 * 1024  # characters
+_SMALLEST_LIMIT: Final = 200
+
+
+class LargeResults:
+    """Cuts results that are too long for a model, and keeps them whole for reading on. Thread-safe.
+
+    Args:
+        limit: The most characters of one result in a message to the model.
+        reader: Name of the built-in tool that reads on.
+    """
+
+    def __init__(self, limit: int, reader: str = "read_result") -> None:
+        self.reader = reader
+        self._limit = max(limit, _SMALLEST_LIMIT)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[str, str]] = OrderedDict()  # origin and text by id
+        self._count = 0
+        self._size = 0
+
+    @property
+    def any(self) -> bool:
+        """True once a result was cut and kept."""
+        return self._count > 0
+
+    def cut(self, text: str, *, origin: str = "", reads_on: bool = True) -> str:
+        """Shortens a long result to its beginning and its end.
+
+        Args:
+            text: The whole result.
+            origin: The server that wrote the result; see `origin_of`.
+            reads_on: Whether the model has the tool that reads on; then the whole text is kept, and the
+                shortened text says how to read on.
+        """
+        if len(text) <= self._limit:
+            return text
+        head = self._limit * 3 // 4
+        tail = self._limit - head
+        remark = f"{len(text) - head - tail:,} of {len(text):,} characters are left out here."
+        if reads_on:
+            name = self._keep(origin, text)
+            remark += (
+                f" This is result {name}: to read on, call {self.reader} with"
+                f' {{"id": "{name}", "offset": {head}}}.'
+            )
+        return f"{text[:head]}\n\n[{remark} The end follows.]\n\n{text[-tail:]}"
+
+    def read(self, id: str, offset: int = 0, limit: int = 0) -> str:  # noqa: A002
+        """Reads a part of a long result; with `limit` 0 as much as is shown of any result.
+
+        Raises:
+            ArgumentsInvalid: There is no result with this id, or the result is shorter.
+        """
+        with self._lock:
+            result = self._kept.get(id)
+            known = list(self._kept)
+        if result is None:
+            raise ArgumentsInvalid(
+                f"There is no result {id!r}, or it is no longer held",
+                pointer="/id",
+                fix=f"Use one of {', '.join(known)}" if known else "Call the tool again",
+            )
+        _, text = result
+        if offset >= len(text):
+            raise ArgumentsInvalid(
+                f"The result has only {len(text):,} characters", pointer="/offset", fix="Use a smaller offset"
+            )
+        end = min(offset + (min(limit, self._limit) or self._limit), len(text))
+        rest = f"{len(text) - end:,} characters follow" if end < len(text) else "this is its end"
+        where = f"Characters {offset:,} to {end:,} of the {len(text):,} of result {id}"
+        return f"[{where}; {rest}]\n{text[offset:end]}"
+
+    def origin_of(self, id: str) -> str:  # noqa: A002
+        with self._lock:
+            return self._kept.get(id, ("", ""))[0]
+
+    def _keep(self, origin: str, text: str) -> str:
+        with self._lock:
+            self._count += 1
+            name = f"r{self._count}"
+            self._kept[name] = (origin, text)
+            self._size += len(text)
+            while self._size > _MOST_KEPT and len(self._kept) > 1:
+                self._size -= len(self._kept.popitem(last=False)[1][1])
+            return name

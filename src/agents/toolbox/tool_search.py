@@ -65,12 +65,6 @@ _SYNONYMS: Final = (
 
 
 class ToolIndex:
-    """An index of tools by the words of their definitions.
-
-    Args:
-        definitions: The functions of the tools, as for a model.
-    """
-
     def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
         documents = [_document(definition["function"]) for definition in definitions]
         lengths = [sum(document.values()) for document in documents]
@@ -146,7 +140,6 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _stem(word: str) -> str:
-    """Removes common English endings, so that the forms of a word are equal."""
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
     for ending in ("ations", "ation", "ings", "ing", "ers", "ed", "es", "s", "e"):

@@ -19,19 +19,13 @@ _waited_for: ContextVar[asyncio.Future[Any] | None] = ContextVar("waited_for", d
 
 
 async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Runs blocking work in a thread of its own.
+    """Runs blocking work in a thread of its own, with the caller's context variables.
 
     Not `asyncio.to_thread`: its pool has only six threads on two processors, and Python waits for them at its
     end, even for a tool that hangs.
 
-    Args:
-        work: The function to run. It sees the context variables of the caller.
-        *args: Its arguments.
-        **options: Its keyword arguments.
-
-    Returns:
-        The function's result. If the caller is canceled, the thread goes on and its result is dropped; a
-        function that checks `nobody_waits` can end earlier.
+    If the caller is canceled, the thread goes on and its result is dropped; a function that checks
+    `nobody_waits` can end earlier.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -85,7 +79,6 @@ class _Threads:
         thread.work.put(work)
 
     def add_idle(self, thread: _Thread) -> None:
-        """Adds a thread that waits for work."""
         with self._lock:
             self._idle.append(thread)
 

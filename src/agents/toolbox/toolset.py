@@ -1,42 +1,37 @@
-"""The tools of an agent's run, found by the names for models, people and servers."""
+"""The tools of an agent's run: their names for models, people and servers, and their functions for models."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
-from dataclasses import dataclass
-from functools import cached_property
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.secrets import calls_something_secret
+from ...tools.provider.tool_names import server_labels
 from ...types.canonical import compact_json
 from ...types.columns import AUTO, read_tools
-from ...types.tool import MCPTool, WorkflowTool
-from .functions import arguments_schema, function_definition, token_estimate
-from .names import bound_names, numbered, shown_names
+from ...types.tool import MCPTool, WorkflowTool, parse_object
 from .tool_search import ToolIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import knime.extension as knext
 
     from ...audit.secrets import SecretMarker
-    from ...types.tool import Tool
+    from ...types.tool import Tool, ToolPort
+
 
 _SUGGESTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundTool:
-    """A tool with its names and its definition for a model.
-
-    Attributes:
-        tool: The tool.
-        name: The name that the model uses.
-        shown_name: The name that people see.
-        definition: The function for the model. Do not change it.
-    """
+    """A tool with its names and its definition for a model, which may be shared: do not change it."""
 
     tool: Tool
     name: str
@@ -45,10 +40,7 @@ class BoundTool:
 
 
 class Toolset:
-    """Tools of both types, with names for a model.
-
-    Args:
-        tools: The tools; duplicates count once.
+    """Tools of both types, with names for a model; duplicates count once.
 
     Raises:
         ToolFormatError: A cell holds malformed JSON; the error names the row.
@@ -74,7 +66,6 @@ class Toolset:
 
     @cached_property
     def tokens(self) -> int:
-        """Estimated tokens of all functions."""
         return token_estimate(bound.definition for bound in self.bound)
 
     @cached_property
@@ -96,12 +87,12 @@ class Toolset:
         return Toolset([tool]).bound[0] if bound is None else bound
 
     def shown_name(self, name: str) -> str:
-        """Returns the name that people see for a bound name; an unknown name is returned unchanged."""
+        """The name that people see for a bound name; an unknown name is returned unchanged."""
         bound = self._by_name.get(name)
         return name if bound is None else bound.shown_name
 
     def bound_name(self, shown: str) -> str:
-        """Returns the name that a model uses for a shown name; an unknown name is returned unchanged."""
+        """The name that a model uses for a shown name; an unknown name is returned unchanged."""
         bound = self._by_shown.get(shown)
         return shown if bound is None else bound.name
 
@@ -110,10 +101,7 @@ class Toolset:
     ) -> dict[str, Any] | None:
         """Marks the secrets in the arguments of a call, so that they may be recorded.
 
-        Args:
-            name: The name that a model wrote. If no tool has it, secret arguments of all tools are marked.
-            arguments: The arguments, None if they could not be read.
-            secrets: The marker.
+        If no tool has the name that a model wrote, secret arguments of all tools are marked.
         """
         if arguments is None:
             return None
@@ -166,15 +154,12 @@ def _written_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
 
 
 def _extract_tools_from_table(table: knext.Table, column: str | None = AUTO) -> list[Tool]:
-    """Reads the tools of a table, workflows and MCP tools in one column or in several.
+    """Reads the tools of a table in the order of its rows, both types in one column or in several.
 
     Args:
         table: The *Tools* table.
         column: The tool column; `AUTO` for all tool columns, of which each row's first cell that is not
             missing counts.
-
-    Returns:
-        The tools in the order of the rows; rows without a tool are skipped.
 
     Raises:
         SettingInvalid: The column does not exist, or the table has no tool column.
@@ -185,3 +170,195 @@ def _extract_tools_from_table(table: knext.Table, column: str | None = AUTO) -> 
 
 extract_tools = _extract_tools_from_table
 """The public name of `_extract_tools_from_table`, whose own name is KNIME's."""
+
+CONFIGURATION: Final = "configuration"
+DATA_INPUTS: Final = "data_inputs"
+
+
+def function_definition(tool: Tool, name: str) -> dict[str, Any]:
+    """Describes a tool to a model. The parameters may be shared: do not change them."""
+    return _function(name, description_for_model(tool), arguments_schema(tool))
+
+
+def built_in_definition(name: str, description: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Describes a built-in tool to a model; arguments without a default are required."""
+    return _function(name, description, _object(dict(properties)))
+
+
+def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
+    """Returns the schema of the arguments. Do not change it.
+
+    An MCP tool's goes to the model as the server wrote it, with recursion, ``$defs`` and titles. A workflow
+    has only parameters, so its schema is made here, in the form of KNIME's agents: ``configuration`` for
+    the parameters and ``data_inputs`` for ids of tables.
+
+    Raises:
+        ToolFormatError: The cell holds malformed JSON.
+    """
+    match tool:
+        case MCPTool():
+            return tool.parameter_schema
+        case WorkflowTool():
+            return _workflow_schema(tool)
+        case _:
+            assert_never(tool)
+
+
+def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
+    """Returns the description, or the title without one; for a workflow with its outputs."""
+    match tool:
+        case MCPTool():
+            title = tool.title  # read even if not needed: malformed JSON is an error that names the row
+            return tool.description or title or ""
+        case WorkflowTool():
+            if not tool.output_ports:  # the message's port is not one of them
+                return tool.description
+            outputs = "; ".join(_port_text(port) for port in tool.output_ports)
+            return f"{tool.description}\n\nData outputs, each of which gets an id: {outputs}".lstrip()
+        case _:
+            assert_never(tool)
+
+
+def port_names(ports: Sequence[ToolPort]) -> tuple[str, ...]:
+    """Unique names for ports, which may share a name or have none: ``Table``, ``Table (2)``."""
+    return numbered([port.name.strip() or f"port {position}" for position, port in enumerate(ports, 1)])
+
+
+def token_estimate(definitions: Iterable[Mapping[str, Any]]) -> int:
+    """Estimates the tokens of functions, like the column *Context tokens*: a quarter of their bytes."""
+    return sum(-(-len(compact_json(definition).encode()) // 4) for definition in definitions)
+
+
+def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+def _workflow_schema(tool: WorkflowTool) -> dict[str, Any]:
+    _ = tool.parameter_schema  # malformed JSON is an error that names the row
+    return _made_schema(tool.schema_json, tool.input_ports)
+
+
+@lru_cache(maxsize=1024)
+def _made_schema(parameters_json: str, ports: tuple[ToolPort, ...]) -> dict[str, Any]:
+    parameters = parse_object(parameters_json)
+    properties: dict[str, Any] = {}
+    if parameters:
+        properties[CONFIGURATION] = {
+            "description": "Parameters of the workflow; one that is left out keeps its default",
+            **_object(parameters),
+        }
+    if ports:
+        inputs = {
+            name: {"type": "string", "description": f"Id of the data for: {_port_text(port)}"}
+            for name, port in zip(port_names(ports), ports, strict=True)
+        }
+        properties[DATA_INPUTS] = {"description": "Ids of data, one per input", **_object(inputs)}
+    schema = _object(properties)
+    schema["required"] = [name for name, part in properties.items() if part.get("required")]
+    return schema
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, part in properties.items() if not _has_default(part)],
+        "additionalProperties": False,
+    }
+
+
+def _port_text(port: ToolPort) -> str:
+    kind = f" ({port.type})" if port.type else ""
+    return f"{port.name}{kind}: {port.description}" if port.description else f"{port.name}{kind}"
+
+
+def _has_default(part: Any) -> bool:
+    return isinstance(part, dict) and "default" in part
+
+
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]|\A(?=[0-9-])")  # some endpoints require a letter or _ first
+_LONGEST: Final = 64
+_DIGITS: Final = 8
+
+
+def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
+    """Makes names that endpoints accept, unique, the same in every run, and independent of the tools' order.
+
+    Endpoints accept ``[a-zA-Z0-9_-]{1,64}`` only. Tools of both types share the names, so a workflow and a
+    server's tool of the same name must not collide. A valid and unique name stays unchanged. Otherwise
+    invalid characters become ``_``, and a name that is too long or not unique gets a digest of the tool's
+    identity at its end. The tools must be distinct.
+    """
+    plain = [_UNFIT.sub("_", tool.name) or "tool" for tool in tools]
+    name_counts = Counter(tool.name for tool in tools)
+    fitted_counts = Counter(name[:_LONGEST] for name in plain)
+    names: list[str] = []
+    for tool, name in zip(tools, plain, strict=True):
+        is_unchanged = name == tool.name and name_counts[name] == 1
+        is_unique = fitted_counts[name[:_LONGEST]] == 1
+        is_valid = len(name) <= _LONGEST and (is_unchanged or is_unique)
+        names.append(name if is_valid else _with_digest(name, tool))
+    # Equal names remain for tools with equal identities, and for names that look like another tool's digest.
+    return numbered(names, "_{}", longest=_LONGEST)
+
+
+def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
+    """Makes names for people: ``name``, or if not unique ``name @ host`` and ``name @ workflow``."""
+    servers = [tool.route.display for tool in tools if isinstance(tool, MCPTool)]
+    labels = dict(zip(servers, server_labels(servers), strict=True))
+    times = Counter(tool.name for tool in tools)
+    shown: list[str] = []
+    for tool in tools:
+        if times[tool.name] == 1:
+            shown.append(tool.name)
+            continue
+        match tool:
+            case MCPTool():
+                shown.append(f"{tool.name} @ {labels[tool.route.display]}")
+            case WorkflowTool():
+                shown.append(f"{tool.name} @ workflow")
+            case _:
+                assert_never(tool)
+    return tuple(shown)
+
+
+def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None = None) -> tuple[str, ...]:
+    """Makes names unique by numbers. The first of several equal names stays unchanged.
+
+    Args:
+        names: The names.
+        tail: The format of the number behind a name.
+        longest: The most characters of a name with its number, None for any length.
+
+    Returns:
+        Unique names; no numbered name equals another given name.
+    """
+    given, taken = set(names), set[str]()
+    last: dict[str, int] = {}
+    unique: list[str] = []
+    for name in names:
+        candidate, number = name, last.get(name, 1)
+        while candidate in taken or (candidate != name and candidate in given):
+            number += 1
+            end = tail.format(number)
+            candidate = name[: None if longest is None else longest - len(end)] + end
+        last[name] = number
+        taken.add(candidate)
+        unique.append(candidate)
+    return tuple(unique)
+
+
+def _with_digest(name: str, tool: Tool) -> str:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            server = replace(tool.route, tool=None, digest=None).uri  # a new definition is no new tool
+            identity = ("mcp", tool.name, server, tool.tool_name)
+        case WorkflowTool():
+            identity = ("workflow", tool.name, tool.schema_json)  # file store keys differ from run to run
+        case _:
+            assert_never(tool)
+    digest = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{name[: _LONGEST - _DIGITS - 1]}_{digest}"

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from knime_mcp.agents.agent_events import ModelRetried, TextDelta, TokenUsage
 from knime_mcp.agents.model.model_errors import (
     ContextTooLong,
     ModelAnswerInvalid,
@@ -12,7 +13,6 @@ from knime_mcp.agents.model.model_errors import (
     ModelUnreachable,
     QuotaExceeded,
 )
-from knime_mcp.agents.run.events import ModelRetried, TextDelta, TokenUsage
 from tests.agents.playing import DEADLINE, Functions
 from tests.agents.playing import play as play_script
 from tests.support.chat_server import Turn, call, calls, fails, says

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
+from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.chat_model import ChatModelSettings, model_route
-from knime_mcp.agents.model.endpoint import Endpoint
-from knime_mcp.agents.model.model_list import list_models
-from knime_mcp.agents.run.loop import run_agent
-from knime_mcp.agents.run.messages import settle
+from knime_mcp.agents.model.endpoint import Endpoint, list_models
+from knime_mcp.agents.model_messages import settle
 from knime_mcp.tools.node_settings.credentials import Credential
 from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import Functions, model_at

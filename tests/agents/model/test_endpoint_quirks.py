@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from knime_mcp.agents.run.answers import answer_of
-from knime_mcp.agents.run.events import Ending
+from knime_mcp.agents.agent_events import Ending
+from knime_mcp.agents.model_messages import answer_of
 from tests.agents.playing import Functions
 from tests.agents.playing import play as play_script
 from tests.support.chat_server import Turn, call, calls, fails, says

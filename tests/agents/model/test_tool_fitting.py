@@ -2,9 +2,9 @@
 
 import pytest
 
+from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.model_errors import ModelRequestRefused
 from knime_mcp.agents.model.tool_fitting import ToolFitting, simpler_schema
-from knime_mcp.agents.run.loop import run_agent
 from tests.agents.playing import QUESTION, Functions, definition, model_at, play
 from tests.support.chat_server import ChatServer, fails, says
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from knime_mcp.agents.toolbox.calls_under_way import CallsUnderWay
+from knime_mcp.agents.toolbox.tool_executor import CallsUnderWay
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions

@@ -106,7 +106,7 @@ def test_keys_that_knimes_agent_prompter_has(configure):
             {"errors": {"error_handling": "COLUMN", "use_existing_error_column": True}},
             "no such error column. Choose one of Role, t",
         ),
-        ({}, {"approval": "never mind"}, "Line 1 of the approval rules"),
+        ({}, {"rules": "never mind"}, "Line 1 of the rules for calls"),
         ({}, {"recursion_limit": -1}, "-1"),
     ],
 )

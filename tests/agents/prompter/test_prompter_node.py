@@ -214,7 +214,7 @@ def test_the_iteration_limit_fails_or_asks_for_an_answer(servers, script, ask, s
 
 def test_a_denied_call_is_an_answer_and_a_row(servers, script, ask, said, rows_of, tools_of):
     server = script(calls(call("who"), call("add", {"a": 1})), says("ok"))
-    result = ask(server, tools_of(servers[0].url("/one")), approval="deny who\nallow *")
+    result = ask(server, tools_of(servers[0].url("/one")), rules="deny who\nallow *")
     texts = [text for who, text, _ in said(result) if who == "TOOL"]
     assert "not allowed" in texts[0]
     assert texts[1] == f"[from {servers[0].url('/one')}]\n2"

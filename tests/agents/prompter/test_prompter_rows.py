@@ -246,7 +246,7 @@ def test_what_an_earlier_agent_read_counts_for_the_rules(servers, script, ask, r
         tools,
         history=first.outputs[0].as_input(),
         user_message="Again",
-        approval="deny add if after-untrusted",
+        rules="deny add if after-untrusted",
         trusted_servers=trusted,
     )
     assert [row["Status"] for row in rows_of(second, 1)] == ["ok" if trusted else "denied"]
@@ -265,7 +265,7 @@ def test_results_of_unknown_origin_in_a_history_count_for_the_rules(
         script(calls(call("add", {"a": 2})), says("done")),
         tools_of(servers[0].url("/one")),
         history=host.table(pa.table(typed)),
-        approval="deny add if after-untrusted",
+        rules="deny add if after-untrusted",
         trusted_servers="127.0.0.1",
     )
     assert [row["Status"] for row in rows_of(result, 1)] == ["denied"]

@@ -134,7 +134,7 @@ def test_a_secret_parameter_of_a_workflow(
             [],
             None,
         ],
-        {"user_message": "log in", "approval": rules, "save_audit_workflow_to": "audit.knwf"},
+        {"user_message": "log in", "rules": rules, "save_audit_workflow_to": "audit.knwf"},
         workflow_dir=tmp_path / "workflow",
         tool_handler=handler,
     )

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from knime_mcp.agents.toolbox import large_results
-from knime_mcp.agents.toolbox.large_results import LargeResults
+from knime_mcp.agents.toolbox import replies
+from knime_mcp.agents.toolbox.replies import LargeResults
 from knime_mcp.types.errors import ArgumentsInvalid
 
 
@@ -57,7 +57,7 @@ def test_reading_what_is_not_there_says_what_is():
 
 
 def test_the_oldest_goes_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(large_results, "_MOST_KEPT", 5000)
+    monkeypatch.setattr(replies, "_MOST_KEPT", 5000)
     large = LargeResults(1000)
     for letter in "abc":
         large.cut(letter * 2000)

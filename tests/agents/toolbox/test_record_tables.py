@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from knime_mcp.agents.toolbox.record_tables import find_records, records_table
+from knime_mcp.agents.toolbox.data_registry import find_records, records_table
 
 JSON = st.recursive(
     st.none()

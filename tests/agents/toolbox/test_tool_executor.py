@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.toolbox.call_rules import CallRules
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
-from knime_mcp.agents.toolbox.executor import ToolOptions
-from knime_mcp.agents.toolbox.large_results import LargeResults
-from knime_mcp.agents.toolbox.replies import ReplyMaker
+from knime_mcp.agents.toolbox.replies import LargeResults, ReplyMaker
+from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
 from knime_mcp.client.protocol.results import ABSENT, ImageContent
 from knime_mcp.runs.one_call import Answer
@@ -124,8 +123,8 @@ def test_a_server_that_is_not_there(box):
     ],
 )
 def test_when_the_run_stops(one, name, arguments, stops):
-    policy = ApprovalPolicy.parse("deny who")
-    assert one(options=ToolOptions(stop_on_error=True, approval=policy)).call(name, arguments).stop is stops
+    policy = CallRules.parse("deny who")
+    assert one(options=ToolOptions(stop_on_error=True, rules=policy)).call(name, arguments).stop is stops
     assert one().call(name, arguments).stop is False
 
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from knime_mcp.agents.toolbox.functions import (
+from knime_mcp.agents.toolbox.toolset import (
+    Toolset,
     arguments_schema,
     function_definition,
     port_names,
     token_estimate,
 )
-from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.types.errors import ToolFormatError
 from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
 from tests.support.servers.shapes import FOREST

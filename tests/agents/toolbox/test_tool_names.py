@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.agents.toolbox.names import bound_names, shown_names
-from knime_mcp.agents.toolbox.toolset import Toolset
+from knime_mcp.agents.toolbox.toolset import Toolset, bound_names, shown_names
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
 FIT = re.compile(r"[a-zA-Z0-9_-]{1,64}")

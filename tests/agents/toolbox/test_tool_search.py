@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from knime_mcp.agents.toolbox.executor import ToolOptions
-from knime_mcp.agents.toolbox.functions import token_estimate
+from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.agents.toolbox.tool_search import ToolIndex
+from knime_mcp.agents.toolbox.toolset import token_estimate
 from knime_mcp.types.tool import MCPTool
 from tests.agents.toolbox import many_tools
 

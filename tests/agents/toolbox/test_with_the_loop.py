@@ -6,9 +6,9 @@ import threading
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.run.events import Ending
+from knime_mcp.agents.agent_events import Ending
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
-from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
 from tests.agents.playing import play

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.prompter.host_thread import HostThread
-from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.prompter.prompt_runs import HostThread
+from knime_mcp.agents.toolbox.call_rules import CallRules
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
-from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
 
@@ -170,7 +170,7 @@ def test_no_host_that_runs_workflows(box):
 
 
 def test_a_denied_workflow_does_not_run(box, knime, data):
-    options = ToolOptions(approval=ApprovalPolicy.parse("deny if workflow"))
+    options = ToolOptions(rules=CallRules.parse("deny if workflow"))
     made = box([JOIN], run_workflow=knime.run, registry=data, options=options)
     assert made.call("Join_tables", {"nonsense": 1}).record.status == "denied"
     assert knime.calls == []

@@ -1,0 +1,342 @@
+"""The agent's loop: asks the model and runs the tools that it calls, until it answers.
+
+Each run has its own event loop in the calling thread, so that a waiting request to the model can be canceled
+at any moment. Tools run in other threads, a limited number at a time. At the end of every run, also after an
+error, each tool call in the conversation has an answer, in the order of the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from ..audit.journal import JournalWriteError
+from ..types.errors import Canceled, MCPError, TimedOut
+from .agent_events import (
+    AgentOptions,
+    AgentOutcome,
+    Ending,
+    ModelAnswered,
+    PromptGiven,
+    RunEnded,
+    TokenUsage,
+    ToolFinished,
+    ToolStarted,
+)
+from .model.model_errors import IterationLimit, PromptFiltered
+from .model_calls import ModelCalls, Turn
+from .model_messages import (
+    answer,
+    answer_of,
+    called_in_text,
+    finish_reason,
+    refusal_of,
+    repair,
+    settle,
+    text_of,
+)
+from .toolbox.replies import ToolReply, ToolRequest
+from .toolbox.tool_threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .agent_events import AgentEvent
+    from .model.openai_model import EndpointModel
+    from .toolbox.replies import Toolbox
+
+POLL_SECONDS: Final = 0.1
+"""Seconds between two checks of the cancel button."""
+
+_GRACE_SECONDS: Final = 0.5
+_CANCELED: Final = "Error: the run was canceled before this call was finished."
+_SHORTER: Final = "Your message was cut off at the token limit. Ask for fewer calls with shorter arguments."
+
+
+def run_agent(
+    model: EndpointModel,
+    toolbox: Toolbox,
+    messages: Sequence[BaseMessage],
+    options: AgentOptions | None = None,
+    *,
+    on_event: Callable[[AgentEvent], None] | None = None,
+    is_canceled: Callable[[], bool] | None = None,
+) -> AgentOutcome:
+    """Runs an agent, blocking. Do not call it inside a running event loop.
+
+    Args:
+        model: The model, without LangChain's retries (``max_retries=0``).
+        toolbox: The tools.
+        messages: System message, history and prompt, each optional. A history with unanswered calls is
+            repaired, and the outcome says so.
+        options: The options of the run.
+        on_event: Called with each event, in the calling thread. An exception in it ends the run.
+        is_canceled: Called about every 0.1 s, in the calling thread.
+
+    Returns:
+        The outcome, also of a run that failed or was canceled; each call in its messages has an answer.
+    """
+    run = _Run(model, toolbox, messages, options or AgentOptions(), on_event or _ignore_event)
+    loop = asyncio.new_event_loop()
+    # Threads that look up host names; the run does not wait for one that hangs.
+    executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
+    loop.set_default_executor(executor)
+    try:
+        return loop.run_until_complete(run.supervised(is_canceled or (lambda: False)))
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Run:
+    def __init__(
+        self,
+        model: EndpointModel,
+        toolbox: Toolbox,
+        messages: Sequence[BaseMessage],
+        options: AgentOptions,
+        emit: Callable[[AgentEvent], None],
+    ) -> None:
+        self._model = model
+        self._toolbox = toolbox
+        self._options = options
+        self._emit = emit
+        self._began = time.monotonic()
+        self._until = self._began + (options.total_timeout or math.inf)
+        self._conversation, repairs = repair(messages)
+        self._notes = list(repairs)
+        self._ids = {
+            str(call["id"]) for m in self._conversation if isinstance(m, AIMessage) for call in m.tool_calls
+        }
+        self._usage = TokenUsage()
+        self._iterations = 0
+        self._stopped = threading.Event()
+        self._calls = ModelCalls(
+            model,
+            emit=emit,
+            stream=options.stream,
+            images=options.images,
+            seconds_left=lambda: self._until - time.monotonic(),
+        )
+
+    async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
+        """Runs until the end, the cancel button or the total clock, whichever comes first."""
+        task = asyncio.create_task(self._converse())
+        stop: MCPError | None = None
+        try:
+            while not task.done():
+                remaining = max(0.0, self._until - time.monotonic())
+                await asyncio.wait({task}, timeout=min(POLL_SECONDS, remaining))
+                stop = self._reason_to_stop(is_canceled)
+                if stop is not None and not task.done():
+                    break
+        finally:
+            if not task.done():
+                self._stopped.set()
+                task.cancel()
+                await asyncio.wait({task})
+            await self._model.release_connections()  # the connections belong to this event loop, which ends
+        if task.cancelled():
+            return self._outcome(None, "", stop or Canceled("The run was canceled"))
+        error = task.exception()
+        if isinstance(error, MCPError):
+            return self._outcome(None, "", error)
+        return self._outcome(*task.result(), None)
+
+    def _reason_to_stop(self, is_canceled: Callable[[], bool]) -> MCPError | None:
+        if is_canceled():
+            return Canceled("The run was canceled")
+        if time.monotonic() < self._until:
+            return None
+        return TimedOut(
+            f"The agent was not done after {self._options.total_timeout:g} seconds",
+            kind="total",
+            fix="Raise the total timeout, lower the iteration limit, or hand out faster tools",
+        )
+
+    def _outcome(self, ending: Ending | None, text: str, error: MCPError | None) -> AgentOutcome:
+        outcome = AgentOutcome(
+            messages=tuple(self._conversation),
+            ending=ending,
+            error=error,
+            text=text,
+            usage=self._usage,
+            iterations=self._iterations,
+            duration=time.monotonic() - self._began,
+            notes=(*self._notes, *self._calls.notes),
+        )
+        if ending is not None:
+            self._emit(
+                RunEnded(
+                    ending=ending,
+                    text=text,
+                    usage=outcome.usage,
+                    iterations=outcome.iterations,
+                    duration=outcome.duration,
+                )
+            )
+        return outcome
+
+    async def _converse(self) -> tuple[Ending, str]:
+        self._emit(PromptGiven(text=self._prompt(), at=datetime.now(UTC)))
+        for iteration in range(1, self._options.iteration_limit + 2):
+            try:
+                message, calls = await self._turn(self._conversation, iteration)
+            except PromptFiltered as error:
+                return Ending.REFUSED, str(error)
+            if not calls:
+                return self._final(message)
+            stopped = await self._run_tools(message, calls)
+            if stopped is not None:
+                return Ending.STOPPED, stopped.text
+        return await self._answer_at_limit()
+
+    def _prompt(self) -> str:
+        prompts = [m for m in self._conversation if isinstance(m, HumanMessage)]
+        return text_of(prompts[-1]) if prompts else ""
+
+    async def _turn(
+        self, messages: Sequence[BaseMessage], iteration: int, *, final: bool = False
+    ) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
+        at, began = datetime.now(UTC), time.monotonic()
+        turn: Turn = await self._calls.ask(
+            messages, self._toolbox.definitions(), iteration=iteration, final=final
+        )
+        self._usage += turn.usage
+        self._iterations = iteration
+        message, calls = settle(_with_refusal_as_text(turn.message), taken=self._ids, iteration=iteration)
+        if final and calls:  # it called tools although asked not to
+            message, calls = _without_calls(message), ()
+        self._emit(
+            ModelAnswered(
+                iteration=iteration,
+                message=message,
+                usage=turn.usage,
+                at=at,
+                duration=time.monotonic() - began,
+                attempts=turn.attempts,
+            )
+        )
+        if not calls:
+            self._conversation.append(message)
+        return message, calls
+
+    def _final(self, message: AIMessage) -> tuple[Ending, str]:
+        refusal = refusal_of(message)
+        if refusal is not None:
+            return Ending.REFUSED, refusal
+        if finish_reason(message) == "length":
+            self._notes.append(
+                "The answer was cut off at the model's token limit; raise it in the node that connects the"
+                " model"
+            )
+        if self._toolbox.definitions() and called_in_text(message):
+            self._notes.append(
+                "The model wrote a tool call as text, so nothing was called: the endpoint does not read this"
+                " model's tool calls. Choose another model, or have the server parse them (vLLM:"
+                " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
+            )
+        return Ending.ANSWER, answer_of(message)
+
+    async def _answer_at_limit(self) -> tuple[Ending, str]:
+        limit = self._options.iteration_limit
+        if not self._options.answer_at_limit:
+            raise IterationLimit(
+                f"The model still asked for tools after {limit} iterations",
+                fix="Raise the iteration limit, ask for less at once, or let the agent give a final answer at"
+                " the limit",
+            )
+        prompt = HumanMessage(content=self._options.limit_prompt)
+        message, _ = await self._turn([*self._conversation, prompt], limit + 2, final=True)
+        return Ending.LIMIT, answer_of(message)
+
+    async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> ToolReply | None:
+        """Runs the calls of one turn; returns the reply that stops the run, if any."""
+        if finish_reason(message) == "length":
+            requests = [_cut_off(request) for request in requests]
+        replies = [_unfinished(request) for request in requests]
+        slots = asyncio.Semaphore(self._options.parallel_calls)
+        tasks = [
+            asyncio.create_task(self._run_tool(replies, number, slots)) for number in range(len(replies))
+        ]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            # The tools see the cancel; the ones that stop soon still return a reply.
+            await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        finally:
+            # Calls and replies are added together, so that no call is ever without an answer.
+            self._conversation += [message, *map(answer, replies)]
+        for task in tasks:
+            task.result()
+        return next((reply for reply in replies if reply.stop), None)
+
+    async def _run_tool(self, replies: list[ToolReply], number: int, slots: asyncio.Semaphore) -> None:
+        async with slots:
+            if self._stopped.is_set():
+                return
+            reply = replies[number]
+            request = reply.request
+            shown_name = self._toolbox.shown_name(request.name)
+            self._emit(ToolStarted(request=request, shown_name=shown_name, at=datetime.now(UTC)))
+            began = time.monotonic()
+            try:
+                reply = await in_thread(self._toolbox.run, request, is_canceled=self._stopped.is_set)
+            except Canceled:
+                if not self._stopped.is_set():
+                    raise
+            except JournalWriteError:
+                self._stopped.set()  # no further calls, as they could not be recorded
+                raise
+            except Exception as error:  # a bug must not lose the conversation
+                text = f"Error: the tool could not be run ({type(error).__name__})."
+                reply = ToolReply(request=request, content=text, failed=True)
+                self._notes.append(f"The call of '{shown_name}' failed inside of the agent: {error}")
+            finally:
+                replies[number] = reply
+                self._emit(
+                    ToolFinished(reply=reply, shown_name=shown_name, duration=time.monotonic() - began)
+                )
+
+
+def _cut_off(request: ToolRequest) -> ToolRequest:
+    return request if request.error is None else replace(request, error=f"{_SHORTER} {request.error}")
+
+
+def _with_refusal_as_text(message: AIMessage) -> AIMessage:
+    """Puts a refusal into the content, as endpoints reject assistant messages without content."""
+    refusal = refusal_of(message)
+    if refusal is None or text_of(message):
+        return message
+    return message.model_copy(update={"content": refusal})
+
+
+def _without_calls(message: AIMessage) -> AIMessage:
+    text = text_of(message)
+    if not text:
+        raise IterationLimit(
+            "The model asked for tools even when it was asked for a final answer without them",
+            fix="Raise the iteration limit, or choose another model",
+        )
+    return message.model_copy(update={"content": text, "tool_calls": []})
+
+
+def _unfinished(request: ToolRequest) -> ToolReply:
+    return ToolReply(request=request, content=_CANCELED, failed=True, unfinished=True)
+
+
+def _ignore_event(event: AgentEvent) -> None:
+    pass

@@ -1,0 +1,433 @@
+"""Requests one turn from a model, and adapts and retries requests that fail.
+
+Requests have no side effects, so they are sent again as often as the kind of failure allows. If an endpoint
+objects to a part of a request, that part is changed for the next attempt: the messages (`MessageFitting`),
+the definitions of the tools (see `model.tool_fitting`), or whether it streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    merge_message_runs,
+)
+
+from .agent_events import ModelRetried, TextDelta, TokenUsage
+from .model.answer_form import GIVEN_BACK
+from .model.model_errors import (
+    ContextTooLong,
+    ModelAnswerInvalid,
+    ModelError,
+    ModelRequestRefused,
+    model_error,
+)
+from .model_messages import blocks_of, require_content, text_of, usage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from langchain_core.messages import BaseMessage
+
+    from .agent_events import AgentEvent
+    from .model.model_errors import ModelError
+    from .model.openai_model import EndpointModel
+
+
+_LONGEST_WAIT: Final = 60.0
+_FIRST_WAIT: Final = 0.5
+_MOST_CHANGES: Final = 40  # of tool definitions, in one turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The answer as LangChain read it; tokens and number of all attempts."""
+
+    message: AIMessage
+    usage: TokenUsage
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ToolOffer:
+    """The tools of a request; `choice` is ``none`` if the model must not call them.
+
+    Some endpoints (Anthropic's and Amazon Bedrock's behind OpenAI's form) refuse a conversation with tool
+    calls in it unless the request defines tools. Others refuse ``tool_choice``, or ignore it.
+
+    Attributes:
+        change: The difference to the offer before, for people.
+    """
+
+    tools: Sequence[Mapping[str, Any]] = ()
+    choice: Literal["none"] | None = None
+    change: str = ""
+
+
+class ModelCalls:
+    """Requests the turns of one run from a model.
+
+    Args:
+        model: The model, without LangChain's retries.
+        emit: Called with retries and, when streaming, with text.
+        stream: Whether to stream.
+        images: Whether the model gets the images that tools return.
+        seconds_left: Seconds until the run's total clock runs out, infinite without one.
+    """
+
+    def __init__(
+        self,
+        model: EndpointModel,
+        *,
+        emit: Callable[[AgentEvent], None],
+        stream: bool,
+        images: bool,
+        seconds_left: Callable[[], float],
+    ) -> None:
+        self._model = model
+        self._listener = emit
+        self._listener_failed: Exception | None = None
+        self._stream = stream
+        self._stream_changed = False  # True once `_stream` was changed after an error
+        self._seconds_left = seconds_left
+        self._messages = MessageFitting(images=images)
+        self._tools = model.fitting
+        self._tool_notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the user: what the model was not told."""
+        return (*self._tool_notes, *self._messages.notes)
+
+    async def ask(
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        iteration: int,
+        final: bool = False,
+    ) -> Turn:
+        """Requests one turn: an answer with content, that is text, tool calls or a refusal.
+
+        Args:
+            messages: The history, as `settle` and `repair` leave it.
+            tools: Definitions of functions, sent unchanged unless the endpoint refuses them.
+            iteration: The turn.
+            final: Whether the model must answer without calling tools.
+
+        Raises:
+            ModelError: All attempts failed.
+        """
+        usage = TokenUsage()
+        attempt = tool_changes = 0
+        failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
+        offer, *others = _tool_offers(tools, messages, final=final)
+        while True:
+            attempt += 1
+            offered = replace(offer, tools=self._tools.fit(offer.tools))
+            try:
+                message = await self._once(self._messages.fit(messages), offered, iteration)
+                usage += usage_of(message)
+                require_content(message)
+                if not others or not _ignores_choice(message, offer):
+                    return Turn(message=message, usage=usage, attempts=attempt)
+                problem: ModelError = ModelRequestRefused("The model called tools where it must not")
+            except Exception as error:
+                if error is self._listener_failed:
+                    raise
+                problem = self._problem(error)
+            adapted = None
+            if tool_changes < _MOST_CHANGES:
+                adapted = self._fit_tools(problem, offer.tools, offered.tools)
+                tool_changes += adapted is not None
+            adapted = adapted or self._messages.learn(problem, messages) or self._change_streaming(problem)
+            if adapted is None and others and isinstance(problem, ModelRequestRefused):
+                offer = others.pop(0)
+                adapted = offer.change
+            if adapted is not None:
+                self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {adapted}", wait=0.0))
+                continue
+            failures[type(problem)] += 1
+            await self._wait(problem, failures, iteration)
+
+    async def _once(self, messages: list[BaseMessage], offer: _ToolOffer, iteration: int) -> AIMessage:
+        model: Any = self._model
+        if offer.tools:
+            # `bind`, as `bind_tools` would rewrite the schemas.
+            choice = {"tool_choice": offer.choice} if offer.choice else {}
+            model = self._model.bind(tools=[dict(tool) for tool in offer.tools], **choice)
+        if not self._stream:
+            return await model.ainvoke(messages)
+
+        def tell(text: str) -> None:
+            self._emit(TextDelta(iteration=iteration, text=text))
+
+        return await model.ainvoke(messages, on_text=tell)
+
+    def _emit(self, event: AgentEvent) -> None:
+        try:
+            self._listener(event)
+        except Exception as error:
+            self._listener_failed = error
+            raise
+
+    def _problem(self, error: Exception) -> ModelError:
+        model = self._model
+        problem = model_error(
+            error, model=model.model_name, server=model.openai_api_base, secrets=model.secrets
+        )
+        return problem.with_traceback(None)
+
+    def _change_streaming(self, problem: ModelError) -> str | None:
+        is_about = isinstance(problem, ModelRequestRefused) and problem.about_streaming
+        if self._stream_changed or not is_about:
+            return None
+        self._stream, self._stream_changed = not self._stream, True
+        return "sent again as a stream" if self._stream else "sent again without streaming"
+
+    def _fit_tools(
+        self,
+        problem: ModelError,
+        tools: Sequence[Mapping[str, Any]],
+        offered: Sequence[Mapping[str, Any]],
+    ) -> str | None:
+        if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
+            return None
+        changed = self._tools.learn(problem.what, tools, offered)
+        if changed is None:
+            return None
+        self._tool_notes[changed] = None
+        return "sent again with less about tools"
+
+    async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
+        """Waits before the next attempt; raises the problem if no attempt is left."""
+        if failures[type(problem)] >= problem.tries:
+            raise problem
+        wait = problem.retry_after
+        if wait is None:
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (failures.total() - 1)) * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+        if isinstance(problem, ModelAnswerInvalid):
+            wait = 0.0
+        if wait > min(_LONGEST_WAIT, self._seconds_left()):
+            raise problem
+        self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
+        await asyncio.sleep(wait)
+
+
+def _tool_offers(
+    tools: Sequence[Mapping[str, Any]], messages: Sequence[BaseMessage], *, final: bool
+) -> tuple[_ToolOffer, ...]:
+    """The offers to try, each after the one before was refused."""
+    if tools and not final:
+        return (_ToolOffer(tools),)
+    if tools:
+        return _ToolOffer(tools, "none"), _ToolOffer(change="sent again without tools")
+    called = dict.fromkeys(
+        call["name"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls
+    )
+    if not called:
+        return (_ToolOffer(),)
+    definitions = [_minimal_definition(name) for name in called]
+    return _ToolOffer(), _ToolOffer(
+        definitions, "none", "sent again with the names of the tools in the history"
+    )
+
+
+def _minimal_definition(name: str) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "Not available any more.",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    }
+
+
+def _ignores_choice(message: AIMessage, offer: _ToolOffer) -> bool:
+    return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
+
+
+_LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
+_WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
+_IMAGES: Final = frozenset({"image", "image_url"})
+
+
+class MessageFitting:
+    """Adapts the messages of a run to what its endpoint refused so far; the history itself stays unchanged.
+
+    Images of tools, which endpoints accept from users only, are always moved to a message of the user. What
+    only some endpoints refuse is changed after the refusal: the oldest tool results or the model's thoughts
+    are left out, images become a note, ids of calls are replaced, roles are put in turn.
+
+    Attributes:
+        notes: Remarks for the user: what the model was not told.
+    """
+
+    def __init__(self, *, images: bool = True) -> None:
+        self._images = images
+        self._left_out: set[str] = set()  # ids of calls whose results are no longer sent
+        self._plain_ids = False
+        self._in_turn = False  # True once roles are sent in turn
+        self._system = True  # False once the system message is sent as the user's
+        self._thoughts = True  # False once the model's thoughts are no longer sent back
+        self.notes: dict[str, None] = {}
+
+    def fit(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        if self._left_out:
+            messages = [
+                message.model_copy(update={"content": _LEFT_OUT})
+                if isinstance(message, ToolMessage) and message.tool_call_id in self._left_out
+                else message
+                for message in messages
+            ]
+        sent = _with_images_moved(messages, images=self._images)
+        if not self._thoughts:
+            sent = [_without_thoughts(message) for message in sent]
+        if self._in_turn:
+            sent = _roles_in_turn(sent, system=self._system)
+        return [_with_plain_ids(message) for message in sent] if self._plain_ids else sent
+
+    def learn(self, problem: ModelError, messages: Sequence[BaseMessage]) -> str | None:
+        """Learns from an error what to change in the next request; returns the change in words.
+
+        `messages` is the history before `fit`. Returns None if no change may help.
+        """
+        if isinstance(problem, ContextTooLong):
+            left_out = self._leave_out_oldest(messages)
+            if left_out:
+                self.notes[
+                    "The conversation did not fit into the model's context, so its oldest tool results were"
+                    " left out of what was sent"
+                ] = None
+                return f"sent again without {left_out} tool results"
+        if problem.about_call_ids and not self._plain_ids:
+            self._plain_ids = True
+            return "sent again with other ids of the tool calls"
+        if not isinstance(problem, ModelRequestRefused):
+            return None
+        if problem.about_images and self._images and _has_images(messages):
+            self._images = False
+            self.notes[
+                "The model takes no images, so those that tools returned were left out of what was sent"
+            ] = None
+            return "sent again without images"
+        if problem.about_thoughts and self._thoughts and any(map(_has_thoughts, messages)):
+            self._thoughts = False
+            return "sent again without the model's thoughts"
+        if problem.about_system_message and self._system:
+            self._system, self._in_turn = False, True
+            return "sent again with the system message as the user's"
+        if problem.about_roles and not self._in_turn:
+            self._in_turn = True
+            return "sent again with the roles in turn"
+        return None
+
+    def _leave_out_oldest(self, messages: Sequence[BaseMessage]) -> int:
+        """Leaves out the older half of the long tool results; the newest stays, as the model needs it."""
+        results = [
+            message.tool_call_id
+            for message in messages
+            if isinstance(message, ToolMessage)
+            and message.tool_call_id not in self._left_out
+            and len(str(message.content)) > _WORTH_LEAVING_OUT
+        ]
+        chosen = results[:-1][: (len(results) + 1) // 2]
+        self._left_out.update(chosen)
+        return len(chosen)
+
+
+def _with_images_moved(messages: Sequence[BaseMessage], *, images: bool) -> list[BaseMessage]:
+    """Moves the images of tools to a message of the user, the only place for them, or leaves them out."""
+    sent: list[BaseMessage] = []
+    image_content: list[Any] = []
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            if image_content:
+                sent.append(HumanMessage(content=image_content))
+                image_content = []
+            sent.append(message)
+            continue
+        if isinstance(message.content, str):
+            sent.append(message)
+            continue
+        texts: list[str] = []
+        for block in blocks_of(message):
+            if block.get("type") not in _IMAGES:
+                texts.append(str(block.get("text", "")))
+            elif images:
+                if not image_content:
+                    image_content.append(
+                        {"type": "text", "text": "Images that the tools returned, in order:"}
+                    )
+                image_content.append(block)
+                texts.append("[an image, shown in the next message]")
+            else:
+                texts.append("[an image, left out because the model does not take images]")
+        sent.append(message.model_copy(update={"content": "\n".join(texts)}))
+    if image_content:
+        sent.append(HumanMessage(content=image_content))
+    return sent
+
+
+def _roles_in_turn(messages: Sequence[BaseMessage], *, system: bool) -> list[BaseMessage]:
+    """Joins the user's messages that follow one another, and puts a word of the model between tool and user.
+
+    Templates of some models want the roles in turn. With `system` False, the system message becomes the
+    user's.
+    """
+    turns: list[BaseMessage] = []
+    for message in messages:
+        if isinstance(message, HumanMessage) and turns and isinstance(turns[-1], ToolMessage):
+            turns.append(AIMessage("I have read the results."))
+        is_moved = isinstance(message, SystemMessage) and not system
+        turns.append(HumanMessage(cast("Any", message.content)) if is_moved else message)
+    return merge_message_runs(turns, chunk_separator="\n\n")
+
+
+def _has_images(messages: Sequence[BaseMessage]) -> bool:
+    return any(
+        block.get("type") in _IMAGES
+        for message in messages
+        if isinstance(message, ToolMessage)
+        for block in blocks_of(message)
+    )
+
+
+def _has_thoughts(message: BaseMessage) -> bool:
+    return "message" in message.additional_kwargs.get(GIVEN_BACK, {})
+
+
+def _without_thoughts(message: BaseMessage) -> BaseMessage:
+    """A message without the reasoning that goes back to the endpoint; fields of its calls stay."""
+    if not _has_thoughts(message):
+        return message
+    kwargs = message.additional_kwargs
+    call_fields = {name: value for name, value in kwargs[GIVEN_BACK].items() if name != "message"}
+    return message.model_copy(update={"additional_kwargs": {**kwargs, GIVEN_BACK: call_fields}})
+
+
+def _with_plain_ids(message: BaseMessage) -> BaseMessage:
+    """Replaces ids of calls: Mistral's endpoint accepts nine letters and digits only, others no long ids."""
+
+    def plain(id_: str | None) -> str:
+        return hashlib.sha256(str(id_).encode(errors="replace")).hexdigest()[:9]
+
+    match message:
+        case AIMessage():
+            calls = [{**call, "id": plain(call["id"])} for call in message.tool_calls]
+            return message.model_copy(update={"tool_calls": calls})
+        case ToolMessage():
+            return message.model_copy(update={"tool_call_id": plain(message.tool_call_id)})
+        case _:
+            return message

@@ -1,0 +1,314 @@
+"""Reads and corrects messages: their text and calls in all forms of content, answers, histories."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from ..types.short_texts import shortened
+from .agent_events import TokenUsage
+from .model.answer_form import GIVEN_BACK, read_arguments
+from .model.model_errors import ModelAnswerInvalid, ModelBusy, too_long
+from .toolbox.replies import ToolReply, ToolRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from langchain_core.messages import BaseMessage
+
+
+def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
+    """Lists the content blocks of a message in LangChain's form; an empty text is no block."""
+    content = cast("str | list[str | dict[str, Any]]", message.content)
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
+
+
+def calls_of(message: AIMessage) -> list[dict[str, Any]]:
+    """Lists the tool calls of a model's message as ``id``, ``name`` and ``arguments``.
+
+    The arguments are a dict, or a text if they could not be read.
+    """
+    good = [
+        {"id": call["id"] or "", "name": call["name"], "arguments": call["args"]}
+        for call in message.tool_calls
+    ]
+    bad = [
+        {"id": call["id"] or "", "name": call["name"] or "", "arguments": call["args"] or ""}
+        for call in message.invalid_tool_calls
+    ]
+    return good + bad
+
+
+def text_of(message: BaseMessage) -> str:
+    """Reads the text of a message: its text blocks, joined and stripped."""
+    return "".join(str(block.get("text", "")) for block in blocks_of(message)).strip()
+
+
+def shown_text(message: BaseMessage) -> str:
+    """Reads the text of a message for people, with type and size in place of each image."""
+    return "\n".join(filter(None, (shown_block(block) for block in blocks_of(message))))
+
+
+def image_of(block: Mapping[str, Any]) -> tuple[bytes, str] | None:
+    """Reads bytes and MIME type of an image block; None for other blocks and for URLs of images."""
+    if block.get("type") == "image":
+        data, mime_type = block.get("base64") or block.get("data"), block.get("mime_type") or "image/png"
+    elif block.get("type") == "image_url":
+        link = block.get("image_url")
+        url = str(cast("dict[str, Any]", link).get("url", "") if isinstance(link, dict) else link)
+        head, comma, data = url.partition(",")
+        if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+            return None
+        mime_type = head.removeprefix("data:").removesuffix(";base64")
+    else:
+        return None
+    try:
+        return base64.b64decode(str(data or ""), validate=True), str(mime_type)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def shown_block(block: Mapping[str, Any]) -> str:
+    if block.get("type") == "text":
+        return str(block.get("text") or "")
+    image = image_of(block)
+    if image is not None:
+        return f"[{image[1]}, {len(image[0]):,} bytes]"
+    return f"[{block.get('type')}]"
+
+
+_CONTEXT_FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})  # Mistral's, Z.ai's
+_CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens"}) | _CONTEXT_FULL
+_GIVEN_UP: Final = frozenset({"error", "insufficient_system_resource"})  # Mistral's, DeepSeek's
+_FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_content", "spii"})  # Google's
+_THOUGHT_TEXT: Final = re.compile(
+    r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
+)
+_CALL_IN_TEXT: Final = re.compile(
+    r"<(?:minimax:)?tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
+    r"|<\|channel\|>commentary"
+    r'|(?:```(?:json)?\s*)?\{\s*"name":\s*"[\w.-]+",\s*"(?:parameters|arguments)":\s*\{'
+)
+
+
+def usage_of(message: AIMessage) -> TokenUsage:
+    """The tokens of one answer; counts the answer as unreported if the endpoint did not count them."""
+    usage = message.usage_metadata
+    if not usage or not (usage["input_tokens"] or usage["output_tokens"]):
+        return TokenUsage(unreported=1)  # some endpoints send zeros instead of counts
+    return TokenUsage(input=usage["input_tokens"], output=usage["output_tokens"], turns=1)
+
+
+def finish_reason(message: AIMessage) -> str:
+    """``stop``, ``length``, ``content_filter`` or another value of the endpoint."""
+    reason = _reported_reason(message)
+    if reason in _CUT_OFF:
+        return "length"
+    return "content_filter" if reason in _FILTERED else reason
+
+
+def _reported_reason(message: AIMessage) -> str:
+    return str(message.response_metadata.get("finish_reason") or "").lower().partition(":")[0]
+
+
+def refusal_of(message: AIMessage) -> str | None:
+    """The text of a refusal; None if the model did not refuse."""
+    refusal = message.additional_kwargs.get("refusal")
+    if refusal:
+        return str(refusal)
+    if finish_reason(message) == "content_filter":
+        return text_of(message) or "The provider's content filter withheld the answer."
+    return None
+
+
+def require_content(message: AIMessage) -> None:
+    """Checks that an answer is complete and has content: text, tool calls or a refusal.
+
+    Raises:
+        ModelBusy: The endpoint gave up in the middle of the answer.
+        ContextTooLong: The answer is empty, as the conversation fills the model's context.
+        ModelAnswerInvalid: The answer is empty.
+    """
+    if finish_reason(message) in _GIVEN_UP:
+        raise ModelBusy(
+            f"The endpoint gave up in the middle of the answer ({finish_reason(message)})",
+            fix="Try again later, or choose another model",
+        )
+    calls = message.tool_calls or message.invalid_tool_calls
+    if calls or text_of(message) or refusal_of(message) is not None:
+        return
+    if _reported_reason(message) in _CONTEXT_FULL:
+        raise too_long("nothing is left for an answer")
+    if finish_reason(message) == "length":
+        raise ModelAnswerInvalid(
+            "The model used up its token limit before it said anything",
+            fix="Raise the token limit in the node that connects the model; models that reason need much"
+            " more",
+            tries=1,  # the same would happen again
+        )
+    raise ModelAnswerInvalid(
+        "The model's answer is empty",
+        fix="Try again, rephrase the prompt, or choose another model",
+    )
+
+
+def answer_of(message: BaseMessage) -> str:
+    """The text of a model's answer without the thoughts before it; the whole text if it is all thoughts.
+
+    Servers that do not know a model leave its thoughts in the text, as ``<think>…</think>``, sometimes
+    without the opening tag, which then belongs to the model's prompt.
+    """
+    text = text_of(message)
+    return _THOUGHT_TEXT.sub("", text).strip() or text
+
+
+def called_in_text(message: BaseMessage) -> bool:
+    """Returns whether a model's answer begins with a tool call that its server should have parsed."""
+    return _CALL_IN_TEXT.match(answer_of(message)) is not None
+
+
+_BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME: Final = 64
+_LONGEST_QUOTE: Final = 300
+_NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
+_ORIGIN: Final = re.compile(r"\[from (\S+)\]")
+
+
+def settle(
+    message: AIMessage, *, taken: set[str], iteration: int = 0
+) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
+    """Corrects a model's message so that endpoints accept it in a history.
+
+    Args:
+        message: The model's answer.
+        taken: Ids of the calls in the conversation so far; the ids of this message are added.
+        iteration: The agent's turn, 0 in a history.
+
+    Returns:
+        The message, in which every call is valid (unreadable arguments become an empty object), and the
+        calls with the arguments as read, or with the error.
+    """
+    raw = calls_of(message)
+    calls = tuple(
+        _request(call, number=number, taken=taken, iteration=iteration) for number, call in enumerate(raw, 1)
+    )
+    kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
+    returned_fields = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
+    if returned_fields:
+        call_fields = returned_fields.get("calls", {})
+        by_id = {
+            call.id: call_fields[original["id"]]
+            for original, call in zip(raw, calls, strict=True)
+            if original["id"] in call_fields
+        }
+        kwargs[GIVEN_BACK] = {**returned_fields, "calls": by_id}
+    settled = AIMessage(
+        content=cast("Any", message.content),
+        additional_kwargs=kwargs,
+        response_metadata=message.response_metadata,
+        usage_metadata=message.usage_metadata,
+        id=message.id,
+        tool_calls=[
+            {"type": "tool_call", "id": c.id, "name": call_name(c.name), "args": dict(c.arguments or {})}
+            for c in calls
+        ],
+    )
+    return settled, calls
+
+
+def call_name(name: str) -> str:
+    """The name of a call in the history, 1 to 64 characters, as endpoints check names there, too."""
+    return _BAD_IN_NAME.sub("_", name)[:_LONGEST_NAME] or "unnamed"
+
+
+def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[str, ...]]:
+    """Corrects a history so that endpoints accept it: every call has one answer right after it.
+
+    Returns the conversation, and the corrections in words.
+    """
+    repaired: list[BaseMessage] = []
+    counts = {"unanswered": 0, "stray": 0, "malformed": 0, "empty": 0}
+    taken: set[str] = set()
+    answers: dict[str, list[ToolMessage]] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            answers.setdefault(message.tool_call_id, []).append(message)
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            continue
+        if not isinstance(message, AIMessage):
+            repaired.append(message)
+            continue
+        ids = [call["id"] for call in calls_of(message)]
+        settled, calls = settle(message, taken=taken)
+        if not calls and not text_of(message):
+            counts["empty"] += 1
+            continue
+        counts["malformed"] += sum(
+            call.error is not None or call.id != original for call, original in zip(calls, ids, strict=True)
+        )
+        repaired.append(settled if calls else message)
+        for call, original in zip(calls, ids, strict=True):
+            known_answers = answers.get(original, [])
+            counts["unanswered"] += not known_answers
+            if known_answers:
+                repaired.append(known_answers.pop(0).model_copy(update={"tool_call_id": call.id}))
+            else:
+                repaired.append(answer(ToolReply(request=call, content=_NEVER_ANSWERED, failed=True)))
+    counts["stray"] = sum(len(unused) for unused in answers.values())
+    return repaired, _repair_notes(counts)
+
+
+def answer(reply: ToolReply) -> ToolMessage:
+    """Makes the message that answers a call; its first line names the server that wrote the result."""
+    content = reply.content
+    if reply.origin:
+        line = f"[from {reply.origin}]"
+        line_block = {"type": "text", "text": line}
+        content = f"{line}\n{content}" if isinstance(content, str) else [line_block, *content]
+    return ToolMessage(
+        content=cast("Any", content),
+        tool_call_id=reply.request.id,
+        name=call_name(reply.request.name),
+        status="error" if reply.failed else "success",
+    )
+
+
+def origin_of(message: ToolMessage) -> str:
+    """Reads the server that wrote the result of a tool; empty if the message does not name one."""
+    text = next((str(block.get("text", "")) for block in blocks_of(message)), "")
+    match = _ORIGIN.fullmatch(text.partition("\n")[0])
+    return match[1] if match else ""
+
+
+def _request(call: Mapping[str, Any], *, number: int, taken: set[str], iteration: int) -> ToolRequest:
+    unique_id = call["id"]
+    while not unique_id or unique_id in taken:
+        unique_id = f"{call['id'] or 'call'}_{number}"
+        number += 1
+    taken.add(unique_id)
+    parsed, error = read_arguments(call["arguments"])
+    return ToolRequest(
+        id=unique_id,
+        name=call["name"].strip(),
+        arguments=parsed,
+        iteration=iteration,
+        error=error,
+        written="" if error is None else shortened(str(call["arguments"]), _LONGEST_QUOTE),
+    )
+
+
+def _repair_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
+    words = {
+        "unanswered": "tool calls of the history had no answer; they were answered with an error",
+        "stray": "tool results of the history belonged to no call and were left out",
+        "malformed": "tool calls of the history were malformed and were corrected",
+        "empty": "empty answers of the history were left out",
+    }
+    return tuple(f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind])

@@ -1,0 +1,398 @@
+"""Writes the table *Conversation*: its columns, and messages as its rows. `conversation_history` reads it.
+
+Where KNIME has Message cells, the table has one column of them, as KNIME's own agents write it, so that
+agents of both kinds can continue each other's conversations. Elsewhere the parts of a message have their
+own columns. A row holds a message or an error, never both.
+
+The storage of a Message cell is a struct of five fields: the role, the parts of the content (text, PNG),
+the tool calls, the id of the answered call (of a model's message: its own id), and a name. The storage is
+written and read directly, as KNIME's own conversion guesses the encoding of text, and writes an image's URL
+in place of the image.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from ...types.canonical import without_surrogates
+from ...types.errors import SettingInvalid
+from ..model_messages import blocks_of, calls_of, image_of, shown_block, shown_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+    from langchain_core.messages import AIMessage, BaseMessage
+
+    from ..agent_events import TokenUsage
+
+
+INPUT_ROW: Final = "Input row"
+ROLE: Final = "Role"
+CALLS: Final = "Tool calls"
+CALL_ID: Final = "Tool call ID"
+NAME: Final = "Tool name"
+BLOCKS: Final = "Content (JSON)"
+Kind = Literal["string", "int64", "double"]
+OUTCOME: Final[tuple[tuple[str, Kind], ...]] = (
+    ("Outcome", "string"),
+    ("Answer", "string"),
+    ("Iterations", "int64"),
+    ("Input tokens", "int64"),
+    ("Output tokens", "int64"),
+    ("Duration (s)", "double"),
+)
+
+
+class MessageForm(StrEnum):
+    MESSAGE = "message"
+    """One column of KNIME's Message cells."""
+    PLAIN = "plain"
+    """A column for each part of a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The end of one prompt's run; written in the last row of its conversation.
+
+    `ending` is one of `agent_events.Ending`, or ``error``; `usage` is None if tokens were not counted.
+    """
+
+    ending: str
+    answer: str | None = None
+    iterations: int = 0
+    usage: TokenUsage | None = None
+    duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A row of the conversation: a message, or an error in its place.
+
+    Attributes:
+        input_row: RowID of the prompt that the row belongs to, None for a single prompt.
+        outcome: The end of the prompt's run, in its last row.
+    """
+
+    message: BaseMessage | None = None
+    error: str | None = None
+    input_row: str | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationLayout:
+    """The columns of *Conversation*; `column` has the messages, or their text.
+
+    Attributes:
+        error_column: Name of the column with errors, None without one.
+        per_row: True if the table holds the conversations of several prompts.
+        columns: Names and kinds; the kind of a column of Message cells does not count.
+    """
+
+    form: MessageForm
+    column: str = "Conversation"
+    error_column: str | None = None
+    per_row: bool = False
+    columns: tuple[tuple[str, Kind], ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        names: list[tuple[str, Kind]] = []
+        if self.per_row:
+            names.append((INPUT_ROW, "string"))
+        if self.form is MessageForm.PLAIN:
+            names.append((ROLE, "string"))
+        names.append((self.column, "string"))
+        if self.form is MessageForm.PLAIN:
+            names.extend((name, "string") for name in (CALLS, CALL_ID, NAME, BLOCKS))
+        if self.error_column is not None:
+            names.append((self.error_column, "string"))
+        if self.per_row:
+            names += OUTCOME
+        seen_names: set[str] = set()
+        for name, _ in names:
+            if name in seen_names:
+                raise SettingInvalid(
+                    f"The table Conversation would have two columns '{name}'",
+                    setting="conversation_column_name",
+                    fix="Choose another name for the conversation column or the error column",
+                )
+            seen_names.add(name)
+        object.__setattr__(self, "columns", tuple(names))
+
+    def schema(self) -> Any:
+        """Makes the spec that ``configure`` returns, a `knext.Schema`."""
+        import knime.extension as knext
+
+        types = {"string": knext.string(), "int64": knext.int64(), "double": knext.double()}
+        return knext.Schema.from_columns(
+            [
+                knext.Column(self._message_type() if self._is_message(name) else types[kind], name)
+                for name, kind in self.columns
+            ]
+        )
+
+    def table(self, entries: Iterable[Entry]) -> pa.Table:
+        """Makes an Arrow table with KNIME's types, without RowIDs."""
+        import pyarrow as pa
+
+        rows = [self.cells(entry) for entry in entries]
+        types = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64()}
+        columns: dict[str, Any] = {}
+        for name, kind in self.columns:
+            cells = [row.get(name) for row in rows]
+            if self._is_message(name):
+                message_cells = self._message_type().to_pyarrow()
+                storage = pa.array(cells, message_cells.storage_type)
+                columns[name] = pa.ExtensionArray.from_storage(message_cells, storage)
+            else:
+                columns[name] = pa.array(cells, types[kind])
+        return pa.table(columns)
+
+    def cells(self, entry: Entry) -> dict[str, Any]:
+        """The cells of a row, by column name; a missing cell is None or absent."""
+        cells: dict[str, Any] = {}
+        if entry.message is not None:
+            is_cell = self.form is MessageForm.MESSAGE
+            cells |= {self.column: to_cell(entry.message)} if is_cell else self._parts(entry.message)
+        if self.error_column is not None and entry.error is not None:
+            cells[self.error_column] = without_surrogates(entry.error)
+        if self.per_row:
+            cells[INPUT_ROW] = entry.input_row
+            cells |= _outcome_cells(entry.outcome)
+        return cells
+
+    def _parts(self, message: BaseMessage) -> dict[str, Any]:
+        from langchain_core.messages import AIMessage, ToolMessage
+
+        blocks = blocks_of(message)
+        calls = calls_of(message) if isinstance(message, AIMessage) else []
+        is_tool = isinstance(message, ToolMessage)
+        plain_text = all(block.get("type") == "text" for block in blocks)
+        cells = {
+            ROLE: "tool" if is_tool else "ai" if isinstance(message, AIMessage) else "user",
+            self.column: shown_text(message),
+            CALLS: json_text(calls) if calls else None,
+            CALL_ID: message.tool_call_id if is_tool else None,
+            NAME: message.name,
+            BLOCKS: None if plain_text else json_text(blocks),
+        }
+        return {name: None if text is None else without_surrogates(text) for name, text in cells.items()}
+
+    def _is_message(self, name: str) -> bool:
+        return self.form is MessageForm.MESSAGE and name == self.column
+
+    def _message_type(self) -> Any:
+        logical_type = message_type()
+        assert logical_type is not None  # checked by `choose_message_form`
+        return logical_type
+
+
+def choose_message_form(wanted: str) -> MessageForm:
+    """Decides how a node writes conversations; ``auto`` chooses Message cells where KNIME has them.
+
+    Raises:
+        SettingInvalid: Message cells are wanted, but KNIME has none.
+    """
+    has_cells = message_type() is not None
+    if wanted == "auto":
+        return MessageForm.MESSAGE if has_cells else MessageForm.PLAIN
+    if MessageForm(wanted) is MessageForm.MESSAGE and not has_cells:
+        raise SettingInvalid(
+            "This KNIME has no Message cells",
+            setting="conversation_form",
+            fix="Install KNIME's AI extension, or choose 'Find out'",
+        )
+    return MessageForm(wanted)
+
+
+def _outcome_cells(outcome: Outcome | None) -> dict[str, Any]:
+    if outcome is None:
+        return {}
+    usage = outcome.usage
+    is_counted = usage is not None and usage.turns > 0
+    answer = outcome.answer
+    return {
+        "Outcome": outcome.ending,
+        "Answer": None if answer is None else without_surrogates(answer),
+        "Iterations": outcome.iterations,
+        "Input tokens": usage.input if usage is not None and is_counted else None,
+        "Output tokens": usage.output if usage is not None and is_counted else None,
+        "Duration (s)": round(outcome.duration, 6),
+    }
+
+
+UNREADABLE: Final = "unreadable arguments"
+"""Key under which a cell keeps arguments that are no JSON object, as a cell can hold objects only."""
+
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+
+
+def message_type() -> Any | None:
+    """Finds KNIME's logical type of Message cells; None where the AI extension is not installed."""
+    import importlib
+
+    import knime.api.schema as ks
+
+    try:
+        return ks.logical(importlib.import_module("knime.types.message").MessageValue)
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def to_cell(message: BaseMessage) -> dict[str, Any]:
+    """Converts a message of a user, the model or a tool to the five fields of a cell's storage.
+
+    Raises:
+        ValueError: The message is of another kind, such as a system message.
+    """
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+    cell: dict[str, Any] = {
+        "1": [part for block in blocks_of(message) for part in _parts(block)],
+        "2": None,
+        "3": None,
+        "4": None if message.name is None else without_surrogates(message.name),
+    }
+    match message:
+        case HumanMessage():
+            return {"0": "USER", **cell}
+        case AIMessage():
+            calls = [
+                {"0": call["id"], "1": call["name"], "2": _arguments_text(call["arguments"])}
+                for call in calls_of(message)
+            ]
+            return {"0": "AI", **cell, "2": calls or None, "3": message.id}
+        case ToolMessage():
+            return {"0": "TOOL", **cell, "3": message.tool_call_id}
+        case _:
+            raise ValueError(f"a message of type {message.type} does not go into a conversation")
+
+
+def from_cell(cell: Mapping[str, Any]) -> BaseMessage:
+    """Reads a message from the five fields of a cell's storage.
+
+    Raises:
+        ValueError: The kind of message is unknown.
+    """
+    from langchain_core.messages import HumanMessage, ToolMessage
+
+    content = content_of([_block(part) for part in cell["1"] or ()])
+    name = cell.get("4")
+    match cell["0"]:
+        case "USER":
+            return HumanMessage(content=content, name=name)
+        case "AI":
+            calls = [
+                {"id": call["0"], "name": call["1"], "arguments": _arguments(call["2"])}
+                for call in cell["2"] or ()
+            ]
+            return ai_message(content, calls, name=name, id=cell.get("3"))
+        case "TOOL":
+            return ToolMessage(content=content, tool_call_id=cell.get("3") or "", name=name)
+        case other:
+            raise ValueError(f"a message of type {other!r} is unknown")
+
+
+def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **fields: Any) -> AIMessage:
+    """Makes a model's message from its content and its calls, which have the form of `calls_of`.
+
+    Calls whose arguments are no object become invalid tool calls.
+    """
+    from langchain_core.messages import AIMessage
+
+    good: list[dict[str, Any]] = [
+        {"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"}
+        for call in calls
+        if isinstance(call["arguments"], dict)
+    ]
+    bad = [
+        {
+            "id": call["id"],
+            "name": call["name"],
+            "args": str(call["arguments"]),
+            "error": None,
+            "type": "invalid_tool_call",
+        }
+        for call in calls
+        if not isinstance(call["arguments"], dict)
+    ]
+    return AIMessage(content=content, tool_calls=good, invalid_tool_calls=bad, **fields)
+
+
+def json_text(value: object) -> str:
+    """Writes a value that came from a model as JSON; numbers that JSON does not have become texts."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        finite = json.loads(json.dumps(value), parse_constant=str)
+        text = json.dumps(finite, ensure_ascii=False)
+    return without_surrogates(text)
+
+
+def content_of(blocks: Sequence[dict[str, Any]]) -> Any:
+    """Makes the content of a message: plain text if all blocks are text, as all chat models accept that."""
+    if all(block.get("type") == "text" for block in blocks):
+        return "".join(str(block.get("text", "")) for block in blocks)
+    return list(blocks)
+
+
+def _parts(block: dict[str, Any]) -> list[dict[str, Any]]:
+    image = image_of(block)
+    if image is not None:
+        png = _as_png(*image)
+        if png is not None:
+            return [{"0": "png", "1": png}]
+    return [{"0": "text", "1": without_surrogates(shown_block(block)).encode()}]
+
+
+def _as_png(data: bytes, mime_type: str) -> bytes | None:
+    """The image as PNG, the only format in cells; None if the image cannot be converted."""
+    if mime_type == "image/png" and data.startswith(_PNG):
+        return data
+    try:
+        from PIL import Image  # in KNIME's environments; not needed for the images that are PNG already
+
+        png = io.BytesIO()
+        with Image.open(io.BytesIO(data)) as image:
+            image.save(png, "PNG")
+        return png.getvalue()
+    except Exception:  # a broken image from a server must not lose the text beside it
+        return None
+
+
+def _block(part: Mapping[str, Any]) -> dict[str, Any]:
+    data = bytes(part["1"] or b"")
+    if part["0"] == "png":
+        # KNIME's own conversion writes an image's URL in place of its bytes.
+        url = data.decode() if data.startswith(b"data:image/") else _png_url(data)
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "text", "text": data.decode(errors="replace")}
+
+
+def _png_url(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+def _arguments_text(arguments: Any) -> str:
+    value = cast("object", arguments if isinstance(arguments, dict) else {UNREADABLE: str(arguments)})
+    return json_text(value)
+
+
+def _arguments(text: Any) -> Any:
+    """The arguments in a cell: an object, or the text if it holds no object."""
+    if not isinstance(text, str):
+        return text or {}
+    try:
+        value = cast("object", json.loads(text or "{}"))
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict):
+        return text
+    arguments = cast("dict[str, Any]", value)
+    return arguments[UNREADABLE] if list(arguments) == [UNREADABLE] else arguments

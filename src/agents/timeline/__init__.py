@@ -1,1 +1,0 @@
-"""The timeline of an agent's run, and its page for a browser."""

@@ -1,0 +1,372 @@
+"""Runs a model's tool calls: checks, executes and records them, and makes replies. Implements `Toolbox`."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+
+from ...audit.record import CallStatus, utc_text
+from ...runs.one_call import Call, DataInput, failed_call, recorded_call
+from ...types.canonical import compact_json
+from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ProtocolError
+from ...types.json_pointer import pointer_text
+from ...types.tool import MCPTool, WorkflowTool
+from .built_ins import BuiltIns
+from .call_rules import CallRules
+from .data_registry import DataRegistry
+from .replies import (
+    LargeResults,
+    ReplyMaker,
+    ToolReply,
+    ToolRequest,
+    failure_text,
+    origin_of,
+    unknown_tool,
+    unreadable_arguments,
+)
+from .tool_threads import nobody_waits
+from .toolset import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ...audit.record import CallRecord
+    from ...client.validation.argument_checks import ArgumentValidator
+    from ...runs.one_call import CallOutcome, Dispatcher
+    from ...types.tool import Tool
+    from .toolset import BoundTool, Toolset
+
+
+_POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """How tools are offered and run.
+
+    Attributes:
+        stop_on_error: Whether the run ends when a tool, its server or its workflow fails. Errors that a model
+            can correct do not count: invalid arguments, an unknown name, a call that is not allowed.
+        rules: Which calls are allowed.
+        longest_result: The most characters of one result in a message to the model. In the agent's loop a
+            built-in tool reads on.
+        search_above: Estimated tokens of all functions above which the model has to search for tools; None
+            always binds all tools.
+    """
+
+    stop_on_error: bool = False
+    rules: CallRules = field(default_factory=CallRules)
+    longest_result: int = 20_000
+    search_above: int | None = None
+
+
+class ToolExecutor:
+    """Runs the tools of one run. Safe to use from several threads.
+
+    Workflows run one at a time, MCP tools in parallel.
+
+    Args:
+        toolset: The tools.
+        dispatcher: The sessions, secrets and workflow runner that the calls of the run share.
+        on_record: Called with the record of each finished call, in any thread; returns the record as kept.
+        under_way: Holds the calls while they run; the run waits for them at its end.
+        registry: The data of the run. Without one, data are kept only if some tool takes or gives tables.
+        options: How tools are offered and run.
+        earlier: The servers that wrote the tool results in the history, "" for an unknown server.
+
+    Attributes:
+        notes: Remarks for the user, such as tools that changed since they were chosen.
+    """
+
+    def __init__(
+        self,
+        toolset: Toolset,
+        dispatcher: Dispatcher,
+        *,
+        on_record: Callable[[CallRecord], CallRecord] = lambda record: record,
+        under_way: CallsUnderWay | None = None,
+        registry: DataRegistry | None = None,
+        options: ToolOptions | None = None,
+        earlier: Iterable[str] = (),
+    ) -> None:
+        options = options or ToolOptions()
+        self.registry = DataRegistry() if registry is None else registry
+        self.notes: dict[str, None] = {}
+        self._toolset = toolset
+        self._dispatcher = dispatcher
+        self._on_record = on_record
+        self._under_way = under_way or CallsUnderWay()
+        self._options = options
+        large = LargeResults(options.longest_result, toolset.free_name("read_result"))
+        keeps_data = registry is not None or toolset.has_data
+        self._replies = ReplyMaker(
+            registry=self.registry if keeps_data else None, large=large, notes=self.notes
+        )
+        self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
+        self._workflow_lock = threading.Lock()
+        self._outer_calls = itertools.count(1)  # each call from outside the agent's loop counts as a turn
+        trusted = all(options.rules.trusts(server) for server in earlier)
+        self._untrusted_since = None if trusted else 0  # turn of the first answer of an untrusted server
+
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        return self._built_ins.definitions()
+
+    def shown_name(self, name: str) -> str:
+        return self._toolset.shown_name(name)
+
+    def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
+        """Runs one call, see `Toolbox.run`."""
+        built_in = self._built_ins.run(request)
+        if built_in is not None:
+            return built_in
+        bound = self._toolset.find(request.name)
+        if bound is None or request.arguments is None or request.error is not None:
+            return self._refused(request, bound)
+        return self._execute(bound, request, is_canceled)
+
+    # The source document's names; for agents of others, whose calls come through LangChain's tools.
+    def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply:
+        return self._execute_for_others(mcp_tool, params)
+
+    def _execute_workflow_tool(self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /) -> ToolReply:
+        return self._execute_for_others(workflow_tool, params)
+
+    def _execute_for_others(self, tool: Tool, params: Mapping[str, Any]) -> ToolReply:
+        bound = self._toolset.of(tool)
+        request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._outer_calls))
+        return self._execute(bound, request, nobody_waits(), reads_on=False)
+
+    def _execute(  # @ToolTypeDispatch
+        self,
+        bound: BoundTool,
+        request: ToolRequest,
+        is_canceled: Callable[[], bool],
+        *,
+        reads_on: bool = True,
+    ) -> ToolReply:
+        """Runs one call of a real tool, whose arguments could be read.
+
+        A workflow's arguments are ``configuration``, and ``data_inputs`` from the registry. `reads_on` says
+        whether the model has the tool that reads on in long results, as in the agent's loop.
+
+        Raises:
+            Canceled: The run was canceled.
+        """
+        denied = self._denial(bound, request.iteration)
+        call = Call(
+            tool=bound.tool,
+            arguments=request.arguments,
+            iteration=request.iteration,
+            error=denied,
+            denied=denied is not None,
+        )
+        match bound.tool:
+            case MCPTool():
+                outcome = self._record(call, is_canceled)
+            case WorkflowTool():
+                outcome = self._record_workflow(bound.tool, bound.name, call, is_canceled)
+                # LangGraph saves replies in its checkpoints, which cannot hold a value of KNIME's.
+                bound = replace(bound, tool=replace(bound.tool, native=None))
+            case _:
+                assert_never(bound.tool)
+        return self._reply(bound, request, outcome, reads_on=reads_on)
+
+    def _record_workflow(
+        self, tool: WorkflowTool, name: str, call: Call, is_canceled: Callable[[], bool]
+    ) -> CallOutcome:
+        given = cast("Mapping[str, Any]", call.arguments)
+        call = replace(call, arguments=self._toolset.marked(name, given, self._dispatcher.secrets))
+        if not call.denied:
+            try:
+                arguments, data = workflow_arguments(tool, given, self.registry)
+                call = replace(call, arguments=arguments, data=data)
+            except ArgumentsInvalid as invalid:
+                call = replace(call, error=invalid)
+        while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
+            if is_canceled():
+                canceled = Canceled("The run was canceled before the workflow began")
+                return self._record(replace(call, error=canceled), is_canceled)
+        try:
+            return self._record(call, is_canceled)
+        finally:
+            self._workflow_lock.release()
+
+    def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:
+        since = self._untrusted_since
+        rule = self._options.rules.denial(
+            bound.tool, bound.shown_name, after_untrusted=since is not None and iteration > since
+        )
+        if rule is None:
+            return None
+        return MCPError(
+            f"Calls of this tool are not allowed here (rule: {rule})",
+            fix="Go on without it, and say in your answer what could not be done",
+        )
+
+    def _refused(self, request: ToolRequest, bound: BoundTool | None) -> ToolReply:
+        """Answers a request with an unknown tool name or unreadable arguments."""
+        if bound is None:
+            names = [other.name for other in self._toolset.bound]
+            similar = self._toolset.similar(request.name)
+            error: MCPError = unknown_tool(request.name, similar, names, self._built_ins.finder)
+        else:
+            # Secrets cannot be marked in arguments that cannot be read.
+            written = "" if self._toolset.has_secrets(bound.name) else request.written
+            error = unreadable_arguments(request.error, written)
+        call = Call(
+            tool=None if bound is None else bound.tool,
+            arguments=self._toolset.marked(request.name, request.arguments, self._dispatcher.secrets),
+            name=request.name,
+            iteration=request.iteration,
+            error=error,
+        )
+        return self._reply(bound, request, self._record(call, lambda: False), reads_on=True)
+
+    def _record(self, call: Call, is_canceled: Callable[[], bool]) -> CallOutcome:
+        """Makes and records one call: the only place that knows the engine behind it."""
+        run_is_canceled = self._dispatcher.is_canceled
+
+        def either_is_canceled() -> bool:
+            return is_canceled() or (run_is_canceled is not None and run_is_canceled())
+
+        dispatcher = replace(self._dispatcher, is_canceled=either_is_canceled)
+        return self._under_way.run(call, dispatcher, self._on_record)
+
+    def _reply(
+        self, bound: BoundTool | None, request: ToolRequest, outcome: CallOutcome, *, reads_on: bool
+    ) -> ToolReply:
+        record = outcome.record
+        if record.status is CallStatus.CANCELED:
+            raise outcome.error if isinstance(outcome.error, Canceled) else Canceled("The run was canceled")
+        if outcome.note is not None:
+            self.notes[outcome.note] = None
+        failed = record.status is not CallStatus.OK
+        content: str | list[dict[str, Any]]
+        if bound is not None and outcome.answer is not None and not failed:
+            content = self._replies.content(bound, outcome.answer, reads_on=reads_on)
+        else:
+            text = failure_text(outcome, bound)
+            called = None if record.started_at is None else bound
+            content = self._replies.failure(called, text, outcome.answer, reads_on=reads_on)
+        origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
+        if origin and self._untrusted_since is None and not self._options.rules.trusts(origin):
+            self._untrusted_since = request.iteration
+        return ToolReply(
+            request=request,
+            content=content,
+            record=record,
+            tool=None if bound is None else bound.tool,
+            origin=origin,
+            failed=failed,
+            stop=self._options.stop_on_error and _has_failed(record),
+        )
+
+
+def _has_failed(record: CallRecord) -> bool:
+    """Returns whether a tool failed, or its server does not have it any more."""
+    gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
+    return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}
+
+
+_UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunningCall:
+    call: Call
+    dispatcher: Dispatcher
+    keep: Callable[[CallRecord], CallRecord]
+    at: str
+
+
+class CallsUnderWay:
+    """Calls that have begun and have no record yet. The end of a run waits for them for a short time.
+
+    A workflow cannot be interrupted, and a canceled call may go on. Calls that are still running after that
+    time are recorded as unfinished, as they may have had effects. Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._numbers = itertools.count()
+        self._calls: dict[int, _RunningCall] = {}
+
+    def run(
+        self, call: Call, dispatcher: Dispatcher, keep: Callable[[CallRecord], CallRecord]
+    ) -> CallOutcome:
+        """Runs a call and passes its record to `keep`, which returns the record as written to the journal."""
+        number, at = next(self._numbers), utc_text(datetime.now(UTC))
+        with self._changed:
+            self._calls[number] = _RunningCall(call=call, dispatcher=dispatcher, keep=keep, at=at)
+        outcome = recorded_call(call, dispatcher)
+        with self._changed:
+            if self._calls.pop(number, None) is None:
+                return outcome  # too late: `end` has already recorded the call
+            self._changed.notify_all()
+            return replace(outcome, record=keep(outcome.record))
+
+    def end(self, seconds: float) -> None:
+        """Waits up to so many seconds for running calls at the end of a run, then records the rest."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._calls, timeout=seconds)
+            unfinished, self._calls = list(self._calls.values()), {}
+            for running in unfinished:
+                record = failed_call(running.call, Canceled(_UNKNOWN), running.dispatcher).record
+                running.keep(replace(record, started_at=running.at))
+
+
+def workflow_arguments(
+    tool: WorkflowTool, arguments: Mapping[str, Any], registry: DataRegistry
+) -> tuple[dict[str, Any], tuple[DataInput, ...]]:
+    """Reads a model's arguments: the parameters, and a table per input in the order of the ports.
+
+    Raises:
+        ArgumentsInvalid: An argument is missing, unknown or of the wrong type, or an id is unknown.
+    """
+    checked = _checked_arguments(tool, _with_text_ids(arguments))
+    ids_by_port: dict[str, str] = checked.get(DATA_INPUTS, {})
+    data: list[DataInput] = []
+    for name in port_names(tool.input_ports):
+        table = registry.table(ids_by_port[name], pointer=pointer_text((DATA_INPUTS, name)))
+        data.append(DataInput(port=name, id=ids_by_port[name], table=table))
+    return dict(checked.get(CONFIGURATION, {})), tuple(data)
+
+
+def _checked_arguments(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
+    schema = arguments_schema(tool)
+    validator = _validator(schema)
+    if validator is None:
+        # KNIME's description of a parameter is no JSON Schema: only the outer structure is checked.
+        loose = dict.fromkeys(tool.parameter_schema, cast("dict[str, Any]", {}))
+        parts = schema["properties"]
+        outer = {
+            **schema,
+            "properties": {**parts, CONFIGURATION: {**parts[CONFIGURATION], "properties": loose}},
+        }
+        validator = _validator(outer)
+    return arguments if validator is None else validator.check(arguments)[0]
+
+
+def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
+    from ...client.validation.argument_checks import ArgumentValidator
+
+    try:
+        validator = ArgumentValidator.for_schema(compact_json(schema))
+    except ProtocolError:
+        return None
+    return None if validator.fault is not None else validator
+
+
+def _with_text_ids(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Turns ids that a model wrote as numbers into texts."""
+    ids_by_port = arguments.get(DATA_INPUTS)
+    if not isinstance(ids_by_port, dict):
+        return dict(arguments)
+    ids = {
+        name: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        for name, value in cast("dict[str, Any]", ids_by_port).items()
+    }
+    return {**arguments, DATA_INPUTS: ids}
