@@ -18,7 +18,6 @@ MAY_IMPORT = {
     "_tool": {"toolbox", "model"},
     "server_tools": {"toolbox", "_tool"},
     "prompter": {"toolbox", "model", "agent_events", "model_messages", "agent_loop", "timeline"},
-    "replay": set(),
 }
 
 
