@@ -38,6 +38,7 @@ from .protocol.results import ABSENT, CallToolResult
 from .protocol.tools import ToolDefinition, argument_headers
 from .refusals import describe_answer, error_from
 from .tasks import Send, call_as_task, finish_task, must_run_as_task, offers_tasks
+from .transports.base import Delivery
 
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.25)  # before input rounds in which the server asks nothing
 _logger = logging.getLogger(__name__)
@@ -131,11 +132,14 @@ class ToolCalls:
         name: str,
         arguments: Mapping[str, Any],
         wait: Wait,
-        on_progress: OnProgress | None,
+        *,
+        on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> CallToolResult:
-        """Calls a tool, with all input rounds that the server wants."""
-        send = functools.partial(self._send, on_attempt=on_attempt)
+        """Calls a tool, with all input rounds that the server wants. See `MCPClient.call_tool`."""
+        on_sent = None if meanwhile is None else _once(meanwhile)
+        send = functools.partial(self._send, on_attempt=on_attempt, on_sent=on_sent)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         try:
             raw = self._result(send, params, wait, on_progress)
@@ -224,6 +228,7 @@ class ToolCalls:
         repeatable: bool,
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
+        on_sent: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         is_call = method == "tools/call"
         response = self._requests.send(
@@ -233,7 +238,8 @@ class ToolCalls:
             repeatable=repeatable,
             idempotent=is_call and self._may_run_twice(params["name"]),
             on_progress=on_progress,
-            on_attempt=on_attempt,
+            on_attempt=on_attempt if is_call else None,
+            on_sent=on_sent if is_call else None,
             headers_for=functools.partial(self._mirror, params) if is_call else None,
             relist=self._relist if is_call else None,
         )
@@ -286,6 +292,12 @@ class ToolCalls:
         close = tuple(difflib.get_close_matches(name, names, n=3, cutoff=0.5))
         hint = f"Did you mean {' or '.join(close)}?" if close else "List the server's tools again"
         return ToolNotFound(f"The server has no tool of that name: {error.what}", suggestions=close, fix=hint)
+
+
+def _once(work: Callable[[], None]) -> Callable[[], None]:
+    """Runs the work when called for the first time."""
+    left = [work]
+    return lambda: left.pop()() if left else None
 
 
 def _is_unknown_tool(error: ServerError, name: str, *, is_listed: bool) -> bool:
@@ -356,6 +368,7 @@ class Requests:
         idempotent: bool = False,
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
+        on_sent: Callable[[], None] | None = None,
         headers_for: HeadersFor | None = None,
         relist: Callable[[Wait], object] | None = None,
     ) -> Response:
@@ -370,6 +383,7 @@ class Requests:
                 is repeated if the server probably closed a kept connection before it arrived.
             on_progress: Called with each progress report.
             on_attempt: Called each time that the request was sent.
+            on_sent: Called as soon as the server is busy with the request; each time that it was sent.
             headers_for: Makes the headers that repeat arguments.
             relist: Lists the tools again after the server refused those headers.
 
@@ -382,17 +396,33 @@ class Requests:
         tally = _Tally(str(params.get("name", method)))
         while True:
             conversation: Conversation | None = None
+            delivery = Delivery(on_sent)
+            inbox = CallInbox(self._settings.requests, wait=wait, on_progress=on_progress)
             try:
-                conversation = self._conversation(wait, tally.lost)
+                conversation = self._client.conversation(wait, instead_of=tally.lost)
+                self._was_reached = True
                 headers = None if headers_for is None else headers_for(conversation)
-                answer = self._attempt(conversation, method, params, wait, on_progress, on_attempt, headers)
+                answer = conversation.send(
+                    method,
+                    params,
+                    wait,
+                    inbox,
+                    headers=headers,
+                    listens=method == "tools/call",
+                    delivery=delivery,
+                )
+                self._away_since = None
             except SessionLost:
                 if not self._may_reopen(tally, conversation, wait, method):
                     raise
                 continue
             except ConnectError as error:
                 pause = self._pause_after_failure(
-                    error, tally, conversation, wait, repeatable=repeatable, idempotent=idempotent
+                    error,
+                    tally,
+                    wait,
+                    was_reached=conversation is not None,
+                    may_repeat=repeatable or delivery.unsent or (delivery.missed and idempotent),
                 )
                 if pause is None or not wait.allows(pause):
                     raise
@@ -401,6 +431,9 @@ class Requests:
                 if conversation is not None and conversation.transport.is_broken:
                     tally.lost = conversation
                 continue
+            finally:
+                if on_attempt is not None and not delivery.unsent:
+                    on_attempt()
             if isinstance(answer, Response) and jsonrpc.has_result(answer.message):
                 self._results_at[tally.what] = time.monotonic()
                 return answer
@@ -416,27 +449,6 @@ class Requests:
             if pause is None or not wait.allows(pause):
                 raise error_from(answer, self._settings.authorization)
             wait.sleep(pause)
-
-    def _attempt(
-        self,
-        conversation: Conversation,
-        method: str,
-        params: dict[str, Any],
-        wait: Wait,
-        on_progress: OnProgress | None,
-        on_attempt: Callable[[], None] | None,
-        headers: Mapping[str, str] | None,
-    ) -> Answer:
-        settings = self._settings
-        inbox = CallInbox(settings.requests, wait=wait, on_progress=on_progress)
-        is_call = method == "tools/call"
-        try:
-            answer = conversation.send(method, params, wait, inbox, headers=headers, listens=is_call)
-        finally:
-            if is_call and on_attempt is not None and not wait.unsent:
-                on_attempt()
-        self._away_since = None
-        return answer
 
     def _is_stale(self, answer: Answer, conversation: Conversation) -> bool:
         """Returns whether the server refused because the session or negotiated revision no longer holds."""
@@ -456,14 +468,6 @@ class Requests:
                 return True
         return False
 
-    def _conversation(self, wait: Wait, lost: Conversation | None) -> Conversation:
-        try:
-            conversation = self._client.conversation(wait, instead_of=lost)
-        finally:
-            wait.unsent = True  # what was sent before belonged to the handshake, not to this request
-        self._was_reached = True
-        return conversation
-
     def _may_be_restarting(self, error: ConnectError, wait: Wait) -> bool:
         """Returns whether a server that was reached before has refused connections for a short time only."""
         if error.phase != "tcp" or not self._was_reached or self._attempts == 1:
@@ -473,21 +477,21 @@ class Requests:
         return now - self._away_since < min(_RESTART_SECONDS, wait.timeouts.connect)
 
     def _pause_after_failure(
-        self,
-        error: ConnectError,
-        tally: _Tally,
-        conversation: Conversation | None,
-        wait: Wait,
-        *,
-        repeatable: bool,
-        idempotent: bool,
+        self, error: ConnectError, tally: _Tally, wait: Wait, *, was_reached: bool, may_repeat: bool
     ) -> float | None:
-        """Seconds before a request without an answer may be sent again, None if it must not."""
+        """Seconds before a request without an answer may be sent again, None if it must not.
+
+        Args:
+            error: The failure.
+            tally: Counts it, unless the server is only restarting.
+            wait: The clocks of the call.
+            was_reached: False if there was no conversation to send it in: then only a refused connection is
+                tried again.
+            may_repeat: True if the request surely did not run, or may run twice.
+        """
         tally.failures += not self._may_be_restarting(error, wait)
-        if conversation is None:
+        if not was_reached:
             may_repeat = error.phase == "tcp"
-        else:
-            may_repeat = repeatable or wait.unsent or (wait.crossed and idempotent)
         return backoff(tally.failures or 2) if may_repeat and tally.failures < self._attempts else None
 
     def _pause_after_refusal(self, answer: Answer, tally: _Tally, *, repeatable: bool) -> float | None:

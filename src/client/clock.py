@@ -38,6 +38,7 @@ class Wait:
         timeouts: Lengths of the three clocks.
         total: Replaces the total clock of `timeouts`.
         is_canceled: Called at least every 0.5 s. An exception in it ends the wait.
+        opening: The number of the client's opening in which the work began; work of an earlier one is over.
     """
 
     __slots__ = (
@@ -46,29 +47,23 @@ class Wait:
         "_is_canceled",
         "_next_look",
         "_total_at",
-        "crossed",
-        "meanwhile",
         "opening",
         "timeouts",
         "total",
-        "unsent",
-        "wake",
     )
 
     def __init__(
-        self, timeouts: Timeouts, *, total: float | None = None, is_canceled: IsCanceled | None = None
+        self,
+        timeouts: Timeouts,
+        *,
+        total: float | None = None,
+        is_canceled: IsCanceled | None = None,
+        opening: int = 0,
     ) -> None:
         now = time.monotonic()
         self.timeouts = timeouts
         self.total = timeouts.total if total is None else total
-        # The transports set the first three.
-        self.unsent = True  # until the first byte of the request is sent
-        self.crossed = False  # the server may have closed the connection before the request arrived
-        self.wake: Callable[[], None] | None = None  # wakes the blocked thread, from another thread
-        # Called once, in the thread of the call, while the server is busy with the call.
-        self.meanwhile: Callable[[], None] | None = None
-        # The number of the client's opening in which the wait began; set by the client.
-        self.opening = 0
+        self.opening = opening
         self._is_canceled = is_canceled
         self._total_at = now + self.total
         self._idle_at = now + timeouts.idle
@@ -80,32 +75,16 @@ class Wait:
         timeouts = Timeouts(
             connect=self.timeouts.connect, idle=min(idle, self.timeouts.idle), total=self.timeouts.total
         )
-        left = max(0.0, self.left)
-        narrowed = Wait(timeouts, total=left, is_canceled=self._is_canceled)
-        narrowed.opening = self.opening
-        return narrowed
+        return Wait(timeouts, total=max(0.0, self.left), is_canceled=self._is_canceled, opening=self.opening)
 
     def farewell(self) -> "Wait":
         """A wait of one second for the cancel message, whatever ended this wait."""
-        farewell = Wait(FAREWELL)
-        farewell.opening = self.opening
-        return farewell
+        return Wait(FAREWELL, opening=self.opening)
 
     @property
     def left(self) -> float:
         """Seconds until the total clock ends; negative afterwards."""
         return self._total_at - time.monotonic()
-
-    def sent(self) -> None:
-        """Notes that the whole request was sent and the server has not answered yet."""
-        self.unsent = False
-        self.use()
-
-    def use(self) -> None:
-        """Runs `meanwhile`, as the server is busy from now on."""
-        work, self.meanwhile = self.meanwhile, None
-        if work is not None:
-            work()
 
     def reset_idle(self) -> None:
         """Restarts the idle clock, as something arrived for this call."""
@@ -126,15 +105,6 @@ class Wait:
         finally:
             self._connect_at = outer
             self.reset_idle()
-
-    @contextmanager
-    def aside(self) -> Generator[None]:
-        """A context for sending another request under the same clocks. `unsent` and `crossed` stay."""
-        before = self.unsent, self.crossed
-        try:
-            yield
-        finally:
-            self.unsent, self.crossed = before
 
     def is_over(self) -> bool:
         """Returns whether the person asked to stop."""
@@ -173,8 +143,6 @@ class Wait:
         match kind:
             case "connect":
                 what = f"No connection within {self.timeouts.connect:g} s"
-                if not self.unsent:  # connected: the first event of an SSE stream is missing
-                    what = f"No event within {self.timeouts.connect:g} s; a proxy may hold the stream back"
             case "idle":
                 what = f"The server has sent nothing for {self.timeouts.idle:g} s"
             case "total":

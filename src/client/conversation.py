@@ -50,7 +50,7 @@ from .protocol.negotiation import (
     era_of,
 )
 from .refusals import describe_answer, error_from
-from .transports.base import Call, Step, Trace, Transport
+from .transports.base import Call, Delivery, Step, Trace, Transport
 from .transports.stdio_server import StdioServer
 
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class Conversation:
         *,
         headers: Mapping[str, str] | None = None,
         listens: bool = False,
+        delivery: Delivery | None = None,
     ) -> Answer:
         """Sends a request and waits for the answer, a result or an error.
 
@@ -206,6 +207,7 @@ class Conversation:
             inbox: Handles other messages meanwhile; its progress token is set here.
             headers: Headers that repeat arguments (modern era).
             listens: Ask for progress notifications, which show that the server is alive.
+            delivery: Takes down whether the request was sent.
 
         Raises:
             MCPError: There is no answer. After a timeout or cancel the server was notified.
@@ -229,13 +231,20 @@ class Conversation:
                 f"The arguments cannot be written as JSON: {error}",
                 fix="Use text, numbers, booleans, null, lists and objects only; NaN is none of them",
             ) from None
+        delivery = delivery or Delivery()
+        call = Call(
+            request_id,
+            body,
+            http,
+            listens=listens,
+            wants_progress=inbox.wants_progress,
+            delivery=delivery,
+        )
         try:
-            call = Call(request_id, body, http, listens=listens, wants_progress=inbox.wants_progress)
             return self.transport.request(call, wait, inbox)
         except BaseException as error:
-            if not wait.unsent and (
-                isinstance(error, Canceled | TimedOut) or not isinstance(error, MCPError)
-            ):
+            is_end = isinstance(error, Canceled | TimedOut) or not isinstance(error, MCPError)
+            if is_end and not delivery.unsent:
                 self._cancel(request_id, error)
             raise
 
@@ -440,11 +449,12 @@ class _Connector:
         attempt = 0
         while True:
             attempt += 1
+            delivery = Delivery()
             try:
-                answer = self._ask_once(action)
+                answer = self._ask_once(action, delivery)
             except ConnectError:
                 # The server closed a kept connection just before the request arrived: send it again.
-                if not self._wait.crossed or attempt >= self._settings.limits.attempts:
+                if not delivery.missed or attempt >= self._settings.limits.attempts:
                     raise
                 continue
             if (
@@ -460,7 +470,7 @@ class _Connector:
                 return answer
             self._wait.sleep(pause)
 
-    def _ask_once(self, action: Discover | Initialize) -> Answer:
+    def _ask_once(self, action: Discover | Initialize, delivery: Delivery) -> Answer:
         request_id = next(self._ids)
         wait = self._wait
         match action:
@@ -477,7 +487,8 @@ class _Connector:
                 }
                 body = jsonrpc.encode(jsonrpc.request(request_id, "initialize", params))
                 headers = {}
-        return self._transport.request(Call(request_id, body, headers, is_handshake=True), wait, self._inbox)
+        call = Call(request_id, body, headers, is_handshake=True, delivery=delivery)
+        return self._transport.request(call, wait, self._inbox)
 
     def _probing(self, wait: Wait) -> Wait:
         """The wait for a probe. Its idle clock is shorter, as legacy servers may not answer probes."""

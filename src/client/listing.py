@@ -268,8 +268,8 @@ class ToolsWatch(Listener):
         """Listens until the subscription ends. Returns whether to try again."""
         params = {"notifications": {"toolsListChanged": True}}
         try:
-            with self._waiting() as wait:
-                self._conversation.send("subscriptions/listen", params, wait, inbox)
+            with self._attempt() as (wait, delivery):
+                self._conversation.send("subscriptions/listen", params, wait, inbox, delivery=delivery)
         except SessionLost:
             return False
         except (ConnectError, TimedOut):

@@ -230,8 +230,14 @@ class MCPClient:
         started = time.perf_counter()
         with self._completed_errors(tool_name):
             wait = self._wait(is_canceled, total=timeout)
-            wait.meanwhile = meanwhile
-            result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress, on_attempt)
+            result = self._calls.call_tool(
+                tool_name,
+                arguments or {},
+                wait,
+                on_progress=on_progress,
+                on_attempt=on_attempt,
+                meanwhile=meanwhile,
+            )
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug(
                 "%s: %d blocks in %.3f s", tool_name, len(result.content), time.perf_counter() - started
@@ -335,9 +341,7 @@ class MCPClient:
         def is_over() -> bool:
             return self._opening != opening or (is_canceled is not None and is_canceled())
 
-        wait = Wait(self._timeouts, total=total, is_canceled=is_over)
-        wait.opening = opening
-        return wait
+        return Wait(self._timeouts, total=total, is_canceled=is_over, opening=opening)
 
     def _completed_errors(self, tool: str | None = None) -> "_CompletedErrors":
         opening = self._opening

@@ -8,11 +8,13 @@ import time
 from contextlib import contextmanager
 from statistics import median
 
+import h11
 import pytest
 
 from knime_mcp.client.clock import Wait, backoff
-from knime_mcp.client.transports.sockets import Backend, Stream, waiting
-from knime_mcp.tools import MCPClient, NetworkSettings, Timeouts
+from knime_mcp.client.transports.base import Delivery
+from knime_mcp.client.transports.connections import Connection, Connections
+from knime_mcp.tools import MCPClient, Timeouts
 from knime_mcp.types.errors import Canceled, ConnectError, TimedOut
 from tests.support.scripted_server import (
     Part,
@@ -298,24 +300,31 @@ def test_sending_is_not_silence_of_the_server():
 
     size = 5_000_000
     ours, theirs = socket.socketpair()
-    wait = Noting(Timeouts())
+    wait, delivery = Noting(Timeouts()), Delivery()
     taken = []
     with ours, theirs:
         taker = threading.Thread(target=lambda: taken.append(_taken(theirs, size)))
         taker.start()
-        with waiting(wait):
-            Stream(ours, Backend(NetworkSettings(), None)).write(bytes(size))
+        Connection(ours).send(_request(size), bytes(size), wait, delivery)
         taker.join(30)
-    assert taken == [size]
+    assert taken[0] > size
     assert wait.resets
-    assert not wait.unsent
+    assert not delivery.unsent
+
+
+def _request(size):
+    headers = [("Host", "localhost"), ("Content-Length", str(size))]
+    return h11.Request(method="POST", target="/", headers=headers)
 
 
 def _taken(sock, size):
-    left = size
-    while left and (data := sock.recv(min(left, 65_536))):
-        left -= len(data)
-    return size - left
+    """Reads head and body, and returns the number of bytes."""
+    taken = bytearray()
+    while (end := taken.find(b"\r\n\r\n")) < 0 or len(taken) < end + 4 + size:
+        if not (data := sock.recv(65_536)):
+            break
+        taken += data
+    return len(taken)
 
 
 def test_what_follows_the_last_byte_of_a_request_is_not_undone_by_its_sending():
@@ -326,53 +335,51 @@ def test_what_follows_the_last_byte_of_a_request_is_not_undone_by_its_sending():
             wait.hurry(0)
             return super().send(data)
 
-    wait = Wait(Timeouts())
+    wait, delivery = Wait(Timeouts()), Delivery()
     ours, theirs = socket.socketpair()
-    with Answered(fileno=ours.detach()) as answered, theirs, waiting(wait):
-        stream = Stream(answered, Backend(NetworkSettings(), None))
-        stream.write(b"x")
+    with Answered(fileno=ours.detach()) as answered, theirs:
+        connection = Connection(answered)
+        connection.send(_request(1), b"x", wait, delivery)
         with pytest.raises(TimedOut):
-            stream.read(1)
-    assert not wait.unsent
+            connection.receive(wait)
+    assert not delivery.unsent
 
 
 def test_head_and_body_of_a_request_leave_together():
     ours, theirs = socket.socketpair()
-    with ours, theirs, waiting(Wait(Timeouts())):
-        stream = Stream(ours, Backend(NetworkSettings(), None))
-        stream.write(b"head ")
-        stream.write(b"body")
-        theirs.send(b"answer")
-        assert stream.read(100) == b"answer"
-        assert theirs.recv(100) == b"head body"
+    with ours, theirs:
+        Connection(ours).send(_request(4), b"body", Wait(Timeouts()), Delivery())
+        assert theirs.recv(1000).endswith(b"\r\n\r\nbody")
 
 
 def test_an_answer_is_read_although_the_request_was_refused_midway():
     """A server may say why it wants no more of a request, and close."""
     ours, theirs = socket.socketpair()
-    wait = Wait(Timeouts())
-    with ours, waiting(wait):
-        stream = Stream(ours, Backend(NetworkSettings(), None))
-        stream.write(b"request")
-        theirs.send(b"too large")
-        theirs.close()
-        assert stream.read(100) == b"too large"
-    assert wait.unsent
+    wait, delivery = Wait(Timeouts()), Delivery()
+    theirs.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+    theirs.close()
+    connections = Connections(lambda _: Connection(ours))
+    connection, status, headers = connections.exchange(_request(7), b"request", wait, delivery)
+    assert status == 413
+    assert delivery.unsent
+    connections.give_back(connection, headers)
+    assert ours.fileno() < 0  # the rest of the request may still be under way
+    connections.close()
 
 
 @pytest.mark.parametrize("size", [1, 5_000_000])
 def test_what_is_kept_for_the_time_of_the_server_is_done_once_when_all_was_sent(size):
     ours, theirs = socket.socketpair()
-    wait = Wait(Timeouts())
-    seen = []
-    wait.meanwhile = lambda: seen.append(wait.unsent)
+    wait, seen = Wait(Timeouts()), []
+    delivery = Delivery(lambda: seen.append(delivery.unsent))
     with ours, theirs:
         taker = threading.Thread(target=_taken, args=(theirs, size))
         taker.start()
-        with waiting(wait):
-            stream = Stream(ours, Backend(NetworkSettings(), None))
-            stream.write(bytes(size))
-            theirs.send(b"12")
-            assert stream.read(1) + stream.read(1) == b"12"
+        connection = Connection(ours)
+        connection.send(_request(size), bytes(size), wait, delivery)
+        theirs.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n12")
+        assert connection.receive(wait)[0] == 200
+        assert connection.chunk(wait) == b"12"
         taker.join(30)
+    delivery.busy()
     assert seen == [False]

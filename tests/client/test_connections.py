@@ -6,12 +6,13 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import httpcore
+import h11
 import pytest
 
 from knime_mcp.client.clock import Wait
+from knime_mcp.client.transports.base import Delivery
+from knime_mcp.client.transports.dialing import Dialer
 from knime_mcp.client.transports.http_channel import HttpChannel
-from knime_mcp.client.transports.sockets import Backend, waiting
 from knime_mcp.tools import Limits, MCPClient, NetworkSettings, Timeouts
 from knime_mcp.types.errors import ConnectError
 from tests.support.scripted_server import Part, ScriptedServer, modern, rpc, text, tool
@@ -111,10 +112,10 @@ def test_a_call_that_did_run_is_not_sent_again_whatever_its_tool_says(listing, e
 
 
 def test_routers_are_told_that_a_call_is_still_there():
-    with socket.create_server(("127.0.0.1", 0)) as listener, waiting(Wait(Timeouts())):
-        stream = Backend(NetworkSettings(), None).connect_tcp(*listener.getsockname())
-        assert stream.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        stream.close()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        with Dialer(NetworkSettings(), None).open(host, port, Wait(Timeouts())) as sock:
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 def test_closing_a_channel_closes_the_connections_from_before_a_redirect_to_https():
@@ -125,9 +126,10 @@ def test_closing_a_channel_closes_the_connections_from_before_a_redirect_to_http
     after = channel._open_connections("https://localhost/")
     assert channel._open_connections("https://localhost/") is after
     channel.close()
+    request = h11.Request(method="GET", target="/", headers=[("Host", "localhost")])
     for connections in (before, after):
         with pytest.raises(ConnectError, match="client was closed"):
-            connections.handle_request(httpcore.Request("GET", "http://localhost/"), Wait(Timeouts()))
+            connections.exchange(request, b"", Wait(Timeouts()), Delivery())
 
 
 @pytest.fixture

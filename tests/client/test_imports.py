@@ -29,7 +29,7 @@ def test_connecting_imports_http_and_nothing_heavy():
         "except Exception: pass"
     )
     modules = loaded_by(code)
-    assert "httpcore" in modules
+    assert "httpx" in modules
     assert not HEAVY & modules
 
 

@@ -4,11 +4,14 @@ import socket
 import ssl
 import threading
 
+import h11
 import pytest
 import trustme
 
 from knime_mcp.client.clock import Wait
-from knime_mcp.client.transports.sockets import Backend, Stream, waiting
+from knime_mcp.client.transports.base import Delivery
+from knime_mcp.client.transports.connections import Connection
+from knime_mcp.client.transports.dialing import Dialer
 from knime_mcp.tools import NetworkSettings, Timeouts
 
 MUCH = 5_000_000
@@ -20,12 +23,12 @@ def authority():
 
 
 def answering(sock, context, size):
-    """Takes that many bytes, in pieces, and says them again."""
+    """Takes a request with that many bytes, in pieces, and says them again."""
     with context.wrap_socket(sock, server_side=True) as secure:
         taken = bytearray()
-        while len(taken) < size and (data := secure.recv(1_000)):
-            taken += data
-        secure.sendall(taken)
+        while (end := taken.find(b"\r\n\r\n")) < 0 or len(taken) < end + 4 + size:
+            taken += secure.recv(1_000)
+        secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + taken[end + 4 :])
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -39,20 +42,18 @@ def test_what_goes_out_comes_back(authority, version, size):
     ours, theirs = socket.socketpair()
     server = threading.Thread(target=answering, args=(theirs, accepting, size), daemon=True)
     server.start()
-    wait = Wait(Timeouts(idle=60))
+    wait, delivery = Wait(Timeouts(idle=60)), Delivery()
     sent = bytes(index % 251 for index in range(size))
-    with waiting(wait):
-        secure = Backend(NetworkSettings(), None).handshake(ours, calling, "server.example")
-        stream = Stream(secure, Backend(NetworkSettings(), None))
-        assert stream.get_extra_info("ssl_object").version() == version.name.replace("v1_", "v1.")
-        stream.write(sent[:1])
-        stream.write(sent[1:])
-        back = bytearray()
-        while len(back) < size:
-            back += stream.read(7)  # less than a TLS record
-            if size == MUCH:
-                back += stream.read(65_536)
+    secure = Dialer(NetworkSettings(), None).handshake(ours, calling, "server.example", wait)
+    assert secure.version() == version.name.replace("v1_", "v1.")
+    connection = Connection(secure)
+    headers = [("Host", "server.example"), ("Content-Length", str(size))]
+    connection.send(h11.Request(method="POST", target="/", headers=headers), sent, wait, delivery)
+    assert connection.receive(wait)[0] == 200
+    back = bytearray()
+    while (chunk := connection.chunk(wait)) is not None:
+        back += chunk
     server.join(30)
-    stream.close()
+    connection.close()
     assert back == sent
-    assert not wait.unsent
+    assert not delivery.unsent

@@ -246,7 +246,7 @@ def failed_call(client):
         places, found = set(), error
         while found is not None:
             for frame, _ in traceback.walk_tb(found.__traceback__):
-                places.add(frame.f_globals["__name__"].removeprefix("knime_mcp.tools."))
+                places.add(frame.f_globals["__name__"].removeprefix("knime_mcp.client."))
             found = found.__context__
         return places, weakref.ref(error)
     raise AssertionError("the reply was not too large")

@@ -37,7 +37,7 @@ def test_every_dependency_is_bundled_in_the_same_versions():
     )
     bundled = pixi["dependencies"] | pixi["pypi-dependencies"]
     for needed in project["project"]["dependencies"]:
-        name, versions = re.fullmatch(r"([a-z-]+)(.*)", needed).groups()
+        name, versions = re.fullmatch(r"([a-z][a-z0-9-]*)(.*)", needed).groups()
         if name == "pyarrow":
             assert "knime-python-base" in bundled  # brings Arrow in the version that KNIME's own code wants
         else:

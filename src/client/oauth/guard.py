@@ -22,8 +22,9 @@ from ...types.errors import ConnectError, ResultTooLarge, origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Limits, Timeouts
 from ..network import NetworkSettings, is_loopback_host, is_usable, origin_of
+from ..transports.base import Delivery
+from ..transports.dialing import Dialer
 from ..transports.http_channel import HttpChannel
-from ..transports.sockets import Backend
 
 BODY_BYTES: Final = 64 * 1024
 GUARD_TIMEOUTS: Final = Timeouts(connect=10, idle=15, total=30)
@@ -195,7 +196,7 @@ class Guard:
         try:
             if self._network.proxy_for(url) is not None:
                 self._check_before_proxy(url, wait)
-            reply = channel.exchange(method, url, headers.items(), body, wait)
+            reply = channel.exchange(method, url, headers.items(), body, wait, Delivery())
             return Fetched(reply.status, reply.read())
         except ResultTooLarge:
             raise ConnectError(
@@ -215,9 +216,7 @@ class Guard:
             headers={},
             network=self._network,
             limits=Limits(result_bytes=BODY_BYTES),
-            backend=Backend(
-                self._network, proxy, check=lambda addresses: self.check_addresses(url, addresses)
-            ),
+            dialer=Dialer(self._network, proxy, check=lambda addresses: self.check_addresses(url, addresses)),
         )
 
     def _check_before_proxy(self, url: str, wait: Wait) -> None:

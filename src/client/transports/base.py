@@ -54,6 +54,43 @@ class Step:
 Trace = Callable[[Step], None]
 
 
+class Delivery:
+    """What is known about one attempt to bring a request to the server: whether it may be sent again.
+
+    Transports note it here, `calling.Requests` reads it.
+
+    Args:
+        on_sent: Called in the thread of the request as soon as the server is busy with it, once.
+
+    Attributes:
+        unsent: True until the whole request may have been sent: before that it surely did not run.
+        missed: True if the server probably closed the kept connection before the request arrived.
+        interrupt: Ends the exchange from another thread, once the request is sent.
+    """
+
+    __slots__ = ("_on_sent", "interrupt", "missed", "unsent")
+
+    def __init__(self, on_sent: Callable[[], None] | None = None) -> None:
+        self._on_sent = on_sent
+        self.interrupt: Callable[[], None] | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """The request is sent from now on, perhaps again: a refused or redirected request did not run."""
+        self.unsent, self.missed = True, False
+
+    def sent(self) -> None:
+        """The whole request was sent, and there is no reply yet."""
+        self.unsent = False
+        self.busy()
+
+    def busy(self) -> None:
+        """The server has the request, or will have it soon."""
+        work, self._on_sent = self._on_sent, None
+        if work is not None:
+            work()
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request on its way to a transport.
@@ -65,6 +102,7 @@ class Call:
         is_handshake: True for ``initialize`` and probes, which are never canceled or resumed.
         listens: True if the server may send progress or requests about the call before its reply.
         wants_progress: True if the caller wants progress reports.
+        delivery: Takes down whether the request was sent.
     """
 
     id: int
@@ -73,6 +111,7 @@ class Call:
     is_handshake: bool = False
     listens: bool = False
     wants_progress: bool = False
+    delivery: Delivery = field(default_factory=Delivery)
 
 
 def client_closed() -> ConnectError:
@@ -349,7 +388,7 @@ class Listener:
     def __init__(self, name: str) -> None:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._wait: Wait | None = None
+        self._delivery: Delivery | None = None
         self._failures = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -360,9 +399,8 @@ class Listener:
         """Stops listening; the thread ends soon."""
         self._stopped.set()
         with self._lock:
-            wake = self._wait.wake if self._wait is not None else None
-            if wake is not None:
-                wake()
+            if self._delivery is not None and self._delivery.interrupt is not None:
+                self._delivery.interrupt()
 
     def close(self) -> None:
         """Stops listening, and waits for the thread."""
@@ -374,16 +412,16 @@ class Listener:
         raise NotImplementedError
 
     @contextmanager
-    def _waiting(self) -> Generator[Wait]:
+    def _attempt(self) -> Generator[tuple[Wait, Delivery]]:
         """A context with the clocks of one attempt, which ends when `stop` is called."""
-        wait = Wait(LISTENING, is_canceled=self._stopped.is_set)
+        delivery = Delivery()
         with self._lock:
-            self._wait = wait
+            self._delivery = delivery
         try:
-            yield wait
+            yield Wait(LISTENING, is_canceled=self._stopped.is_set), delivery
         finally:
             with self._lock:
-                self._wait = None  # other requests may use the connection from now on
+                self._delivery = None  # other requests may use the connection from now on
 
     def _gives_up(self, *, since: float, heard: bool) -> bool:
         """Returns whether to stop trying: too many short attempts in a row brought nothing."""

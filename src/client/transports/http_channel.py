@@ -6,17 +6,17 @@ no reply exceeds its limit, compressed or not.
 """
 
 import contextlib
+import functools
 import html
-import logging
 import re
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
-import httpcore
+import h11
 import httpx
 
 from ...types.errors import (
@@ -33,12 +33,13 @@ from ...version import VERSION
 from ..authorization import Authorization, check_header_name, check_header_value
 from ..clock import Wait
 from ..limits import LISTENING, Limits, Timeouts
-from ..network import NetworkSettings, Proxy, is_usable, may_follow, resolved
+from ..network import NetworkSettings, is_usable, may_follow, resolved
 from ..protocol.jsonrpc import Refusal, as_object, decode, error_of
 from ..protocol.results import format_size
 from ..refusals import parse_retry_after
-from .base import Step, Trace, client_closed
-from .sockets import Backend, Connections, is_waiting, shut_down, waiting
+from .base import Delivery, Step, Trace, client_closed
+from .connections import BrokenConnection, Connection, Connections, Headers, connect, proxy_login
+from .dialing import Dialer
 
 _MOST_COOKIES: Final = 50  # RFC 6265 §6.1; all of them are sent with every request
 _LONGEST_SHOWN: Final = 200
@@ -89,7 +90,7 @@ class HttpChannel:
         network: Trust store and proxy.
         limits: Limits of sizes and redirects.
         trace: Called with each step of opening connections, until `stop_tracing`.
-        backend: Opens connections; by default a backend that does not check addresses.
+        dialer: Opens connections; by default one that does not check addresses.
 
     Raises:
         SettingInvalid: A custom header cannot be sent, or the URL or a setting of the network is not valid.
@@ -104,7 +105,7 @@ class HttpChannel:
         network: NetworkSettings,
         limits: Limits,
         trace: Trace | None = None,
-        backend: Backend | None = None,
+        dialer: Dialer | None = None,
     ) -> None:
         if not is_usable(url):
             raise SettingInvalid(
@@ -133,13 +134,13 @@ class HttpChannel:
                 setting="proxy",
                 fix="Enter it as http://host:port",
             )
-        self._backend = Backend(network, self._proxy, trace) if backend is None else backend
+        self._dialer = Dialer(network, self._proxy, trace) if dialer is None else dialer
         self._connections: dict[bool, Connections] = {}  # by whether they use TLS
         self._lock = threading.Lock()
         self._closed = False
 
     def stop_tracing(self) -> None:
-        self._backend.trace = None
+        self._dialer.trace = None
 
     def close(self) -> None:
         with self._lock:
@@ -156,6 +157,7 @@ class HttpChannel:
         body: bytes | None,
         wait: Wait,
         *,
+        delivery: Delivery | None = None,
         may_log_in: bool = True,
     ) -> "Reply":
         """Sends a request and returns as soon as the reply's headers have arrived.
@@ -171,8 +173,9 @@ class HttpChannel:
         target = url
         redirects = 0
         logins = self._limits.attempts if may_log_in else 0
+        delivery = delivery or Delivery()
         while True:
-            reply = self.exchange(method, target, headers, body, wait)
+            reply = self.exchange(method, target, headers, body, wait, delivery)
             if reply.status in {301, 302, 303, 307, 308}:
                 location = reply.headers.get("location")
                 reply.close()
@@ -199,15 +202,22 @@ class HttpChannel:
             challenge = reply.headers.get("www-authenticate")
             return self._authorization.challenged(reply.status, challenge, wait.is_over)
         except AuthError as error:
-            if self._backend.trace is not None:
+            if self._dialer.trace is not None:
                 seconds = time.monotonic() - started
-                self._backend.trace(Step("auth", "log in", False, error.what, seconds))
+                self._dialer.trace(Step("auth", "log in", False, error.what, seconds))
             raise
 
     def exchange(
-        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
+        self,
+        method: str,
+        url: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes | None,
+        wait: Wait,
+        delivery: Delivery,
     ) -> "Reply":
         """Sends one request and returns its reply, without following redirects or renewing a login."""
+        delivery.begin()
         sent = [*self._base, *headers]
         if self._authorization is not None:
             sent.extend(self._authorization.headers(wait.is_over).items())
@@ -216,25 +226,19 @@ class HttpChannel:
             request.headers.encoding = "utf-8"  # with ASCII, httpx raises for cookies of other characters
             with self._lock:
                 self._cookies.set_cookie_header(request)
-        core = httpcore.Request(
-            method,
-            httpcore.URL(
-                scheme=request.url.raw_scheme,
-                host=request.url.raw_host,
-                port=request.url.port,
-                target=request.url.raw_path,
-            ),
-            headers=request.headers.raw,
-            content=request.content,
-        )
-        wait.unsent, wait.crossed = True, False
+        target, raw = request.url.raw_path, request.headers.raw
+        if self._proxy is not None and request.url.scheme == "http":  # RFC 9112 §3.2.2: absolute form
+            target, raw = str(request.url).encode(), [*proxy_login(self._proxy), *raw]
+        connections = self._open_connections(url)
         try:
-            with waiting(wait):
-                response = self._open_connections(url).handle_request(core, wait)
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError) as error:
+            connection, status, received = connections.exchange(
+                h11.Request(method=method, target=target, headers=raw), body or b"", wait, delivery
+            )
+        except (BrokenConnection, h11.LocalProtocolError) as error:
             wait.look()  # raises if the connection ended because of a cancel
             raise self._no_reply(error) from None
-        reply = Reply(response, wait, self._limits)
+        release = functools.partial(connections.give_back, connection, received)
+        reply = Reply(connection, status, received, wait, self._limits, release)
         if "set-cookie" in reply.headers:
             self._keep_cookies(httpx.Response(reply.status, headers=reply.headers, request=request))
         return reply
@@ -248,15 +252,9 @@ class HttpChannel:
     def _no_reply(self, error: Exception) -> ConnectError:
         if self._closed:
             return client_closed()
-        if isinstance(error, httpcore.ProxyError):
-            assert self._proxy is not None
-            return ConnectError(
-                f"The proxy {self._proxy.describe()} refuses the connection: {error}",
-                phase="proxy",
-                fix="Check the proxy's login and whether it may reach this server",
-            )
-        if isinstance(error, httpcore.RemoteProtocolError) and "disconnected" not in str(error):
-            reason = str(error).partition(":")[0]  # not the server's text after the colon
+        fault = error.fault if isinstance(error, BrokenConnection) else str(error)
+        if fault is not None:
+            reason = fault.partition(":")[0]  # not the server's text after the colon
             return ConnectError(
                 f"The server does not speak HTTP here, or its reply is malformed ({reason})",
                 phase="http",
@@ -277,8 +275,10 @@ class HttpChannel:
             if self._closed:
                 raise client_closed()
             if tls not in self._connections:
+                is_needed = tls or (self._proxy is not None and self._proxy.scheme == "https")
+                context = self._network.ssl_context() if is_needed else None
                 self._connections[tls] = Connections(
-                    _pool(self._network, self._proxy, self._backend, tls=tls)
+                    functools.partial(connect, url, self._proxy, self._dialer, context)
                 )
             return self._connections[tls]
 
@@ -322,16 +322,23 @@ class HttpChannel:
 class Reply:
     """An HTTP reply whose body has not been read yet. Must be closed, or read to its end."""
 
-    def __init__(self, response: httpcore.Response, wait: Wait, limits: Limits) -> None:
-        self.status = response.status
-        self.headers = httpx.Headers(response.headers)
-        self._response = response
+    def __init__(
+        self,
+        connection: Connection,
+        status: int,
+        headers: Headers,
+        wait: Wait,
+        limits: Limits,
+        release: Callable[[], None],
+    ) -> None:
+        self.status = status
+        self.headers = httpx.Headers(list(headers))
+        self._connection = connection
         self._wait = wait
         self._limits = limits
+        self._release = release
         self._buffered_body: bytes | None = None
         self._closed = False
-        assert isinstance(response.stream, Iterable)
-        self._stream = iter(response.stream)
 
     @property
     def media_type(self) -> str:
@@ -357,17 +364,10 @@ class Reply:
         return self._buffered_body.lstrip(_BLANKS)[:1] in {b"{", b"["} and b'"jsonrpc"' in self._buffered_body
 
     def close(self) -> None:
-        """Ends the reply. If its body is incomplete, the connection is closed, which tells the server.
-
-        A connection on which the server sent more than its reply is not used again: the surplus would be
-        read as the reply to the next request.
-        """
-        if self._closed:  # another request may already use the connection
-            return
-        self._closed = True
-        if _has_surplus(self._response):
-            self.shut_down()
-        self._response.close()
+        """Ends the reply. If its body is incomplete, the connection is closed, which tells the server."""
+        if not self._closed:  # afterwards another request may use the connection
+            self._closed = True
+            self._release()
 
     def close_connection(self) -> None:
         """Closes the reply and its connection, whose next bytes may belong to another request."""
@@ -393,8 +393,7 @@ class Reply:
 
     def shut_down(self) -> None:
         """Ends the connection, which wakes the thread that reads this reply. For other threads."""
-        stream = cast("Any", self._response).extensions["network_stream"]  # untyped in httpcore
-        shut_down(stream.get_extra_info("socket"))
+        self._connection.shut_down()
 
     def chunks(self) -> Iterator[bytes]:
         """The decompressed body as it arrives, of any length, in chunks of at most 64 KiB.
@@ -423,13 +422,9 @@ class Reply:
 
     def _raw(self) -> Iterator[bytes]:
         try:
-            while True:
-                with waiting(self._wait):
-                    chunk = next(self._stream, None)
-                if chunk is None:
-                    return
+            while (chunk := self._connection.chunk(self._wait)) is not None:
                 yield chunk
-        except (httpcore.NetworkError, httpcore.ProtocolError):
+        except BrokenConnection:
             self._wait.look()  # raises if the connection ended because of a cancel
             raise ConnectError(
                 "The server closed the connection in the middle of its reply",
@@ -508,25 +503,6 @@ class Reply:
         )
 
 
-def _pool(
-    network: NetworkSettings, proxy: Proxy | None, backend: Backend, *, tls: bool
-) -> httpcore.ConnectionPool:
-    context = network.ssl_context() if tls or (proxy is not None and proxy.scheme == "https") else None
-    if proxy is None:
-        return httpcore.ConnectionPool(ssl_context=context, network_backend=backend)
-    parts = httpx.URL(proxy.url)
-    login = (parts.username.encode(), parts.password.encode()) if parts.username else None
-    return httpcore.HTTPProxy(
-        proxy_url=httpcore.URL(
-            scheme=parts.raw_scheme, host=parts.raw_host, port=proxy.address[1], target=b"/"
-        ),
-        proxy_auth=login,
-        ssl_context=context,
-        proxy_ssl_context=context if proxy.scheme == "https" else None,
-        network_backend=backend,
-    )
-
-
 def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     for name, value in headers.items():
         check_header_name("extra_headers", name)
@@ -538,22 +514,6 @@ def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
                 fix="Remove it",
             )
     return list(headers.items())
-
-
-def _hide_own_traffic(_record: logging.LogRecord) -> bool:
-    return not is_waiting()
-
-
-# httpcore logs response headers at DEBUG, with session ids and cookies.
-for _name in ("httpcore.connection", "httpcore.http11", "httpcore.proxy"):
-    logging.getLogger(_name).addFilter(_hide_own_traffic)
-
-
-def _has_surplus(response: httpcore.Response) -> bool:
-    # httpcore keeps bytes after the reply internally, and reads them as part of the next reply.
-    connection = getattr(getattr(response.stream, "_stream", None), "_connection", None)
-    state = getattr(connection, "_h11_state", None)
-    return state is not None and bool(state.trailing_data[0])
 
 
 def _excerpt(body: bytes, media_type: str) -> str:

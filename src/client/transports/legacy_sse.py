@@ -19,7 +19,7 @@ from ..network import origin_of, resolved
 from ..protocol.capabilities import TransportKind
 from ..protocol.jsonrpc import Answer, Refusal, Response
 from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
-from .base import AnswerQueue, Call, Inbox, Pending, PendingCalls, client_closed, id_of
+from .base import AnswerQueue, Call, Delivery, Inbox, Pending, PendingCalls, client_closed, id_of
 from .http_channel import EVENTS, HttpChannel, Reply
 from .streamable_http import GET_STREAM
 
@@ -59,32 +59,36 @@ class LegacySse:
         Raises:
             MCPError: No connection, no address in time, or an address on another origin.
         """
-        with wait.connecting():
-            reply = self._channel.send("GET", self._channel.url, GET_STREAM, None, wait)
-            if not reply.is_success or reply.media_type != EVENTS:
-                return reply.refusal()
-            try:
-                events = iter_events(
-                    reply.chunks(),
-                    limit=self._event_bytes,
-                    on_growth=self._calls.heard,
-                    goes_on=True,
+        delivery = Delivery()
+        try:
+            with wait.connecting():
+                reply = self._channel.send(
+                    "GET", self._channel.url, GET_STREAM, None, wait, delivery=delivery
                 )
-                for event in events:
-                    if event.event == "endpoint":
-                        self._endpoint = self._checked_endpoint(event.data)
-                        break
-                else:
-                    raise ConnectError(
-                        "The server's event stream ended before it said where to post", phase="protocol"
+                if not reply.is_success or reply.media_type != EVENTS:
+                    return reply.refusal()
+                try:
+                    events = iter_events(
+                        reply.chunks(), limit=self._event_bytes, on_growth=self._calls.heard, goes_on=True
                     )
-            except BaseException:
-                reply.close()
-                raise
+                    self._endpoint = self._endpoint_in(events)
+                except BaseException:
+                    reply.close()
+                    raise
+        except TimedOut as error:
+            if error.kind == "connect" and not delivery.unsent:
+                error.what = f"No event within {wait.timeouts.connect:g} s; a proxy may hold the stream back"
+            raise
         self._reply = reply
         reply.wait_forever()
         threading.Thread(target=self._read, args=(events,), name="knime-mcp-sse", daemon=True).start()
         return None
+
+    def _endpoint_in(self, events: Iterator[ServerSentEvent]) -> str:
+        for event in events:
+            if event.event == "endpoint":
+                return self._checked_endpoint(event.data)
+        raise ConnectError("The server's event stream ended before it said where to post", phase="protocol")
 
     def _checked_endpoint(self, data: str) -> str:
         endpoint = resolved(self._channel.url, data.strip())
@@ -146,10 +150,10 @@ class LegacySse:
     def _post_call(self, call: Call, pending: Pending) -> Refusal | None:
         """Posts a call. If its reply arrives on the stream, the outcome of the POST is ignored."""
         try:
-            refusal = self._post(call.body, call.headers.items(), pending.wait)
+            refusal = self._post(call.body, call.headers.items(), pending.wait, delivery=call.delivery)
         except (ConnectError, TimedOut):
             # The reader thread may be handling the reply at this moment.
-            if pending.wait.unsent or not pending.done.wait(_AT_THIS_MOMENT) or pending.message is None:
+            if call.delivery.unsent or not pending.done.wait(_AT_THIS_MOMENT) or pending.message is None:
                 raise
             refusal = None
         if pending.message is None:
@@ -163,10 +167,22 @@ class LegacySse:
         self._post(body, (), wait, may_log_in=False)
 
     def _post(
-        self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait, *, may_log_in: bool = True
+        self,
+        body: bytes,
+        headers: Iterable[tuple[str, str]],
+        wait: Wait,
+        *,
+        delivery: Delivery | None = None,
+        may_log_in: bool = True,
     ) -> Refusal | None:
         reply = self._channel.send(
-            "POST", self._endpoint, (*_POST, *headers), body, wait, may_log_in=may_log_in
+            "POST",
+            self._endpoint,
+            (*_POST, *headers),
+            body,
+            wait,
+            delivery=delivery,
+            may_log_in=may_log_in,
         )
         if not reply.is_success:
             return reply.refusal()

@@ -83,7 +83,7 @@ class StdioTransport:
         stream.calls.add(call.id, pending)
         outgoing = stream.process.send(call.body)
         try:
-            wait.use()
+            call.delivery.busy()
             wait.for_event(pending.done)
         except TimedOut as error:
             if not call.is_handshake:
@@ -96,7 +96,7 @@ class StdioTransport:
         finally:
             stream.calls.remove(call.id)
             if not outgoing.withdraw():
-                wait.unsent = False
+                call.delivery.unsent = False
         if pending.message is not None:
             return Response(pending.message, body=pending.body)
         assert pending.error is not None

@@ -112,7 +112,12 @@ class StreamableHttp:
 
     def _exchange(self, call: Call, session: SessionHeaders, wait: Wait, inbox: Inbox) -> Answer:
         reply = self._channel.send(
-            "POST", self._channel.url, (*_POST, *session, *call.headers.items()), call.body, wait
+            "POST",
+            self._channel.url,
+            (*_POST, *session, *call.headers.items()),
+            call.body,
+            wait,
+            delivery=call.delivery,
         )
         try:
             if not reply.is_success:
@@ -125,7 +130,7 @@ class StreamableHttp:
                 body = reply.read_json()
                 message = self._only_message(decode(body), call, inbox)
                 if answers_another(message, call.id):
-                    wait.crossed = True  # the reply was sent before this request arrived
+                    call.delivery.missed = True  # the reply was sent before this request arrived
                     raise ConnectError("The server sent the reply to another request", phase="http", fix=_FIX)
                 return Response(message, reply.headers, body)
             if reply.media_type != EVENTS:
@@ -268,8 +273,7 @@ class StreamableHttp:
         _logger.debug("resuming the stream of request %d", call.id)
         headers = (*GET_STREAM, *session, ("Last-Event-ID", cursor.last_id))
         try:
-            with wait.aside():
-                reply = self._channel.send("GET", self._channel.url, headers, None, wait)
+            reply = self._channel.send("GET", self._channel.url, headers, None, wait)
         except ConnectError:
             return None
         try:
@@ -424,9 +428,9 @@ class ServerStream(Listener):
         headers = (*GET_STREAM, *self._session, *resume)
         reply: Reply | None = None
         try:
-            with self._waiting() as wait:
+            with self._attempt() as (wait, delivery):
                 # No login is renewed for the stream, as it may never be needed.
-                reply = self._channel.exchange("GET", self._channel.url, headers, None, wait)
+                reply = self._channel.exchange("GET", self._channel.url, headers, None, wait, delivery)
                 if reply.is_success and reply.media_type == EVENTS:
                     self._answered.set()
                     self._read(reply)
