@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _UNREAD_MS: Final = 30_000
 
+_UVICORN: Final = ">=0.30,<0.55"
+"""As in pyproject.toml; a test compares them. Raise the bound only after reading uvicorn's changes."""
+
+_OF_SERVER: Final = ("capture_signals", "serve")
+_OF_PROTOCOL: Final = ("connection_made", "connection_lost", "data_received", "on_response_complete")
+_OF_CONNECTION: Final = ("cycle", "loop", "transport")
+
 
 class Listener:
     """A web application on a bound socket.
@@ -42,11 +49,13 @@ class Listener:
 
     Raises:
         OSError: The address cannot be bound; the message names it.
+        ImportError: The installed uvicorn does not have what this module changes in it.
     """
 
     def __init__(
         self, app: Any, host: str, port: int, *, patience: float, grace: int, **options: Any
     ) -> None:
+        check_uvicorn()
         # Bound here, so that an address in use raises an OSError; uvicorn would end the process.
         self._socket = bound(host, port)
         scheme = "https" if options.get("ssl_certfile") else "http"
@@ -162,6 +171,28 @@ def bound(host: str, port: int) -> socket.socket:
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
     bound_socket.setblocking(False)
     return bound_socket
+
+
+def check_uvicorn(
+    server: type[Any] = uvicorn.Server, protocol: type[Any] = H11Protocol, version: str = uvicorn.__version__
+) -> None:
+    """Checks that uvicorn still has what `_Quiet` and `_PatientProtocol` change and use.
+
+    These are no documented interfaces, so pyproject.toml bounds uvicorn's version, too. A change that went
+    unnoticed would take away the time limit for slow clients without a sign.
+
+    Raises:
+        ImportError: Something is missing; the message says what.
+    """
+    set_at_first = protocol.__init__.__code__.co_names
+    missing = [f"Server.{name}" for name in _OF_SERVER if not hasattr(server, name)]
+    missing += [f"H11Protocol.{name}" for name in _OF_PROTOCOL if not hasattr(protocol, name)]
+    missing += [f"H11Protocol().{name}" for name in _OF_CONNECTION if name not in set_at_first]
+    if missing:
+        raise ImportError(
+            f"uvicorn {version} does not fit this version of knime-mcp: it has no {', '.join(missing)}. The"
+            f" time limit for slow clients needs that. Install one that fits: pip install 'uvicorn{_UVICORN}'"
+        )
 
 
 class _PatientProtocol(H11Protocol):

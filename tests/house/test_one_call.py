@@ -17,7 +17,7 @@ LIMITS = {
     "Caller node": 83,
     "an agent's tool call": 44,
     "graph run": 89,
-    "nodes search": 36,
+    "nodes search": 17,
 }
 
 

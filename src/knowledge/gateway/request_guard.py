@@ -19,7 +19,7 @@ from .observing import LEFT, gateway_of, record_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from fastapi import Request
+    from starlette.types import Message
 
     from .api_keys import ApiKey, Scope
     from .gateway_errors import MCPError
@@ -103,12 +103,8 @@ def from_elsewhere(request: Request) -> bool:
     return origin is not None and origin.rpartition("://")[2] != request.headers.get("host")
 
 
-async def read_body(request: Request, *, kind: str) -> None:
-    """Reads the body of a request, so that `Request.body` returns it afterwards.
-
-    Args:
-        request: The request.
-        kind: The required media type.
+async def with_body(request: Request, *, kind: str) -> Request:
+    """Reads the body of a request of the media type `kind`, and returns the request with it.
 
     Raises:
         MCPError: 415: the media type is another. 413: the body is too large. 408: the body is too slow.
@@ -142,7 +138,11 @@ async def read_body(request: Request, *, kind: str) -> None:
             details={"max_bytes": most},
             headers={"Connection": "close"} if size > 8 * most else None,
         )
-    request._body = bytes(body)  # pyright: ignore[reportPrivateUsage] - the cache of Request.body()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+    return Request(request.scope, receive)
 
 
 _MODELS = {
@@ -187,11 +187,12 @@ def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequenc
         status: {"description": _WHAT[status], "model": _MODELS[envelope]} for status in sorted(statuses)
     }
 
-    async def enter(request: Request) -> None:
+    async def enter(request: Request) -> Request:
         if scope is not None:
             admit(request, scope)
         if request.method == "POST":
-            await read_body(request, kind="application/json")
+            return await with_body(request, kind="application/json")
+        return request
 
     def fail(request: Request, error: MCPError) -> Response:
         return failure(error, envelope, record_of(request))
@@ -207,12 +208,13 @@ def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequenc
 
 
 def guarded(
-    enter: Callable[[Request], Awaitable[None]], fail: Callable[[Request, MCPError], Response]
+    enter: Callable[[Request], Awaitable[Request]], fail: Callable[[Request, MCPError], Response]
 ) -> type[APIRoute]:
     """Makes a route class that answers every error.
 
     Args:
-        enter: Checks a request before its endpoint runs; raises an error to refuse the request.
+        enter: Checks a request before its endpoint runs, and returns it with its body; raises an error to
+            refuse the request.
         fail: Makes the answer to an error.
     """
 
@@ -222,8 +224,7 @@ def guarded(
 
             async def handler(request: Request) -> Response:
                 try:
-                    await enter(request)
-                    return await handle(request)
+                    return await handle(await enter(request))
                 except ClientDisconnect:
                     return Response(status_code=LEFT)  # for the log only, as the client is gone
                 except Exception as error:

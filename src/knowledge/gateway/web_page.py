@@ -36,8 +36,8 @@ from .request_guard import (
     guarded,
     invalid_key,
     noted,
-    read_body,
     verified_key,
+    with_body,
 )
 
 if TYPE_CHECKING:
@@ -81,14 +81,15 @@ def page_router(*, with_keys: bool) -> APIRouter:
     return group
 
 
-async def _enter(request: Request) -> None:
+async def _enter(request: Request) -> Request:
     if request.method == "POST":
         if from_elsewhere(request):
             raise invalid_request("This form was not sent from this page.", status=403)
-        await read_body(request, kind=_FORM)
+        return await with_body(request, kind=_FORM)
+    return request
 
 
-async def _enter_with_key(request: Request, *, scope: Scope) -> None:
+async def _enter_with_key(request: Request, *, scope: Scope) -> Request:
     if KEY_HEADER in request.headers:
         admit(request, scope)
     else:
@@ -99,7 +100,7 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> None:
             raise invalid_key("Nobody is signed in.")
         request.state.visitor = key
         admit_key(request, key, scope)
-    await _enter(request)
+    return await _enter(request)
 
 
 # Endpoints that read the catalogue are not `async`, so that they run in a thread: they may wait for the disk.
