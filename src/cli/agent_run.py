@@ -206,7 +206,7 @@ def _model(settings: AgentSettings) -> Any:
 
 def _load_host() -> ExtensionHost:
     from ..headless import load_own_extension
-    from ..headless.errors import HeadlessError
+    from ..headless.node_results import HeadlessError
 
     try:
         return load_own_extension()
@@ -220,14 +220,14 @@ def _workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[Workflow
     tools: list[WorkflowTool] = []
     for file in files:
         try:
-            tools.append(make_workflow_tool(file, host=host))
+            tools.append(make_workflow_tool(file, host))
         except RunError as error:
             raise CommandError(f"{file} cannot be a tool: {error}") from None
     return tools
 
 
 def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
-    from ..headless.tables import written
+    from ..headless.port_values import written
     from ..headless.workflows import ToolRunner
 
     runner = ToolRunner(host, is_canceled=interrupt)

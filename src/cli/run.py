@@ -97,7 +97,7 @@ def run(
     with Interrupt() as interrupt:
         report, files = _run(file, chosen, servers, tables, out, _lookup(renamed), interrupt)
     if as_json:
-        from ..headless.workflows.results import summary
+        from ..headless.workflows.run_results import summary
 
         print_json(summary(report, files))
     elif out is None:
@@ -132,7 +132,7 @@ def _run(
 ) -> tuple[RunReport, list[Path]]:
     workflow, host = _loaded(file)
     from ..headless.workflows import RunOptions, run_workflow
-    from ..headless.workflows.results import write_results
+    from ..headless.workflows.run_results import write_results
     from .workflow_inputs import read_input
 
     _check(workflow, settings, servers, tables, host.id)
@@ -164,7 +164,7 @@ def _run(
 def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
     from ..audit.table_formats import is_device
     from ..headless import load_own_extension
-    from ..headless.errors import HeadlessError
+    from ..headless.node_results import HeadlessError
     from ..knwf import KnwfError, OtherNode, read_workflow
     from ..knwf.workflow_model import node_label
 
@@ -193,8 +193,7 @@ def _check(
 ) -> None:
     """Refuses names that the workflow does not have."""
     from ..headless.workflows import RunError
-    from ..headless.workflows.run import with_inputs, with_settings
-    from ..headless.workflows.servers import with_servers
+    from ..headless.workflows.workflow_run import with_inputs, with_servers, with_settings
     from ..knwf import KnwfError
     from ..types.errors import SettingInvalid
 
@@ -234,7 +233,7 @@ class _Progress(StatusLine):
     def finished(self, outcome: NodeOutcome) -> None:
         """See `Watcher`."""
         from ..headless.workflows import NodeStatus
-        from ..headless.workflows.results import row_counts
+        from ..headless.workflows.run_results import row_counts
 
         if outcome.status is NodeStatus.EXECUTED:
             rows = ", ".join(counted(count, "row") for count in row_counts(outcome))
@@ -245,7 +244,7 @@ class _Progress(StatusLine):
 
 def _show(report: RunReport) -> None:
     """Prints the tables at the end of the workflow, shortened for a terminal."""
-    from ..headless.workflows.results import end_tables, plain_table
+    from ..headless.workflows.run_results import end_tables, plain_table
 
     for own in end_tables(report):
         data = plain_table(own.table)

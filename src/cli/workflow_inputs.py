@@ -29,7 +29,7 @@ def read_input(file: Path, host: ExtensionHost) -> Any:
     if file.suffix.lower() == ".knwf":
         from ..headless.workflows import make_workflow_tool, tools_table
 
-        return tools_table(host, [make_workflow_tool(file, host=host)])
+        return tools_table(host, [make_workflow_tool(file, host)])
     table = read_table(file).table
     if not table.num_columns:
         raise CommandError(f"{file} has no columns.")

@@ -3,9 +3,8 @@
 - ``standin/``: our own ``knime.extension``, ``knime.api`` and ``knime.types``, which nodes import.
   `use_standin` makes them importable if KNIME's own package is not installed.
 - The modules of this folder are the host, which has KNIME's part in running a node. `load_extension` returns
-  an `ExtensionHost` (``host``). The host runs nodes (``run``, with ``services`` behind the contexts;
-  ``ports``, ``tables`` and ``value_types`` for inputs and outputs; ``results`` for the results), opens
-  dialogs (``dialog``) and describes nodes as KNIME shows them (``describe``).
+  an `ExtensionHost` (``host``), which describes nodes as KNIME shows them, runs nodes and opens their dialogs
+  (``node_run``; ``port_values`` and ``column_types`` for inputs and outputs, ``node_results`` for results).
 - ``workflows/`` runs whole workflows on a host.
 """
 
@@ -13,10 +12,9 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .errors import HeadlessError
-from .results import CredentialPort, NodeResult, OutputTable
+from .node_results import CredentialPort, HeadlessError, NodeResult, OutputTable
 
 if TYPE_CHECKING:
     import os
@@ -89,7 +87,13 @@ def load_extension(knime_yml: str | Path) -> "ExtensionHost":
         )
     from .host import load
 
-    return load(Path(knime_yml))
+    return load(Path(knime_yml), _workflow_tools)
+
+
+def _workflow_tools() -> "Any":
+    from .workflows import workflow_tools
+
+    return workflow_tools
 
 
 def make_workflow_tool(
@@ -99,6 +103,5 @@ def make_workflow_tool(
 
     See `knime_mcp.headless.workflows.make_workflow_tool`.
     """
-    from .workflows.workflow_tool import make_workflow_tool as make
-
-    return make(knwf, name=name, description=description)
+    host = load_own_extension()
+    return _workflow_tools().make_workflow_tool(knwf, host, name=name, description=description)

@@ -1,4 +1,4 @@
-"""Loads an extension as KNIME does, and holds its nodes, tables and file stores."""
+"""Loads an extension as KNIME does, holds its nodes, tables and file stores, and describes it."""
 
 # The stand-in's registries have KNIME's names, which are private.
 # pyright: reportPrivateUsage=false
@@ -16,20 +16,18 @@ import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
+from xml.etree import ElementTree
 
 from knime.api import table as knime_table
 from knime.extension import nodes as kn
 from knime.extension import parameter as kp
-from knime.extension.ports import PortTypeRegistry
+from knime.extension.ports import PortGroup, PortTypeRegistry
 from knime.extension.version import Version
 
-from . import describe, ports, value_types
-from .dialog import open_dialog
-from .errors import HeadlessError
-from .results import NodeResult
-from .run import Run
-from .services import Request, ToolHandler
-from .tables import source_table
+from .column_types import register_all
+from .node_results import HeadlessError, NodeResult
+from .node_run import Request, Run, ToolHandler, WorkflowTools, open_dialog
+from .port_values import source_table, stored_object
 
 
 class FileStores:
@@ -62,9 +60,15 @@ class FileStores:
 
 
 class ExtensionHost:
-    """A loaded extension."""
+    """A loaded extension.
 
-    def __init__(self, root: Path, extension_id: str, version: str) -> None:
+    ``workflow_tools`` imports what makes tools of workflows and runs them. That builds on this module, so it
+    is given to the host, and imported when a node needs it.
+    """
+
+    def __init__(
+        self, root: Path, extension_id: str, version: str, workflow_tools: Callable[[], WorkflowTools]
+    ) -> None:
         self.root = root
         self.id = extension_id
         self.version = version
@@ -74,6 +78,7 @@ class ExtensionHost:
         self.folder = Path(tempfile.mkdtemp(prefix="knime_mcp_"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.file_stores = FileStores(self.folder)
+        self.workflow_tools = workflow_tools
         self._backend = knime_table.Backend(self.file_stores)
         self._users = 0
         self._lock = threading.Lock()
@@ -186,7 +191,7 @@ class ExtensionHost:
 
     def describe(self) -> dict[str, Any]:
         """The extension as KNIME shows it: ``extension``, ``nodes``, ``categories`` and ``problems``."""
-        return describe.describe_extension(self)
+        return _described_extension(self)
 
     def port_object(self, output: tuple[dict[str, Any], Any]) -> Any:
         """The port object in an output of a custom port type, which can be the input of another node.
@@ -201,7 +206,7 @@ class ExtensionHost:
         kind = self.port_types.of_id(spec["id"])
         if kind is None:
             raise HeadlessError(f"the extension {self.id} has no port type {spec['id']}")
-        return ports.stored_object(kind, spec["data"], data)
+        return stored_object(kind, spec["data"], data)
 
     def table(self, data: Any, row_ids: str = "auto") -> Any:
         """A table from Arrow data, as a node's execute() gets tables.
@@ -238,12 +243,15 @@ class ExtensionHost:
         return self.nodes[node_id]
 
     def new_node(self, node_id: str) -> Any:
-        """A fresh node object."""
         self.make_current()
         return self.declared(node_id).node_factory()
 
     def make_current(self) -> None:
-        """Sets the process-wide version and port types of the API to those of this extension."""
+        """Sets the process-wide version and port types of the API to those of this extension.
+
+        KNIME has one process per extension. Here several may share one, so each host does this before its
+        nodes are made; who asks the API without a node (as tests do) has to do it, too.
+        """
         kp.set_extension_version(self.version)
         kn.port_types = self.port_types
 
@@ -265,26 +273,28 @@ class ExtensionHost:
 _hosts: dict[Path, ExtensionHost] = {}
 
 
-def load(knime_yml: Path) -> ExtensionHost:
-    """See `knime_mcp.headless.load_extension`."""
+def load(knime_yml: Path, workflow_tools: Callable[[], WorkflowTools]) -> ExtensionHost:
     path = (knime_yml / "knime.yml" if knime_yml.is_dir() else knime_yml).resolve()
     if path not in _hosts:
-        value_types.register_all()
-        _hosts[path] = _load(path)
+        register_all()
+        with _current_extension_kept():
+            _hosts[path] = _load(path, workflow_tools)
+        _hosts[path].make_current()
     return _hosts[path]
 
 
-def _load(path: Path) -> ExtensionHost:
+def _load(path: Path, workflow_tools: Callable[[], WorkflowTools]) -> ExtensionHost:
     if path.name != "knime.yml":
         raise HeadlessError(f"KNIME looks for a file named knime.yml, not {path.name}")
     document = _read(path)
     version: str = document.get("version") or "0.0.0"
-    host = ExtensionHost(path.parent, f"{document['group_id']}.{document['name']}", version)
+    extension_id = f"{document['group_id']}.{document['name']}"
+    host = ExtensionHost(path.parent, extension_id, version, workflow_tools)
     module = path.parent / document["extension_module"]
     _import(host, module)
     host.make_current()
     try:
-        found = describe.problems(host)
+        found = problems(host)
     except Exception as error:
         raise HeadlessError(f"KNIME would drop the extension {host.id}: {error}") from error
     errors = [f"{where}: {what}" for severity, where, what in found if severity == "error"]
@@ -313,6 +323,17 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
+@contextlib.contextmanager
+def _current_extension_kept() -> Generator[None]:
+    """Restores the process-wide version and port types, so that a dropped extension leaves none behind."""
+    version, port_types = kp._extension_version, kn.port_types
+    try:
+        yield
+    finally:
+        kp.set_extension_version(None if version is None else str(version))
+        kn.port_types = port_types
+
+
 def _import(host: ExtensionHost, module: Path) -> None:
     """Imports the extension's module, with its folder first in ``sys.path`` as in KNIME's processes."""
     folder = str(module.parent.resolve())
@@ -335,3 +356,105 @@ def _declares(host: ExtensionHost, module: str) -> bool:
     folders = Path(file).resolve().parents if file is not None else ()
     roots = {host.root, *(other.root for other in _hosts.values())}
     return next((folder for folder in folders if folder in roots), None) == host.root
+
+
+Problem = tuple[str, str, str]
+_MISSING = "Missing description."
+
+
+def _described_extension(host: ExtensionHost) -> dict[str, Any]:
+    return {
+        "extension": {"id": host.id, "version": host.version},
+        "nodes": [_described(host, node) for node in host.nodes.values()],
+        "categories": [category.to_dict() for category in host.categories],
+        "problems": problems(host),
+    }
+
+
+def problems(host: ExtensionHost) -> list[Problem]:
+    """The problems of an extension, as (severity, place, problem). KNIME drops extensions with errors."""
+    found: list[Problem] = []
+    for category in host.categories:
+        found += _category_problems(host, category)
+    for node in host.nodes.values():
+        found += _node_problems(host, node)
+    return found
+
+
+def _descriptions(docstring: str | None) -> tuple[str, str]:
+    """The short and the full description: the docstring's first line, and its other lines."""
+    if docstring is None:
+        return _MISSING, _MISSING
+    lines = docstring.removeprefix("\n").splitlines()
+    return lines[0], "\n".join(lines[1:]) if len(lines) > 1 else _MISSING
+
+
+def _described(host: ExtensionHost, node: kn.Node) -> dict[str, Any]:
+    made = host.new_node(node.id)
+    short, full = _descriptions(made.__doc__)
+    settings, are_tabs = kp.extract_parameter_descriptions(made)
+    return {
+        **node.to_dict(),
+        "short_description": short,
+        "full_description": full,
+        "options": [] if are_tabs else settings,
+        "tabs": settings if are_tabs else [],
+    }
+
+
+def _category_problems(host: ExtensionHost, category: kn.Category) -> list[Problem]:
+    where = f"category {category.level_id}"
+    found: list[Problem] = [
+        ("error", where, f"{key} must be a string")
+        for key, value in category.to_dict().items()
+        if key != "locked" and not isinstance(value, str)
+    ]
+    if not (host.root / str(category.icon)).is_file():
+        found.append(("warning", where, f"icon {category.icon!r} is not there, seen from knime.yml"))
+    return found
+
+
+def _node_problems(host: ExtensionHost, node: kn.Node) -> list[Problem]:
+    where = f"node {node.id}"
+    found: list[Problem] = []
+    if not isinstance(node.icon_path, str):
+        found.append(("error", where, "icon_path must be a string"))
+    elif not (host.root / node.icon_path).is_file():
+        found.append(("warning", where, f"icon {node.icon_path!r} is not there, seen from knime.yml"))
+    docstring = host.new_node(node.id).__doc__
+    if docstring in ("", "\n"):
+        return [*found, ("error", where, "the docstring is empty; write a first line and more below it")]
+    short, full = _descriptions(docstring)
+    if _MISSING in (short, full):
+        found.append(("warning", where, "the docstring needs a first line and more below it"))
+    # KNIME puts these two texts into XML unescaped; all other texts pass through Markdown, which escapes.
+    raw = {"first line of the docstring": short}
+    if node.views[0] is not None:
+        raw["description of the view"] = node.views[0].description
+    for what, text in raw.items():
+        if not _is_xml(text):
+            found.append(("error", where, f"{what}: write & and < as &amp; and &lt;: {text!r}"))
+    return found + _port_problems(where, node)
+
+
+def _is_xml(text: str) -> bool:
+    try:
+        ElementTree.fromstring(f"<text>{text}</text>")  # noqa: S314  # the extension's own text
+    except ElementTree.ParseError:
+        return False
+    return True
+
+
+def _port_problems(where: str, node: kn.Node) -> list[Problem]:
+    found: list[Problem] = []
+    for side, ports in (("input", node.input_ports), ("output", node.output_ports)):
+        for port in ports:
+            if not isinstance(port.name, str) or not isinstance(port.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                found.append(
+                    ("error", where, f"{side} port {port.name}: name and description must be strings")
+                )
+        # KNIME uses the names of groups and optional ports as ids.
+        names = [p.name for p in ports if isinstance(p, PortGroup) or p.optional]
+        for name in {name for name in names if names.count(name) > 1}:
+            found.append(("error", where, f"two {side} port groups or optional ports are named {name!r}"))
+    return found

@@ -252,7 +252,7 @@ def test_servers_that_cannot_be(cli, extension, write, mapping, message):
 
 
 def test_a_credential_does_not_go_to_another_host(extension):
-    from knime_mcp.headless.workflows.servers import with_servers
+    from knime_mcp.headless.workflows.workflow_run import with_servers
 
     own = caller(extension, 1, "https://old.example/mcp", "echo", credentials="prod")
     other = caller(

@@ -21,12 +21,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker("standin")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def trial():
-    """The trial extension on the project's own host."""
+    """The trial extension on the project's own host; what the API alone is asked, it answers for this one."""
     from knime_mcp.headless import load_extension
 
-    return load_extension(KNIME_YML)
+    host = load_extension(KNIME_YML)
+    host.make_current()
+    return host
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tests.headless.scenarios import KNIME_YML
 from tests.support.host import StandInHost
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def table(trial):
     import pyarrow as pa
 

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from knime_mcp.headless import HeadlessError, value_types
+from knime_mcp.headless import HeadlessError
+from knime_mcp.headless import column_types as value_types
 
 
 def run(trial, kind, row_ids="auto", promise=""):

@@ -16,7 +16,7 @@ else:
     from knime_mcp.headless import use_standin
 
     use_standin()
-    from knime_mcp.headless import value_types
+    from knime_mcp.headless import column_types as value_types
 
     value_types.register_all()
 

@@ -170,7 +170,7 @@ class DemoStory:
         return self._out / "workflow"
 
     def _write(self, name: str, output: OutputTable) -> None:
-        from ...headless.workflows.results import plain_table
+        from ...headless.workflows.run_results import plain_table
 
         self._out.mkdir(parents=True, exist_ok=True)
         for ending in (".csv", ".parquet"):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from knime_mcp.headless.workflows.control import controlled
-from knime_mcp.headless.workflows.errors import RunError
-from knime_mcp.headless.workflows.variables import CredentialValue, FlowVariable
+from knime_mcp.headless.workflows.flow_variables import CredentialValue, FlowVariable, controlled
+from knime_mcp.headless.workflows.node_kind import RunError
 from knime_mcp.knwf import Config, Entry, VariableControl
 from knime_mcp.knwf.json_parameters import from_model, to_model
 from knime_mcp.knwf.settings_xml import array

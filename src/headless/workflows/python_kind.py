@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 from knime.extension import parameter as kp
 from knime.extension.ports import Port, PortGroup, PortType
 
-from ....knwf import KnwfError, NodeState
-from ....knwf.json_parameters import to_model
-from ....types.errors import MCPError
-from ...errors import HeadlessError
-from ...results import OutputTable
-from ..errors import NodeFailed, RunError
-from ..variables import credentials, pushed, python_values
-from .node_kind import Done, Ports, Ready
+from ...knwf import KnwfError, NodeState
+from ...knwf.json_parameters import to_model
+from ...types.errors import MCPError
+from ..node_results import HeadlessError, OutputTable
+from .flow_variables import credentials, pushed, python_values
+from .node_kind import Done, NodeFailed, Ports, Ready, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ....knwf import Config, NativeNode
-    from ...host import ExtensionHost
+    from ...knwf import Config, NativeNode
+    from ..host import ExtensionHost
     from .node_kind import Job
 
 _AnyPort = Port | PortGroup
@@ -37,7 +35,6 @@ class PythonNode:
         self._host = host
 
     def ready(self, node: NativeNode) -> Ready:
-        """See `NodeKind`."""
         node_id = node.node_id or ""
         try:
             declared = self._host.declared(node_id)
@@ -79,7 +76,6 @@ class PythonNode:
         return self._host.load_parameters(node.node_id or "", saved, version)["model"]
 
     def run(self, job: Job) -> Done:
-        """See `NodeKind`."""
         node, world = job.node, job.world
         node_id = node.node_id or ""
         declared = self._host.declared(node_id)
@@ -140,7 +136,6 @@ def _port_counts(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_Any
 
 
 def _is_required(port: _AnyPort) -> bool:
-    """Returns whether a port must be connected. This holds for all ports except optional ones."""
     return True if isinstance(port, PortGroup) else not port.optional
 
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.headless.workflows.errors import RunError
-from knime_mcp.headless.workflows.variables import (
+from knime_mcp.headless.workflows.flow_variables import (
     CredentialValue,
     FlowVariable,
     available,
@@ -16,6 +15,7 @@ from knime_mcp.headless.workflows.variables import (
     pushed,
     python_values,
 )
+from knime_mcp.headless.workflows.node_kind import RunError
 
 
 def stack(**values):

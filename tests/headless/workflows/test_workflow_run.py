@@ -8,7 +8,7 @@ import pytest
 
 from knime_mcp.headless.workflows import CredentialValue, NodeStatus, RunError, Watcher
 from knime_mcp.headless.workflows.new_node import new_node
-from knime_mcp.headless.workflows.results import end_tables, write_results
+from knime_mcp.headless.workflows.run_results import end_tables, write_results
 from knime_mcp.knwf import (
     PathConversion,
     VariableControl,

@@ -1,18 +1,28 @@
-"""The interface of all kinds of nodes: the job with its inputs, and the result."""
+"""The interface of all kinds of nodes: the job with its inputs, the result, and the errors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...types.errors import MCPError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from ....knwf import Config, NativeNode
-    from ...host import ExtensionHost
-    from ...services import ToolHandler
-    from ..variables import CredentialValue, FlowVariable, Stack
+    from ...knwf import Config, NativeNode
+    from ..host import ExtensionHost
+    from ..node_run import ToolHandler
+    from .flow_variables import CredentialValue, FlowVariable, Stack
+
+
+class RunError(MCPError):
+    """A workflow or one of its nodes cannot run here. The message says why and what to do."""
+
+
+class NodeFailed(RunError):  # noqa: N818  # an event, as in KNIME's messages
+    """A node ran and failed. The message is the node's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +119,6 @@ class Ready:
 
 
 class NodeKind(Protocol):
-    """A kind of node that runs here."""
-
     def ready(self, node: NativeNode) -> Ready:
         """Checks a node before the workflow runs.
 

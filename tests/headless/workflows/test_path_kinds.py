@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from knime_mcp.headless.workflows import NodeStatus, NotRunnable, ToolRunner
-from knime_mcp.headless.workflows.results import plain_table
+from knime_mcp.headless.workflows.run_results import plain_table
 from knime_mcp.knwf import (
     Column,
     PathConversion,

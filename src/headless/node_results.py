@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .value_types import factory_of
+from .column_types import factory_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from .host import ExtensionHost
+
+
+class HeadlessError(RuntimeError):
+    """KNIME would refuse this, or the host was used wrongly. The message says what to change."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,14 @@ class CredentialPort:
     expires_after: float | None = None
     available: bool = True
     key: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialValue:
+    """A user name and password, the value of a flow variable for credentials."""
+
+    login: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,6 @@ class OutputTable:
 
     @property
     def row_ids(self) -> list[str]:
-        """The RowIDs."""
         return [row_id for chunk in self.arrow.column(0).chunks for row_id in chunk.storage.to_pylist()]
 
     @property

@@ -120,6 +120,15 @@ def test_extension_is_dropped(make_extension, module, body, message):
     sys.modules.pop(module, None)
 
 
+@pytest.mark.parametrize("body", ["1 / 0", node(icon="None")])
+def test_a_dropped_extension_leaves_the_version_and_port_types_of_the_one_before(trial, make_extension, body):
+    from knime.extension import nodes, parameter
+
+    with pytest.raises(HeadlessError):
+        load_extension(make_extension(f"loading_traces_{len(body)}", body))
+    assert (str(parameter._extension_version), nodes.port_types) == (trial.version, trial.port_types)
+
+
 def test_escaped_text_is_fine(make_extension):
     assert load_extension(make_extension("loading_escaped", node("Escaped", doc="This &amp; that."))).nodes
 

@@ -1,26 +1,30 @@
-"""Runs *String to Path* and *Workflow to Tool*."""
+"""Runs *String to Path* and *Workflow to Tool*, which find workflows at KNIME's paths.
+
+KNIME stores a workflow as a folder. Beside an exported workflow are usually archives of other workflows,
+so ``../other`` is the folder ``other`` or the file ``other.knwf``.
+"""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ....knwf import KnwfError, read_string_to_path, read_workflow_to_tool
-from ....knwf.knwf_archive import write_archive
-from ..errors import RunError
-from ..locations import place_of, workflow_at
-from .node_kind import Done, Ports, Ready
-from .tables import arriving_table
+from ...knwf import KnwfError, read_string_to_path, read_workflow_to_tool
+from ...knwf.knwf_archive import write_archive
+from .native_kinds import arriving_table
+from .node_kind import Done, Ports, Ready, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ....knwf import NativeNode
-    from ....types.tool import WorkflowTool
-    from ...results import OutputTable
+    from ...knwf import NativeNode
+    from ...types.tool import WorkflowTool
+    from ..node_results import OutputTable
     from .node_kind import Job, World
+
 
 _PATHS = "org.knime.filehandling.core.data.location.FSLocationValueFactory"
 
@@ -29,11 +33,9 @@ class StringToPath:
     """Runs String to Path nodes, which convert texts to paths."""
 
     def ready(self, node: NativeNode) -> Ready:
-        """See `NodeKind`."""
         return _ready(node, read_string_to_path, "Input table", "Output table")
 
     def run(self, job: Job) -> Done:
-        """See `NodeKind`."""
         from knime.types.builtin import FSLocationValue
 
         settings = read_string_to_path(job.node)
@@ -63,14 +65,13 @@ class WorkflowToTool:
     """Runs Workflow to Tool nodes, which make tools from the workflows at paths."""
 
     def ready(self, node: NativeNode) -> Ready:
-        """See `NodeKind`."""
         return _ready(node, read_workflow_to_tool, "Paths", "Tools")
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`. As in KNIME, a workflow without a tool leads to a missing cell and a warning."""
         from knime.types.tool import WorkflowTool as KnimeTool
 
-        from ....types.columns import knime_value
+        from ...types.columns import knime_value
 
         settings = read_workflow_to_tool(job.node)
         table, world = arriving_table(job.inputs[0]), job.world
@@ -112,17 +113,16 @@ def _cells(table: OutputTable, column: str) -> list[Any]:
 
 
 def _tool(location: Any, world: World) -> WorkflowTool:
-    from ..workflow_tool import make_workflow_tool
-
+    make = world.host.workflow_tools().make_workflow_tool
     place = workflow_at(location, world)
     name = str(location.path).rstrip("/").rpartition("/")[2]
     if place.is_file():
-        return make_workflow_tool(place, name=name, host=world.host)
+        return make(place, world.host, name=name)
     with tempfile.TemporaryDirectory(prefix="knime-mcp-tool-") as folder:
         archive = Path(folder) / "tool.knwf"
         files = {f.relative_to(place).as_posix(): f.read_bytes() for f in place.rglob("*") if f.is_file()}
         write_archive(archive, place.name, files)
-        return make_workflow_tool(archive, name=name, host=world.host)
+        return make(archive, world.host, name=name)
 
 
 def _appended(table: OutputTable, name: str, column: Any) -> OutputTable:
@@ -139,3 +139,67 @@ def _replaced(table: OutputTable, old: str, name: str, column: Any) -> OutputTab
         raise RunError(f"The table has a column '{name}' already", fix="Choose another name for the column")
     index = table.column_names.index(old) + 1
     return replace(table, arrow=table.arrow.set_column(index, name, column))
+
+
+_ENDING = ".knwf"
+_FIX = "Use paths relative to the workflow, such as ../other-workflow"
+
+
+def workflow_at(location: Any, world: World) -> Path:
+    """Finds a workflow: a folder with ``workflow.knime`` in it, or an archive.
+
+    Args:
+        location: A KNIME path, with ``fs_category``, ``fs_specifier`` and ``path``.
+        world: The surroundings of the run, with the folder of the running workflow.
+
+    Raises:
+        RunError: There is no workflow, or the path belongs to a file system that only KNIME has.
+    """
+    place = place_of(location, world)
+    is_archive = place.suffix.lower() == _ENDING and place.is_file()
+    if (place / "workflow.knime").is_file() or (location.fs_category == "LOCAL" and is_archive):
+        return place
+    if is_archive:
+        raise RunError(
+            f"{location.path} is an archive, which KNIME takes for a workflow only in a LOCAL path",
+            fix=f"Import it, and leave {_ENDING} out of the path",
+        )
+    archive = place.with_name(place.name + _ENDING)
+    if location.fs_specifier == "knime.workflow" and archive.is_file():
+        return archive
+    raise RunError(f"No workflow is at {location.path}; looked for {place}")
+
+
+def place_of(location: Any, world: World) -> Path:
+    """The path on this disk for a KNIME path. There may be no file.
+
+    Raises:
+        RunError: The path cannot be resolved outside KNIME.
+    """
+    path = str(location.path)
+    match location.fs_category, location.fs_specifier:
+        case "RELATIVE", "knime.workflow":
+            return _beside(path, world)
+        case "RELATIVE", "knime.workflow.data":
+            return _in_data_area(path, world)
+        case "LOCAL", _:
+            return Path(path)
+        case category, specifier:
+            raise RunError(f"Paths of the kind {specifier or category} are known to KNIME only", fix=_FIX)
+
+
+def _beside(path: str, world: World) -> Path:
+    if world.beside is None:
+        raise RunError(f"It is not known where the workflow lies, so {path} is not found")
+    if PurePosixPath(path).parts[:1] != ("..",):
+        raise RunError(f"{path} does not lead out of the workflow", fix=_FIX)
+    # Not resolve(), because "workflow" stands for the workflow's folder, which may not exist.
+    return Path(os.path.normpath(world.beside.absolute() / "workflow" / path))
+
+
+def _in_data_area(path: str, world: World) -> Path:
+    area = world.workflow_dir.absolute() / "data"
+    found = Path(os.path.normpath(area / path.lstrip("/")))
+    if not found.is_relative_to(area):
+        raise RunError(f"{path} leads out of the workflow's data area")
+    return found

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.table_formats import TableWriter
-from ..results import OutputTable
-from ..value_types import JAVA_TYPES, TOOL_VALUE
+from ..column_types import JAVA_TYPES, TOOL_VALUE
+from ..node_results import OutputTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from .plan_runner import NodeOutcome, RunReport
+    from .workflow_run import NodeOutcome, RunReport
 
 #: File systems allow 255 bytes, of which a number and an ending need some.
 _MAX_NAME_BYTES: Final = 200
@@ -64,7 +64,6 @@ def end_tables(report: RunReport) -> Iterator[EndTable]:
 
 
 def row_counts(outcome: NodeOutcome) -> tuple[int, ...]:
-    """The number of rows of each output table of a node."""
     return tuple(own.arrow.num_rows for own in outcome.done.outputs if isinstance(own, OutputTable))
 
 

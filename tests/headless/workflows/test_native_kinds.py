@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from knime_mcp.headless.workflows import NodeStatus, RunError
-from knime_mcp.headless.workflows.node_kinds.configuration import from_json, from_text
+from knime_mcp.headless.workflows.native_kinds import from_json, from_text
 from knime_mcp.knwf import (
     Column,
     Concatenation,
