@@ -155,7 +155,6 @@ def to_json(value: Any) -> Any:
 
 
 def origin_of(document: Mapping[str, Any]) -> CatalogueOrigin:
-    """A catalogue's origin from its JSON."""
     return _value(CatalogueOrigin, document)
 
 

@@ -43,9 +43,6 @@ class CatalogueReader:
     """A view of one version of a catalogue, valid within `Catalogue.reading`, for one thread at a time.
 
     Every method raises `CatalogueError` if the file is damaged.
-
-    Attributes:
-        origin: The sources and version of the catalogue, which every answer contains.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,8 +82,6 @@ class CatalogueReader:
         """The summaries of nodes for lists, in the order of `nodes`.
 
         Args:
-            node_type: Only nodes of this type.
-            offset: The number of nodes to skip.
             limit: The largest number of nodes; -1 for all.
         """
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
@@ -164,9 +159,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
 
     Threads may share one. Use it as a context manager, or call `close`.
 
-    Args:
-        path: The file.
-
     Raises:
         CatalogueError: The file does not exist, is damaged, or has another version's format.
     """
@@ -203,7 +195,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
             return reader.origin
 
     def node(self, node_id: str) -> NodeSpec | None:
-        """See `CatalogueReader.node`."""
         with self.reading() as reader:
             return reader.node(node_id)
 
@@ -213,7 +204,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
             return list(reader.nodes())
 
     def types(self) -> dict[str, tuple[str, ...]]:
-        """See `CatalogueReader.types`."""
         with self.reading() as reader:
             return reader.types()
 

@@ -38,13 +38,11 @@ class Compatible:
     """A node that can be connected.
 
     Attributes:
-        node: The summary of the node.
-        via: The pairs of ports that fit, as (output, input, type).
         is_certain: Whether both types of at least one pair are known, or the nodes have no ports.
     """
 
     node: NodeSummary
-    via: tuple[tuple[str, str, str], ...]
+    via: tuple[tuple[str, str, str], ...]  # output, input, type
     is_certain: bool
 
 
@@ -61,12 +59,8 @@ def find_compatible(
     """Finds the nodes that can be connected.
 
     Args:
-        reader: The catalogue.
-        spec: The node that is in the workflow already.
         after: True to find nodes that can follow `spec`, False for nodes that can precede it.
         port: The name or the number (from 0) of one port of `spec`; None for all of its ports.
-        offset: The number of nodes to skip.
-        limit: The largest number of nodes to return.
         among: The rows that may be returned, with their place in the answer; None for all rows.
 
     Returns:
@@ -183,9 +177,7 @@ class Reachable:
     """A node that can be connected.
 
     Attributes:
-        row: The node's row.
         rarity: The number of nodes with such a port. A rare port says more about what the node is for.
-        deprecated: Whether the node is deprecated.
     """
 
     row: int
@@ -194,12 +186,6 @@ class Reachable:
 
 
 class PortIndex:
-    """The ports of one version of a catalogue.
-
-    Args:
-        reader: The catalogue.
-    """
-
     def __init__(self, reader: CatalogueReader) -> None:
         self._summaries = index_of(reader).summaries
         ordered = sorted(self._summaries.values(), key=lambda entry: (entry.name, entry.id))
@@ -216,7 +202,6 @@ class PortIndex:
         """The nodes with a port that fits one of these ports: the rarest type first, deprecated nodes last.
 
         Args:
-            ports: Ports of the node that is in the workflow already.
             side: ``input`` or ``output``: the side of the other nodes on which a port has to fit.
         """
         kinds = frozenset((port.type, port.type_id) for port in ports)

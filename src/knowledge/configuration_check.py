@@ -60,7 +60,6 @@ class ConfigurationCheck:
         valid: Whether there are no problems; None if the settings of the node are unknown.
         problems: The certain errors, in the order of the node's settings; unknown keys follow as given.
         notes: Hints: which values are filled in later, or why the settings cannot be checked.
-        defaults: The default values of the settings that were not given.
     """
 
     valid: bool | None
@@ -73,7 +72,6 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
     """Checks settings.
 
     Args:
-        spec: The node.
         settings: Values by key. Settings of groups may be nested as in KNIME, or have keys with dots.
 
     Returns:

@@ -44,7 +44,6 @@ def user_catalogue() -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder of default catalogues."""
     return _base("XDG_CACHE_HOME", (".cache",), ("Library", "Caches"))
 
 

@@ -82,10 +82,7 @@ async def serve_http(
     The server keeps no state between requests, so clients can continue after a restart.
 
     Args:
-        tools: The tools.
         port: The port; 0 for any free port.
-        host: The address to listen on.
-        on_ready: Called with the URL.
 
     Raises:
         OSError: The port is in use, or the address does not belong to this machine; the error says which.

@@ -34,8 +34,6 @@ def node_details(
     """All fields of a node.
 
     Args:
-        spec: The node.
-        include_examples: Include `examples`, if the node has any.
         include_schemas: Include the schemas of run-time parameters and of the data at ports.
 
     Returns:
@@ -125,7 +123,6 @@ def example_for_type(kind: str | None, *, smallest: float | int | None = None) -
 
     Args:
         kind: The type's name in the specification; unknown types count as text.
-        smallest: The smallest allowed number.
     """
     wanted = (kind or "string").lower()
     if wanted in LISTS:
@@ -221,8 +218,6 @@ STANDARD_TOKENS: Final = 1_500
 
 
 class DetailLevel(StrEnum):
-    """The levels of detail for a node."""
-
     MINIMAL = "minimal"
     """The node's name, description and ports; at most 200 tokens."""
     STANDARD = "standard"

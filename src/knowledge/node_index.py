@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 class NodeIndex:
-    """The names in one version of a catalogue.
-
-    Attributes:
-        summaries: The summaries of the nodes by row.
-        old_names: The earlier names of nodes in packs.
-    """
+    """The names in one version of a catalogue."""
 
     def __init__(self, reader: CatalogueReader) -> None:
         self.summaries: dict[int, NodeSummary] = {entry.row: entry for entry in reader.summaries()}
@@ -49,12 +44,10 @@ class NodeIndex:
         return self._by_id.get(node_id)
 
     def by_type(self, node_type: str, subtype: str) -> NodeSummary | None:
-        """The node with exactly this type and subtype."""
         row = self._by_type.get((node_type, subtype))
         return None if row is None else self.summaries[row]
 
     def subtypes(self, node_type: str) -> tuple[str, ...]:
-        """The subtypes of a type, in order."""
         return tuple(subtype for kind, subtype in self._by_type if kind == node_type)
 
     def exact(self, key: str) -> list[NodeSummary]:
@@ -75,7 +68,6 @@ class NodeIndex:
         return list(dict.fromkeys(entry for target in targets for entry in self.targets(target)))
 
     def name_words(self, row: int) -> tuple[str, ...]:
-        """The words of a node's name."""
         found = self._name_words.get(row)
         if found is None:
             found = self._name_words[row] = tuple(dict.fromkeys(words_in(self.summaries[row].name)))

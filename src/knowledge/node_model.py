@@ -30,7 +30,6 @@ class Source:
     """A source of nodes.
 
     Attributes:
-        kind: The kind of source.
         name: The name of the plug-in or pack, or the id of the extension.
         version: The version; None if the source has none.
     """
@@ -41,7 +40,6 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The source as text for people."""
         return " ".join(filter(None, (self.kind.value, self.name, self.version)))
 
 
@@ -61,9 +59,7 @@ class Option:
     """A value that a parameter may have.
 
     Attributes:
-        value: The value in the settings.
         label: The text in the dialog; empty if the value itself is shown.
-        description: The meaning of the value.
     """
 
     value: Any
@@ -80,19 +76,9 @@ class Parameter:
             descriptions have only the label in the dialog: see `NodeSpec.settings_known`.
         type: ``string``, ``integer``, ``float``, ``boolean``, ``array``, ``object``, ``enum`` or a pack's own
             name; None if the source has no type.
-        required: Whether every configuration must have a value.
         default_value: The default as JSON; meaningless unless `has_default`.
-        has_default: Whether a default is declared, which may be null.
-        description: The description as plain text.
         options: The allowed values; empty if every value is allowed.
-        min: The smallest number.
-        max: The largest number.
-        min_exclusive: Whether `min` itself is not allowed.
-        max_exclusive: Whether `max` itself is not allowed.
-        validation_pattern: A regular expression for texts.
         label: The text in the dialog; empty if `name` is shown.
-        advanced: Whether the dialog hides the setting at first.
-        secret: Whether the value is a secret or the name of one.
         tab: The tab or section of the dialog; empty for none.
     """
 
@@ -110,7 +96,7 @@ class Parameter:
     validation_pattern: str | None = None
     label: str = ""
     advanced: bool = False
-    secret: bool = False
+    secret: bool = False  # or the name of a secret
     tab: str = ""
 
     @property
@@ -141,17 +127,12 @@ class Port:
     """An input or output port of a node.
 
     Attributes:
-        name: The name that is shown.
         type: The name of the type, such as ``Table``, ``Database Connection`` or ``main``; empty if the
             source has no type.
         type_id: The technical id of the type, such as a Java class; None if there is none.
-        description: The description as plain text.
         optional: Whether the node runs without a connection.
-        required: The opposite of `optional`, as specs have this field.
         group: Whether a person can add any number of ports of this kind.
         max_connections: The largest number of connections; -1 for any number.
-        data_format: The format of the data, if the source has it.
-        validation_schema: A JSON schema of the data.
     """
 
     name: str
@@ -159,7 +140,7 @@ class Port:
     type_id: str | None = None
     description: str = ""
     optional: bool = False
-    required: bool = True
+    required: bool = True  # the opposite of `optional`, as specs have this field
     group: bool = False
     max_connections: int = 1
     data_format: DataFormat | None = None
@@ -168,8 +149,6 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view of a node."""
-
     name: str
     description: str = ""
 
@@ -184,28 +163,12 @@ class NodeSpec:
         node_type: A type such as ``TRIGGER`` in spec packs; otherwise KNIME's kind of node in capitals:
             ``SOURCE``, ``MANIPULATOR``, ``LOOP_START``.
         subtype: A name that is unique within `node_type`; the same as `id` except in spec packs.
-        name: The name that is shown.
         version: The version of the spec, plug-in or extension; empty if there is none.
         category: The names of the categories in the node repository, beginning at the root.
-        short_description: A description of one or two sentences.
-        description: The description as plain text, with empty lines between paragraphs.
-        aliases: Earlier or alternative ids and names.
-        keywords: Words that people search for.
-        parameters: The settings.
         settings_known: Whether `parameters` are complete and have the keys of the settings as names.
             Otherwise a configuration cannot be checked.
-        input_ports: The input ports in order.
-        output_ports: The output ports in order.
-        views: The views.
-        input_params: The fields of the input at run time.
-        output_params: The fields of the output at run time.
-        tags: The tags in the spec.
         attached_nodes: Ids or types of nodes that can be attached; None unless the spec has this field.
-        examples: The examples in the spec, as JSON objects.
-        deprecated: Whether the node exists for old workflows only.
         successor: The id, or else the name, of the node to use instead.
-        hidden: Whether the node is hidden in the node repository.
-        origin: The source of the description.
     """
 
     id: str
@@ -263,12 +226,6 @@ class NodeSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSummary(Source):
-    """A source of a catalogue.
-
-    Attributes:
-        nodes: The number of nodes from this source.
-    """
-
     nodes: int
 
 
@@ -279,9 +236,6 @@ class CatalogueOrigin:
     Attributes:
         version: The first 12 hexadecimal digits of a SHA-256 of the content, so it changes with the content.
         built_at: The time of the build in UTC, as ISO 8601 with seconds.
-        built_by: The version of this program that built the catalogue.
-        nodes: The number of nodes.
-        sources: The sources of the nodes, sorted.
     """
 
     version: str
@@ -300,12 +254,10 @@ class OldName:
         subtype: The old subtype, such as ``HUMAN_SLACK``; None if only the type is meant.
         instead: Ids of nodes, or a type if `subtype` is None. If `exact`, this is one entry: the new name of
             the same node. Otherwise the node is gone, and these are the most similar ones, if any.
-        exact: Whether `instead` is the new name of the same node.
-        note: An explanation for people.
     """
 
     node_type: str
     subtype: str | None
     instead: tuple[str, ...]
-    exact: bool = True
+    exact: bool = True  # `instead` is the new name of the same node
     note: str = ""

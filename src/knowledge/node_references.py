@@ -33,9 +33,6 @@ class Resolved:
     Attributes:
         node: The node, or None if it was not found.
         warning: A sentence about the correction; empty without one.
-        error: The reason why no node was found.
-        hint: The next step for the caller.
-        suggestions: The nearest nodes, at most three.
         valid: The subtypes of the type; all types if the type does not exist.
     """
 
@@ -87,9 +84,7 @@ def resolve(reader: CatalogueReader, node_type: str, subtype: str) -> Resolved:
     """Finds a node by the given type and subtype.
 
     Args:
-        reader: The catalogue.
         node_type: The type; may be empty if `subtype` is an id or a name.
-        subtype: The subtype, an id, or a name.
 
     Returns:
         The node and the correction; or the error and similar nodes.

@@ -58,12 +58,9 @@ class Hit:
     """A node that was found.
 
     Attributes:
-        node: The summary of the node.
-        tier: The reason for the hit.
         score: A number above 0, larger for better hits; comparable within one answer.
         field: The field that matched: ``name``, ``id``, ``aliases``, ``category``, ``parameters``,
             ``description`` or ``vocabulary``.
-        words: The words that matched in that field.
     """
 
     node: NodeSummary
@@ -84,8 +81,6 @@ class SearchAnswer:
     """The result of a search.
 
     Attributes:
-        hits: The hits on this page, the best first.
-        total: The number of hits on all pages.
         corrected: Words that were not found, with the words that were searched instead.
         cut: Whether the query was too long, so that only its beginning was used.
     """
@@ -102,11 +97,7 @@ def search(
     """Finds nodes.
 
     Args:
-        reader: The catalogue.
         text: The query of a person or model: any text, without a syntax.
-        limit: The largest number of hits.
-        offset: The number of hits to skip.
-        node_type: Only nodes of this type.
 
     Returns:
         The hits, always in the same order.
@@ -303,17 +294,15 @@ class Expansion:
     """A word of the query with its synonyms and weight.
 
     Attributes:
-        word: The word.
         weight: The weight, which is larger for words that are rarer in this catalogue.
-        synonyms: Words with the same meaning.
         frequent: Whether the word is in so many nodes that it is not searched on its own.
-        seen: Cached results of `closeness`.
     """
 
     word: QueryWord
     weight: float = 1.0
     synonyms: tuple[str, ...] = ()
     frequent: bool = False
+    # Results of `closeness`.
     seen: dict[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
 
     def expression(self) -> str:
@@ -419,10 +408,6 @@ def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, M
 
     The number of rows does not depend on the number of requested results, so that pages fit together.
 
-    Args:
-        reader: The catalogue.
-        expansions: The expansions of the query's words.
-
     Returns:
         Matches by row.
     """
@@ -452,7 +437,6 @@ def _count(reader: CatalogueReader, word: QueryWord) -> int:
 
 
 def _nodes_with(reader: CatalogueReader, word: str) -> int:
-    """The number of nodes with exactly this word."""
     known = _counts_of(reader)
     if word not in known:
         rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word)

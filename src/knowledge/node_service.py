@@ -35,9 +35,6 @@ _MOST_SOURCES: Final = 4
 class NodeKnowledgeMCPService:
     """The tools, by name. Thread-safe.
 
-    Args:
-        catalogue: The catalogue that answers.
-
     Raises:
         CatalogueError: The catalogue is damaged.
     """
@@ -55,10 +52,6 @@ class NodeKnowledgeMCPService:
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Calls a tool.
-
-        Args:
-            name: The name of the tool.
-            arguments: The arguments in the request.
 
         Returns:
             The structured result, which fits the tool's output schema.
@@ -274,11 +267,7 @@ _MOST_VALID: Final = 50
 
 
 class NodeSpecRegistryWrapper:
-    """The registry of the design documents: all specifications by type and subtype.
-
-    Args:
-        catalogue: The catalogue with the specifications.
-    """
+    """The registry of the design documents: all specifications by type and subtype."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -301,9 +290,6 @@ class NodeKnowledgeService:
     """The service of the design documents: types, details and search.
 
     Thread-safe. A replaced catalogue is used from the next call on.
-
-    Args:
-        catalogue: The catalogue that answers.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -349,13 +335,7 @@ class NodeKnowledgeService:
     def search_nodes(
         self, query: str, max_results: int = 10, include_details: bool = False
     ) -> list[dict[str, Any]]:
-        """The nodes that match a query, the best first, each with ``relevance_score``.
-
-        Args:
-            query: Any text.
-            max_results: The largest number of nodes.
-            include_details: Return all fields of each node.
-        """
+        """The nodes that match a query, the best first, each with ``relevance_score``."""
         with self.catalogue.reading() as reader:
             found = search(reader, query, limit=max_results)
             return hits_as_json(reader, found, DetailLevel.FULL if include_details else None)
@@ -372,11 +352,7 @@ def details_as_json(
     """The requested nodes, in the order of the request.
 
     Args:
-        reader: The catalogue.
         nodes: Each with ``node_type`` and ``subtype``, or with ``id``.
-        detail: The level of detail.
-        include_examples: Include examples.
-        include_schemas: Include the schemas of run-time parameters and ports.
 
     Returns:
         One entry per node. For an unknown node it has ``error``, ``hint``, ``suggestions`` and ``valid``; for

@@ -86,8 +86,6 @@ class QueryWord:
     """One word of a query.
 
     Attributes:
-        text: The folded word, as in the index.
-        parts: The parts of a word in CamelCase.
         stem: The word without its ending; the whole word if it is short.
     """
 
@@ -102,7 +100,6 @@ class Query:
 
     Attributes:
         text: The query as given, without surrounding space.
-        key: The folded query, to compare with names.
         words: The words with a meaning for the search, or all words if there are none; without repetitions.
         cut: Whether the query was too long, so that a part is not used.
     """

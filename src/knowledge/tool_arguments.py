@@ -25,10 +25,6 @@ _MOST_DIGITS: Final = 9
 def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
     """Reads the arguments of a call.
 
-    Args:
-        tool: The tool.
-        given: The arguments that the client sent.
-
     Returns:
         All arguments, with defaults for missing ones, and sentences about the values that were changed.
 

@@ -192,16 +192,7 @@ class ToolDefinition:
     """A tool of this server.
 
     Attributes:
-        name: The name that clients call.
-        title: The title for people.
-        description: The description for models.
-        parameters: JSON schema of the arguments.
         output_schema: JSON schema of the structured result; empty if the definition has none.
-        category: The category, as in the design documents.
-        tags: The tags, as in the design documents.
-        workflow_guidance: Advice for building workflows with the tool's answers.
-        usage_examples: Examples of valid arguments.
-        version: The version of the definition.
     """
 
     name: str

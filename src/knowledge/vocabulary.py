@@ -25,9 +25,7 @@ class Entry:
     """A word or phrase of another tool, with the nodes for it.
 
     Attributes:
-        phrase: The folded word or phrase.
         tool: The tool that has the word, such as ``Excel``.
-        targets: Names or ids of nodes, the best first.
     """
 
     phrase: str
@@ -41,9 +39,7 @@ class Vocabulary:
 
     Attributes:
         entries: The entries by phrase, and by phrase without spaces.
-        synonyms: The synonyms of ordinary words.
         tools: The names of tools, as ``alteryx`` in *alteryx summarize*.
-        spelled: Phrases of one word, by each of their `spellings`.
     """
 
     entries: Mapping[str, Entry]
@@ -149,8 +145,6 @@ class _Language:
 
     Attributes:
         has_compounds: Whether words are joined to longer words, and umlauts may be written with two letters.
-        endings: The endings of words, the longest first.
-        words: English translations by stem.
         small: Words without a meaning for the search.
     """
 
@@ -205,7 +199,6 @@ def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, dict[str
     """Translates the known words of a query into English, and removes small words of its language.
 
     Args:
-        key: The folded query.
         is_known: Tells whether the catalogue has a word; such words are not translated.
 
     Returns:

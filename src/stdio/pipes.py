@@ -82,7 +82,6 @@ class Incoming(asyncio.Protocol):
         self._pipe = transport
 
     def data_received(self, data: bytes) -> None:
-        """Splits received bytes into lines."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._add(b"".join((*self._begun, line)) if self._begun else line)
@@ -143,11 +142,7 @@ class Incoming(asyncio.Protocol):
 
 
 class Outgoing(asyncio.Protocol):
-    """The lines of the output; sending waits until the pipe has taken the line.
-
-    Args:
-        on_lost: Called when the reader is gone.
-    """
+    """The lines of the output; sending waits until the pipe has taken the line."""
 
     def __init__(self, *, on_lost: Callable[[], None]) -> None:
         self._on_lost = on_lost
@@ -210,7 +205,6 @@ async def serve_one(
 
     Args:
         serve_client: Serves the client on the lines of standard input and output; None if they are not pipes.
-        *beside: Coroutine functions that run meanwhile.
 
     Returns:
         Whether a signal ended the serving, and not the client.

@@ -67,10 +67,7 @@ class Asked:
     """A call that a client requests.
 
     Attributes:
-        tool: Name of the tool.
-        arguments: Its arguments, JSON.
         meta: The request's ``_meta``.
-        any_json: Whether the client accepts structured results that are not objects.
     """
 
     tool: str
@@ -88,18 +85,13 @@ class Service(Protocol):
         ...
 
     def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
-        """The tools, as MCP lists them.
-
-        Args:
-            any_json: Whether the client accepts structured results that are not objects.
-        """
+        """The tools, as MCP lists them."""
         ...
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool; canceling the coroutine ends the run.
 
         Args:
-            asked: The call.
             report: Receives progress; None if the client did not ask for it.
 
         Returns:
@@ -121,9 +113,6 @@ class StdioSession:
     """Serves one client.
 
     Args:
-        service: Lists and runs the tools.
-        incoming: The client's lines.
-        outgoing: The answers' lines.
         list_changes: Whether `tell_of_change` may be called. Then the session has to open with
             ``initialize``, as only the SDK has the subscriptions of 2026-07-28.
     """

@@ -37,15 +37,8 @@ class Listener:
     """A web application on a bound socket.
 
     Args:
-        app: The application.
-        host: The address to listen on.
         port: The port; 0 for any that is free.
         patience: Seconds that a client may take for the head of a request.
-        grace: Seconds for running requests to finish after `end`.
-        **options: Further options of `uvicorn.Config`.
-
-    Attributes:
-        url: The URL of the application.
 
     Raises:
         OSError: The address cannot be bound; the message names it.
@@ -85,9 +78,6 @@ class Listener:
     async def ready(self, running: Sequence[asyncio.Task[None]]) -> None:
         """Waits until requests are answered.
 
-        Args:
-            running: The tasks of all listeners.
-
         Raises:
             OSError: A task ended before.
         """
@@ -120,9 +110,6 @@ async def serve(
     """Serves until SIGINT or SIGTERM comes, and returns when running requests are answered.
 
     Args:
-        listeners: The applications.
-        on_ready: Called with their URLs.
-        on_end: Called when the serving ends, while requests still run.
         stop: Also ends the serving; for threads, which get no signals.
     """
     stop = stop or asyncio.Event()
@@ -264,7 +251,6 @@ class WholeRequests:
         self._largest = DEFAULT_MAX_REQUEST_BODY_SIZE
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -144,7 +144,6 @@ def own_nodes() -> list[NodeSpec]:
 
 
 def own_files() -> list[Path]:
-    """The files that `own_nodes` are made of."""
     package = Path(__file__).resolve().parents[2]
     return sorted(file for folder in _PARTS for file in (package / folder).rglob("*.py"))
 
@@ -153,7 +152,6 @@ def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
     """Describes the nodes of a loaded extension.
 
     Args:
-        host: The extension.
         file: The given path of its ``knime.yml``.
 
     Returns:

@@ -63,10 +63,6 @@ class ApiKey:
     """A key, without its secret part.
 
     Attributes:
-        id: The public part of the key.
-        name: The name of the client that has the key.
-        digest: The digest of the secret part.
-        scopes: The permissions.
         rate_limit: Requests per minute; 0 for any number, None for the default in the settings.
         created_at: The time of creation in UTC.
         expires_at: The time of expiry; None if the key does not expire.
@@ -125,7 +121,6 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
         Args:
             name: The name of the client that gets the key; appears in logs.
-            scopes: The permissions.
             rate_limit: Requests per minute; 0 for any number, None for the default in the settings.
             days: The number of days until the key expires; None for no expiry.
 

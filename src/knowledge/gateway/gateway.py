@@ -100,10 +100,6 @@ class ToolRegistry:
     def validate_tool_params(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Checks arguments against the tool's schema.
 
-        Args:
-            name: The tool.
-            arguments: The arguments in the request.
-
         Returns:
             The arguments. Invalid Unicode is replaced, and counts whose default is above the limit are set
             to the limit.
@@ -142,7 +138,6 @@ class ToolRegistry:
         return dict(self._entry(name).source.invoke_tool(name, arguments))
 
     def is_brief(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """See `ToolSource.is_brief`."""
         return self._entry(name).source.is_brief(arguments)
 
     def available(self, name: str) -> bool:
@@ -174,10 +169,6 @@ class ToolRegistry:
 def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Adds the limit for results to a schema of arguments, so that clients know the limit.
 
-    Args:
-        schema: The schema of a tool's arguments.
-        most: The largest number of results, and of entries in a list.
-
     Returns:
         The schema, and arguments that replace defaults above the limit.
     """
@@ -198,13 +189,7 @@ def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[
 
 
 def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
-    """The error for arguments that do not fit.
-
-    Args:
-        name: The tool.
-        pointer: The place in the arguments, as a JSON pointer.
-        what: The problem.
-    """
+    """The error for arguments that do not fit."""
     where = f" at {pointer}" if pointer else ""
     return MCPError(
         MCPErrorType.PARAMETER_ERROR,
@@ -265,8 +250,6 @@ class Gateway:
         """Checks the arguments and runs a tool, in a thread unless the call is brief.
 
         Args:
-            name: The tool.
-            arguments: The arguments in the request.
             record: The record of the request; gets the tool, its duration and the hash of the query.
 
         Returns:

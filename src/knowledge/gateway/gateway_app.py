@@ -48,7 +48,6 @@ def opened_gateway(
     """Opens a gateway, and closes it on exit.
 
     Args:
-        settings: The gateway's settings.
         catalogue: The catalogue; it is not closed.
         spans: The spans; None for those of the environment variables ``OTEL_*``.
 
@@ -122,16 +121,12 @@ class ThisMachineOnly:
 
     Such pages could use local servers: https://github.com/advisories/GHSA-9h52-p55h-vw2f. A link from another
     page is allowed, as that page cannot read the answer.
-
-    Args:
-        app: The application that answers the other requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         if scope["type"] == "http":
             request = Request(scope)
             link = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
@@ -239,8 +234,6 @@ async def serve(
     """Serves a gateway. Returns after SIGINT or SIGTERM, when all running requests have been answered.
 
     Args:
-        gateway: The gateway.
-        on_ready: Called with the URLs of the public and the internal listener.
         stop: An event that also ends serving; for threads, which do not receive signals.
 
     Raises:

@@ -72,13 +72,10 @@ class MCPError(BaseError):
     """An error that is reported to the caller.
 
     Attributes:
-        error_type: The type of the error.
         message: The description for the log, without secrets and without parts of the request.
-        user_message: The description for the caller, with the next step.
         status: The HTTP status; by default the status of the type.
         code: The JSON-RPC code; by default the code of the type.
         details: Details for programs, such as ``pointer``, ``suggestions`` and ``allowed``.
-        headers: Further HTTP headers of the answer.
     """
 
     def __init__(

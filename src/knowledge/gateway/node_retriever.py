@@ -75,11 +75,9 @@ class NodeKnowledgeRetriever(ToolSource):
         """
 
     def get_available_tools(self) -> Sequence[ToolDefinition]:
-        """The tool."""
         return (TOOL,)
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Runs the tool."""
         del name
         answer = self.retrieve_node_knowledge(
             arguments["node_names"], include_metadata=arguments.get("include_metadata", False)
@@ -92,7 +90,6 @@ class NodeKnowledgeRetriever(ToolSource):
         """Retrieves the knowledge about nodes.
 
         Args:
-            node_names: The names of the nodes.
             include_metadata: Whether results have metadata. Results without knowledge always have it.
 
         Returns:
@@ -119,19 +116,11 @@ class NodeKnowledgeRetriever(ToolSource):
 
 
 class CatalogueKnowledge(NodeKnowledgeRetriever):
-    """Knowledge from the catalogue.
-
-    Args:
-        catalogue: The catalogue.
-        threshold: The smallest similarity of a result.
-    """
-
     def __init__(self, catalogue: Catalogue, *, threshold: float) -> None:
         self._catalogue = catalogue
         self._threshold = threshold
 
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
-        """See `NodeKnowledgeRetriever.know`."""
         with self._catalogue.reading() as reader:
             return [self._know(reader, name) for name in names]
 

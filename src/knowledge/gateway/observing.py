@@ -46,8 +46,6 @@ class RequestRecord:
 
     Attributes:
         request_id: The id of the request: the client's id if it has an allowed form, else a random one.
-        started: The time when the headers were received, by `time.perf_counter`.
-        client: The name of the key.
         tool: The name of the tool; None for an unknown tool.
         rpc_id: The id of the JSON-RPC request; None for other requests.
     """
@@ -71,12 +69,10 @@ class RequestRecord:
 
     @property
     def answered_id(self) -> str | int:
-        """The id for a JSON-RPC answer."""
         return self.request_id if self.rpc_id is None else self.rpc_id
 
 
 def log_request(record: RequestRecord, *, listener: str, method: str, route: str) -> None:
-    """Writes the log line of a request."""
     level = logging.ERROR if record.status >= 500 else logging.INFO
     if not LOGGER.isEnabledFor(level):
         return
@@ -106,7 +102,6 @@ class JsonFormatter(logging.Formatter):
     """Formats records as JSON lines with ``time``, ``level``, ``logger``, ``message`` and further fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Writes a record."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": at,
@@ -126,7 +121,6 @@ class TextFormatter(logging.Formatter):
     """Formats records as lines of text for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Writes a record."""
         at = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
         more: Mapping[str, Any] = getattr(record, _FIELDS, {})
         shown = ("request_id", "duration_ms", "error_type", "error")
@@ -226,7 +220,6 @@ class Metrics:
         gauge("info", "The gateway that runs.", ("version",)).labels(VERSION).set(1)
 
     def request(self, *, listener: str, route: str, method: str, status: int, seconds: float) -> None:
-        """Counts an answered request."""
         self._requests.labels(listener, route, method, str(status)).inc()
         self._request_seconds.labels(listener, route).observe(seconds)
 
@@ -261,27 +254,18 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 def gateway_of(request: Request) -> Gateway:
-    """The gateway of a request."""
     return cast("Gateway", request.app.state.gateway)
 
 
 def record_of(request: Request) -> RequestRecord:
-    """The record of a request."""
     return cast("RequestRecord", request.scope[_RECORD])
 
 
 class Observed:
-    """ASGI middleware that observes requests.
-
-    Args:
-        app: The application that answers the requests.
-    """
-
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

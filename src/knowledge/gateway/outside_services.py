@@ -41,7 +41,6 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
     """Knowledge from a Supabase project. Threads may share it. Call `close` at the end.
 
     Args:
-        settings: The settings for project, keys and threshold.
         on_lookup: Called for each name, with whether the answer was in the cache.
     """
 
@@ -65,7 +64,6 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         self._client = httpx.Client(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=_AT_ONCE * 4))
 
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
-        """See `NodeKnowledgeRetriever.know`."""
 
         def ask(name: str) -> NodeKnowledgeResult:
             found = self._cache.get(name)
@@ -189,9 +187,6 @@ _UNAVAILABLE: Final = "Elasticsearch cannot be reached at the moment. Try again 
 class ElasticsearchTool(ToolSource):
     """The source of the tool. Threads may share it. Call `close` at the end.
 
-    Args:
-        settings: The settings for host, key, allowed indices and number of results.
-
     Raises:
         SettingInvalid: The client library is not installed, or the host is not valid.
     """
@@ -230,7 +225,6 @@ class ElasticsearchTool(ToolSource):
             ) from None
 
     def get_available_tools(self) -> Sequence[ToolDefinition]:
-        """The tool."""
         return (
             ToolDefinition(
                 name=NAME,

@@ -177,8 +177,6 @@ def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequenc
     """Makes a router for endpoints of one kind.
 
     Args:
-        envelope: The envelope of errors.
-        tag: The tag of the endpoints in the OpenAPI document.
         scope: The scope that a key must have; None if no key is needed.
         errors: HTTP statuses of errors, for the OpenAPI document; with a scope, 401, 403 and 429 are added.
     """
@@ -215,7 +213,6 @@ def guarded(
     Args:
         enter: Checks a request before its endpoint runs, and returns it with its body; raises an error to
             refuse the request.
-        fail: Makes the answer to an error.
     """
 
     class Guarded(APIRoute):

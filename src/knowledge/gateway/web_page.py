@@ -257,7 +257,6 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> di
     """A page of the list of all nodes, or of the nodes that a search finds.
 
     Args:
-        catalogue: The catalogue.
         query: The search text; empty for all nodes.
         node_type: Only nodes of this type; empty for all types.
         page: The page number in the request; invalid numbers count as 1.
@@ -293,7 +292,6 @@ def card(catalogue: Catalogue, reference: str) -> dict[str, Any]:
     """A node, its full description, and the node that replaces it, if that is in this catalogue.
 
     Args:
-        catalogue: The catalogue.
         reference: The node's id, its exact name, or ``TYPE.SUBTYPE``.
 
     Raises:
@@ -328,13 +326,7 @@ _CHECKED: Final = "true"
 def fields_of(
     schema: Mapping[str, Any], entered: Mapping[str, str], *, error: MCPError | None = None
 ) -> list[dict[str, Any]]:
-    """The fields of a tool's form, for the template: name, kind, value and problem of each argument.
-
-    Args:
-        schema: The schema of the tool's arguments.
-        entered: The entries of the form, by argument.
-        error: The error that the entries led to.
-    """
+    """The fields of a tool's form, for the template: name, kind, value and problem of each argument."""
     required = schema.get("required", ())
     wrong = str(error.details.get("pointer", "")).split("/")[1:2] if error else []
     return [
@@ -467,15 +459,7 @@ _TITLES: Final = {
 def page(
     request: Request, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **shown: Any
 ) -> Response:
-    """An HTML answer.
-
-    Args:
-        request: The request.
-        template: The name of the template.
-        status: The HTTP status.
-        headers: Further HTTP headers.
-        **shown: The values for the template.
-    """
+    """An HTML answer."""
     text = (
         _environment()
         .get_template(template)
@@ -554,7 +538,6 @@ def _environment() -> Environment:
 
 
 def as_json(value: Any) -> str:
-    """A value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 

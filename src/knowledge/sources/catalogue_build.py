@@ -44,17 +44,6 @@ _MOST_REASONS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """The result of a build.
-
-    Attributes:
-        path: The catalogue's file.
-        origin: A summary of the catalogue's content.
-        skipped: The nodes that were left out.
-        plugins: The nodes that were found in plug-ins.
-        seconds: The duration of the build.
-        size: The size of the file in bytes.
-    """
-
     path: Path
     origin: CatalogueOrigin
     skipped: tuple[Skipped, ...]
@@ -87,10 +76,7 @@ def build_catalogue(
         path: The catalogue's file. An existing catalogue stays readable until the new one replaces it.
         plugins: Installed KNIMEs, folders of plug-ins, or plug-ins.
         packs: Spec packs. A pack with the name of an included pack replaces that pack.
-        with_own_packs: Include the packs that come with this program.
         extensions: Nodes of Python extensions; see `knime_mcp.knowledge.sources.python_extensions`.
-        skipped: Nodes that were left out before, for the report.
-        on_step: Called with (step, done, total).
 
     Raises:
         PackError: A pack has problems.
@@ -159,8 +145,6 @@ def write_catalogue(
         path: The file. An existing catalogue stays readable until the new one is complete on disk.
         nodes: The nodes. Nodes of `type_order` keep their order, others are sorted by name.
         type_order: The types that come first, in this order; further ones follow, sorted.
-        old_names: Earlier names of nodes in packs.
-        on_step: Called with (step, done, total).
 
     Returns:
         A summary of the catalogue's content.

@@ -26,8 +26,6 @@ class ClassFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A static field."""
-
     owner: str
     name: str
 
@@ -44,11 +42,7 @@ class Call:
     """A method call, which also stands for its return value.
 
     Attributes:
-        name: The method.
-        args: The arguments.
         target: The object on which the method was called; None for static methods.
-        owner: The class that has the method.
-        descriptor: The types of parameters and result, as written in class files.
     """
 
     name: str
@@ -60,9 +54,6 @@ class Call:
 
 class ClassFile:
     """A compiled class.
-
-    Args:
-        data: The content of the file.
 
     Raises:
         ClassFileError: The data is not a class file.

@@ -42,9 +42,6 @@ class _Description:
 def read_class(code: ClassFile) -> NodeSpec | None:
     """Reads the description in a node factory's class.
 
-    Args:
-        code: The class.
-
     Returns:
         The description without options; None if the class has neither form of description.
     """
@@ -210,7 +207,6 @@ def with_types_of_code(node: NodeSpec, read: Callable[[str], ClassFile | None]) 
     """The node with the types of its ports from its compiled code; ports that have a type keep it.
 
     Args:
-        node: The node.
         read: A function that reads a class by its name; it returns None for unknown classes.
     """
     if all(port.type for port in (*node.input_ports, *node.output_ports)):

@@ -50,10 +50,7 @@ class Skipped:
     """A node, file or plug-in that is not in the catalogue.
 
     Attributes:
-        what: The node, file or plug-in.
-        where: The plug-in or file that contains it.
         reason: The reason, always in the same words, so that reports can group by it.
-        detail: Details of this case.
     """
 
     what: str
@@ -78,9 +75,6 @@ class PluginNodes:
     """The nodes of plug-ins.
 
     Attributes:
-        nodes: The nodes.
-        skipped: The nodes, files and plug-ins that were left out.
-        bundles: The number of plug-ins that were read.
         from_code: The number of nodes whose description (without options) is in compiled code.
         well_known: The number of nodes that are described by this program, as their classes are no help.
     """
@@ -93,11 +87,7 @@ class PluginNodes:
 
 
 def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | None = None) -> PluginNodes:
-    """Reads the nodes of all plug-ins in some folders.
-
-    Args:
-        roots: Installed KNIMEs, folders of plug-ins, or plug-ins.
-        on_step: Called with (step, done, total).
+    """Reads the nodes of installed KNIMEs, folders of plug-ins, and plug-ins.
 
     Raises:
         OSError: A root cannot be read.
@@ -138,8 +128,6 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
 
 
 class _PluginReader:
-    """Reads one plug-in."""
-
     def __init__(self, bundle: Bundle, result: PluginNodes, categories: dict[str, str]) -> None:
         self._bundle = bundle
         self._result = result
@@ -237,7 +225,6 @@ class _PluginReader:
         return self._classes.get(name.replace(".", "/") + ".class")
 
     def _code(self, name: str) -> ClassFile | None:
-        """A class of this plug-in, if it can be read."""
         file = self._class_file(name)
         try:
             return None if file is None else ClassFile(self._bundle.read(file))

@@ -34,9 +34,6 @@ def parse_xml(data: bytes) -> ElementTree.Element:
 
     A DOCTYPE is allowed, because node descriptions before KNIME 2.8 have one; the DTD itself is not read.
 
-    Args:
-        data: The document.
-
     Returns:
         The root element. Tags keep their namespace as ``{uri}tag``; see `local_name`.
 
@@ -103,7 +100,6 @@ def text_inside(xhtml: str) -> str:
 
 
 def line_of(element: Element) -> str:
-    """The text of an element in one line."""
     return " ".join(text_of(element).split())
 
 
@@ -214,9 +210,6 @@ def is_node_description(data: bytes) -> bool:
 
 def read_node_description(data: bytes) -> NodeSpec:
     """Reads a description.
-
-    Args:
-        data: The content of the file.
 
     Raises:
         XmlRefusedError: The file cannot be read, or does not describe a node.

@@ -14,7 +14,6 @@ class Problems:
     """The problems in a file.
 
     Args:
-        file: The name of the file in messages.
         source: The content of the file; mistakes that the YAML reader found are the first problems.
     """
 
@@ -32,12 +31,10 @@ class Problems:
         self._source = source
 
     def add(self, path: Path, what: str) -> None:
-        """Adds a problem at a key."""
         place = self._source.at(path)
         self.lines.append((place.line, place.column, f"{key_of(path)}: {what}" if path else what))
 
     def line_of(self, path: Path) -> int:
-        """The line of a key."""
         return self._source.at(path).line
 
     def text(self) -> str:
@@ -107,7 +104,6 @@ class Fields:
         return self._of_kind(key, default, isinstance(self._data.get(key, default), bool), "true or false")
 
     def whole(self, key: str, default: int) -> int:
-        """A whole number."""
         return self._of_kind(key, default, type(self._data.get(key, default)) is int, "a whole number")
 
     def number(self, key: str) -> float | int | None:
@@ -115,7 +111,6 @@ class Fields:
         return self._of_kind(key, None, type(self._data.get(key)) in (int, float, type(None)), "a number")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
         found: list[str] = []
         for index, value in enumerate(self.entries(key)):
             if isinstance(value, str) and value.strip():
@@ -131,14 +126,12 @@ class Fields:
         return self._of_kind(key, (), isinstance(self._data.get(key), (list, type(None))), "a list") or ()
 
     def each(self, key: str) -> list[Fields]:
-        """A list of mappings."""
         return [
             Fields(value, (*self.path, key, index), self._problems)
             for index, value in enumerate(self.entries(key))
         ]
 
     def named(self, key: str) -> list[tuple[str, Fields]]:
-        """A mapping of names to mappings."""
         value = self._data.get(key)
         if value is None:
             return []
@@ -171,7 +164,6 @@ def key_of(path: Path) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value in words."""
     match value:
         case None:
             return "nothing"

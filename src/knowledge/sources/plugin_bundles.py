@@ -40,13 +40,11 @@ class Bundle:
     """A plug-in.
 
     Attributes:
-        location: The jar or folder.
         name: The plug-in's symbolic name; the name of the file if there is no manifest.
         version: The plug-in's version, or None.
         package: For a folder of loose files, its path below the given root; the first part of package names.
         files: A function that reads the file, by path inside with slashes. Paths of files in an inner jar
             begin with the path of that jar and ``!/``.
-        unreadable: The inner files that could not be opened, as (name, reason).
     """
 
     location: Path
@@ -54,6 +52,7 @@ class Bundle:
     version: str | None = None
     package: str = ""
     files: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, "Callable[[], bytes]"])
+    # Inner files that could not be opened, with the reason.
     unreadable: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def read(self, name: str) -> bytes:
@@ -119,10 +118,6 @@ def find_bundles(root: Path) -> list[Path]:
 @contextmanager
 def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
     """Opens a plug-in, and closes its jars on exit.
-
-    Args:
-        location: The jar or folder.
-        root: The given folder in which the plug-in was found.
 
     Raises:
         UnreadableError: The file is not a jar, or cannot be read.
@@ -272,10 +267,7 @@ class Registration:
     """A node in ``plugin.xml``.
 
     Attributes:
-        factory: The factory's class.
         category_path: The category, such as ``/io/read``; ``/`` by default, as in KNIME.
-        deprecated: Whether the node exists only for old workflows.
-        hidden: Whether the node is hidden in the node repository.
     """
 
     factory: str
@@ -289,8 +281,6 @@ class PluginXml:
     """The registrations of a plug-in.
 
     Attributes:
-        nodes: The registered nodes.
-        node_sets: Java classes that list further nodes.
         categories: The names of categories by full path (``/io/read``).
     """
 
@@ -303,7 +293,6 @@ def read_plugin_xml(data: bytes, texts: Mapping[str, str], into: PluginXml) -> N
     """Reads a ``plugin.xml`` or ``fragment.xml``.
 
     Args:
-        data: The content of the file.
         texts: The texts of ``plugin.properties``, for names such as ``%category``.
         into: The registrations to add to, as a plug-in may have both files.
 

@@ -140,8 +140,6 @@ def _inside(
 
 
 class _Control:
-    """The control of a parameter in the dialog."""
-
     def __init__(self, element: Mapping[str, Any], tab: str, advanced: bool) -> None:
         self.tab = tab
         self.options: Mapping[str, Any] = element.get("options") or {}

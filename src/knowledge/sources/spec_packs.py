@@ -57,7 +57,6 @@ def read_pack(path: Path, *, shown_as: str | None = None) -> Pack:
     """Reads a pack.
 
     Args:
-        path: The file.
         shown_as: The name of the file in errors and origins; the path by default.
 
     Raises:
@@ -76,10 +75,6 @@ def read_pack(path: Path, *, shown_as: str | None = None) -> Pack:
 
 def parse_pack(text: str, *, file: str) -> Pack:
     """Reads the text of a pack.
-
-    Args:
-        text: The pack.
-        file: The name of the file in errors and origins.
 
     Raises:
         PackError: The text is not a valid pack. The message has all problems with line and key.
@@ -180,14 +175,7 @@ _WORDS_IN_CAPITALS: Final = frozenset({"AI", "HTTP", "MCP", "URL", "API", "JSON"
 
 
 def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) -> NodeSpec:
-    """Reads a node in either format, and adds its problems to `problems`.
-
-    Args:
-        fields: The node's mapping in the file.
-        problems: The problems of the file.
-        pack: The pack's name.
-        version: The pack's version, which is the default for its nodes.
-    """
+    """Reads a node in either format, and adds its problems to `problems`."""
     legacy = _is_legacy(fields)
     fields.allow(*(_LEGACY if legacy else _MODERN))
     node_type = _identifier(fields, "node_type" if legacy else "type")
@@ -386,7 +374,6 @@ def read_parameter(fields: Fields, *, name: str | None = None) -> Parameter:
     """Reads a parameter of a legacy spec, or a field of a modern one.
 
     Args:
-        fields: The parameter's mapping in the file.
         name: The key of the mapping in a modern spec; None for a legacy spec, which has the name inside.
     """
     fields.allow(*(LEGACY_KEYS if name is None else MODERN_KEYS))
