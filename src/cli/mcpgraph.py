@@ -8,8 +8,7 @@ from ..version import VERSION
 from .app import until_canceled
 from .errors import ExitCode, exit_code
 from .extras import needs_graph
-from .graph.reading import DialectChoice
-from .graph.serve_document import serve_document
+from .graph.graph_documents import DialectChoice, serve_document
 
 
 def main() -> None:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .api import Graph, GraphRun, McpGraphApi
-    from .documents.yaml_source import DocumentError
-    from .execution.control import Controller, Hooks, RunStatus
-    from .execution.executor import GraphExecutor, RunResult
-    from .execution.failures import RunError
-    from .execution.history import NodeRecord
+    from .document_source import DocumentError
+    from .executor import GraphExecutor, RunResult
+    from .run_control import Controller, Hooks, RunError, RunStatus
+    from .run_state import NodeRecord
 
 __all__ = [
     "Controller",
@@ -31,17 +30,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Controller": "execution.control",
-    "DocumentError": "documents.yaml_source",
+    "Controller": "run_control",
+    "DocumentError": "document_source",
     "Graph": "api",
-    "GraphExecutor": "execution.executor",
+    "GraphExecutor": "executor",
     "GraphRun": "api",
-    "Hooks": "execution.control",
+    "Hooks": "run_control",
     "McpGraphApi": "api",
-    "NodeRecord": "execution.history",
-    "RunError": "execution.failures",
-    "RunResult": "execution.executor",
-    "RunStatus": "execution.control",
+    "NodeRecord": "run_state",
+    "RunError": "run_control",
+    "RunResult": "executor",
+    "RunStatus": "run_control",
 }
 
 

@@ -10,13 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from .documents.loading import CheckedDocument, check_document, load_document
-from .execution.control import Controller, Hooks, RunStatus
-from .execution.executor import GraphExecutor, RunResult
-from .execution.sessions import GraphSessions
-from .expressions.bounds import DEFAULT_SECONDS
-from .model import GraphDocument
-from .nodes import exits
+from .document_loading import CheckedDocument, check_document, load_document
+from .executor import GraphExecutor, RunResult
+from .expressions.jsonata_library import DEFAULT_SECONDS
+from .graph_model import GraphDocument, exits
+from .run_control import Controller, Hooks, RunStatus
+from .server_calls import GraphSessions
 
 if TYPE_CHECKING:
     import os
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
 
     from ..audit.journal import Journal
     from ..audit.secrets import SecretMarker
-    from .execution.calls import CallTool
-    from .execution.history import NodeRecord
-    from .execution.spans import Spans
-    from .model import Dialect, ServerMetadata, ToolDefinition
-    from .nodes import Node
+    from .graph_model import Dialect, Node, ServerMetadata, ToolDefinition
+    from .graph_spans import Spans
+    from .run_state import NodeRecord
+    from .server_calls import CallTool
 
 
 class Graph:
@@ -204,7 +202,7 @@ class McpGraphApi:
     @cached_property
     def secrets(self) -> SecretMarker:
         """Marks the credentials of the document's servers in what is shown or saved of a run."""
-        from .execution.credentials import marker_of_servers  # imported late, so that servers start faster
+        from .server_calls import marker_of_servers  # imported late, so that servers start faster
 
         return marker_of_servers(self.document.servers)
 

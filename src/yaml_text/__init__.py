@@ -12,6 +12,8 @@ from .fields import (
     Findings,
     Hints,
     Kind,
+    as_list,
+    as_mapping,
     did_you_mean,
     kind_of,
 )
@@ -37,6 +39,8 @@ __all__ = [
     "Severity",
     "Yaml",
     "YamlError",
+    "as_list",
+    "as_mapping",
     "core_scalar",
     "did_you_mean",
     "key_path",

@@ -254,3 +254,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def as_mapping(value: Any) -> dict[str, Any]:
+    """The value if it is a mapping, otherwise an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is a list, otherwise an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []

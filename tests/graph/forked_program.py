@@ -5,12 +5,11 @@ import os
 import sys
 from contextlib import contextmanager
 
-from knime_mcp.cli.graph import serve_document
+from knime_mcp.cli.graph import graph_documents
 from knime_mcp.cli.mcpgraph import main
-from knime_mcp.graph import api
-from knime_mcp.graph.serving import reload, serve, service
+from knime_mcp.graph import api, graph_service, graph_serving
 
-_LOADED = (api, reload, serve, service, serve_document)
+_LOADED = (api, graph_service, graph_serving, graph_documents)
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
 

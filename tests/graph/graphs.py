@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from knime_mcp.graph.documents.loading import check_text
+from knime_mcp.graph.document_loading import check_text
 from knime_mcp.yaml_text import Severity
 
 FIXTURE = Path(__file__).parent / "tools_server.py"

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from knime_mcp.graph import Graph, GraphExecutor, Hooks, McpGraphApi, RunError, RunStatus
-from knime_mcp.graph.execution.control import ControlError
+from knime_mcp.graph.run_control import ControlError
 from tests.graph.graphs import ENTRY, EXIT, call, document, tool, transform, yaml
 from tests.support.scripted_server import ScriptedServer, modern
 from tests.support.sse_server import SseServer

@@ -3,7 +3,7 @@
 import pytest
 
 from knime_mcp.graph import McpGraphApi, RunError
-from knime_mcp.graph.documents.loading import check_text
+from knime_mcp.graph.document_loading import check_text
 from tests.graph.graphs import ENTRY, EXIT, call, document, tool, yaml
 
 WHOLE = call("echo", "{expr: entry.all}")

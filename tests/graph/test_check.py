@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from knime_mcp.graph.documents.loading import check_text
-from knime_mcp.graph.documents.online_checks import check_online
-from knime_mcp.graph.documents.starter import STARTER
+from knime_mcp.graph.document_loading import check_text
+from knime_mcp.graph.document_source import STARTER
+from knime_mcp.graph.online_checks import check_online
 from knime_mcp.yaml_text import Severity
 
 from .graphs import one_tool, texts, transform
@@ -213,7 +213,7 @@ def test_schemas_are_kept_and_wrong_ones_are_named():
 
 
 def test_the_starter_has_no_problems():
-    checked = check_text(STARTER, environ={})
+    checked = check_text(STARTER.read_text(), environ={})
     assert checked.problems == ()
     assert [tool.name for tool in checked.document.tools] == ["greet"]
 

@@ -5,11 +5,16 @@ import os
 
 import pytest
 
-from knime_mcp.graph.documents.loading import check_text, load_document
-from knime_mcp.graph.documents.yaml_source import DocumentError
-from knime_mcp.graph.model import Dialect
-from knime_mcp.graph.nodes import Expression, InvalidExpression, SwitchNode
-from knime_mcp.graph.server_config import StdioConfig, UrlConfig
+from knime_mcp.graph.document_loading import check_text, load_document
+from knime_mcp.graph.document_source import DocumentError
+from knime_mcp.graph.graph_model import (
+    Dialect,
+    Expression,
+    InvalidExpression,
+    StdioConfig,
+    SwitchNode,
+    UrlConfig,
+)
 from knime_mcp.yaml_text import Severity
 from tests.graph.graphs import HEAD, one_tool, texts, tool
 from tests.graph.recorded import filled, recorded

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, evaluate, holds
-from knime_mcp.graph.expressions.coercion import number_text
+from knime_mcp.graph.expressions.javascript import number_text
 from knime_mcp.graph.expressions.json_logic import apply
 
 CONTEXT = {

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from knime_mcp.audit.journal import Journal, read_journal
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.graph import McpGraphApi, RunError
-from knime_mcp.graph.execution.spans import Spans
+from knime_mcp.graph.graph_spans import Spans
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, document, load, tool, transform, yaml
 from tests.graph.live import SERVE, graph_file, served
 

@@ -3,7 +3,7 @@
 import pytest
 
 from knime_mcp.graph import McpGraphApi
-from knime_mcp.graph.execution.quick_runs import QuickRuns
+from knime_mcp.graph.graph_service import QuickRuns
 from tests.graph.graphs import ENTRY, EXIT, call, document, load, tool, transform, yaml
 
 WORK = "entry.n > 0 ? {'r': $sum([1..entry.n].($ * 2))} : {'r': 0}"

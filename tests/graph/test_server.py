@@ -6,7 +6,7 @@ import json
 import pytest
 
 from knime_mcp.graph import McpGraphApi
-from knime_mcp.graph.serving.service import GraphService
+from knime_mcp.graph.graph_service import GraphService
 from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, document, transform
 from tests.graph.live import (

@@ -5,14 +5,12 @@ import random
 
 import pytest
 
-from knime_mcp.cli.graph.page import graph_page
-from knime_mcp.cli.graph.recorded_run import calling_node, ways_taken
+from knime_mcp.cli.graph.graph_page import calling_node, graph_page, ways_taken
 from knime_mcp.graph import McpGraphApi, RunError
-from knime_mcp.graph.documents.loading import check_text
-from knime_mcp.graph.documents.starter import STARTER
-from knime_mcp.graph.drawing.layout import lay_out
-from knime_mcp.graph.drawing.mermaid import mermaid
-from knime_mcp.graph.nodes import exits
+from knime_mcp.graph.document_loading import check_text
+from knime_mcp.graph.document_source import STARTER
+from knime_mcp.graph.graph_drawing import lay_out, mermaid
+from knime_mcp.graph.graph_model import exits
 
 from . import graphs
 from .graphs import one_tool, transform
@@ -46,7 +44,7 @@ def test_mermaid():
     ]
 
 
-@pytest.mark.parametrize("text", [LOOP, STARTER], ids=["loop", "starter"])
+@pytest.mark.parametrize("text", [LOOP, STARTER.read_text()], ids=["loop", "starter"])
 def test_nodes_do_not_overlap_and_ways_touch_them(text):
     tool = tool_of(text)
     drawing = lay_out(tool)

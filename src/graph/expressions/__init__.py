@@ -1,10 +1,9 @@
 """The two expression languages of graphs, JSONata and JSON Logic. Pure: values in, values out."""
 
-from .bounds import Bounds
-from .errors import ExpressionError
+from .javascript import UNDEFINED
 from .json_logic import holds
 from .jsonata import check_jsonata, evaluate, unset_variables
-from .values import UNDEFINED
+from .jsonata_library import Bounds, ExpressionError
 
 __all__ = [
     "UNDEFINED",

@@ -7,26 +7,38 @@ the expression; all its exceptions, which are of many kinds, become `ExpressionE
 
 from __future__ import annotations
 
+import copy
 import math
+import re
 import threading
 import time
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .arguments import Checked
-from .bounds import Bounds, TooDeep, TooLong, Watch
-from .engine import Functions, JException, Jsonata, Parser, Utils
-from .errors import ExpressionError, Stopped
-from .evaluator import Evaluator, ExpressionParser
-from .messages import message, position
-from .nulls import NULL, marked
-from .own_functions import FUNCTIONS
-from .regexes import bounded_engine, matching
-from .values import UNDEFINED, plain_number
+from .javascript import UNDEFINED, indices_first, plain_number, strictly_equal
+from .jsonata_functions import FUNCTIONS, OwnFunctions, json_of
+from .jsonata_library import (
+    NULL,
+    Bounds,
+    Checked,
+    ExpressionError,
+    Functions,
+    JException,
+    Jsonata,
+    Parser,
+    Stopped,
+    TooDeep,
+    TooLong,
+    Utils,
+    Watch,
+    marked,
+)
+from .jsonata_patterns import bounded_engine, matching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 _CACHED: Final = 2048
 _UNBOUNDED: Final = Bounds()
@@ -149,6 +161,111 @@ def _signature(text: str) -> Any:
     return Jsonata.JFunction(None, text).signature
 
 
+class Evaluator(Jsonata):
+    """Evaluates expressions as npm's ``jsonata`` does."""
+
+    def evaluate_string_concat(self, lhs: Any, rhs: Any) -> str:
+        """``&``."""
+        return (OwnFunctions.string(lhs, None) or "") + (OwnFunctions.string(rhs, None) or "")
+
+    def evaluate_includes_expression(self, lhs: Any, rhs: Any) -> bool:
+        """``in``, by JavaScript's ``===``: in Python, True equals 1, and equal dicts are equal."""
+        if lhs is None or rhs is None:
+            return False
+        entries = cast("list[Any]", rhs) if isinstance(rhs, list) else [rhs]
+        return any(strictly_equal(entry, lhs) for entry in entries)
+
+    def evaluate_numeric_expression(self, lhs: Any, rhs: Any, op: Any) -> Any:
+        """``+ - * / %``; the library's ``%`` drops fractions, and its ``/`` fails for zero."""
+        if op in {"%", "/"} and Utils.is_numeric(lhs) and Utils.is_numeric(rhs):
+            if rhs == 0:
+                return math.nan if op == "%" or lhs == 0 else math.copysign(math.inf, lhs)
+            if op == "%":
+                return Utils.convert_number(math.fmod(lhs, rhs))
+        return self._other_numeric(lhs, rhs, op)
+
+    def evaluate_group_expression(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
+        """``{...}``; the library would add an entry to an empty array, which may be part of the input."""
+        is_empty = isinstance(input, list) and not input
+        groups = self._other_group(expr, Utils.create_sequence(None) if is_empty else input, environment)
+        return indices_first(groups)
+
+    def evaluate_filter(self, predicate: Any, input: Any, environment: Any) -> Any:  # noqa: A002
+        """``[...]``; a condition is also evaluated for undefined, as it may hold."""
+        if input is None and predicate.type != "number":
+            input = Utils.create_sequence(None)  # noqa: A001
+        return self._other_filter(predicate, input, environment)
+
+    def evaluate_transform_expression(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
+        """``|...|``; the library names the function after its own class, and takes ``null`` for undefined."""
+        function = self._other_transform(expr, input, environment)
+        return Checked(function.function, "transform", function.signature)
+
+    def evaluate_partial_application(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
+        """``f(?, 1)``; the library does not notice that a ``$`` is missing."""
+        procedure = expr.procedure
+        if procedure.type == "path" and self.eval(procedure, input, environment) is None:
+            name = str(procedure.steps[0].value)
+            code = "T1008" if environment.lookup(name) is None else "T1007"
+            raise JException(code, expr.position, name)
+        return self._other_partial(expr, input, environment)
+
+    _other_filter: Any = Jsonata.evaluate_filter
+    _other_numeric: Any = Jsonata.evaluate_numeric_expression
+    _other_group: Any = Jsonata.evaluate_group_expression
+    _other_partial: Any = Jsonata.evaluate_partial_application
+    _other_transform: Any = Jsonata.evaluate_transform_expression
+
+
+class ExpressionParser(Parser):
+    """Parses expressions. Two surrogate escapes, as JSON has them, become one character."""
+
+    def process_ast(self, expr: Any) -> Any:
+        """Turns a node of the syntax tree into the node that is evaluated."""
+        if expr.type == "string" and _HALF.search(expr.value):
+            expr = copy.copy(expr)
+            expr.value = expr.value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        if expr.type == "condition" and expr.value in {"?:", "??"}:
+            # Condition and result are the same node; processing it twice would change it twice.
+            expr.then = _copied(expr.then, {})
+        return self._other_process(expr)
+
+    _other_process: Any = Parser.process_ast
+
+
+def _copied(part: Any, copies: dict[int, Any]) -> Any:
+    """A deep copy of a part of the syntax tree; a node that occurs twice is copied once."""
+    if isinstance(part, list):
+        return [_copied(inner, copies) for inner in cast("list[Any]", part)]
+    if not isinstance(part, Parser.Symbol):
+        return part
+    number = id(part)
+    if number not in copies:
+        copied: Any = copy.copy(part)
+        copies[number] = copied
+        members: dict[str, Any] = copied.__dict__
+        members.update({name: _copied(inner, copies) for name, inner in members.items()})
+    return copies[number]
+
+
+class _PerThread(threading.local):
+    """The evaluator of each thread. The library keeps one parser per thread, which is replaced here, too."""
+
+    def __init__(self) -> None:
+        Jsonata.PARSER.parser = ExpressionParser()
+        self.instance: Any = None
+
+
+_per_thread: Final = _PerThread()
+
+
+def _instance() -> Any:
+    """This thread's evaluator; it evaluates any expression, not only the one that it was made with."""
+    if _per_thread.instance is None:
+        _per_thread.instance = Evaluator("null", bounded_engine)
+    return _per_thread.instance
+
+
 def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None, watch: Watch) -> Any:
     frame = Jsonata.Frame(_functions)
     names: dict[str, Any] = frame.bindings
@@ -169,24 +286,6 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
         return instance.eval(expression.ast, context, frame)
     finally:
         Jsonata.CURRENT.jsonata = outer
-
-
-class _PerThread(threading.local):
-    """The evaluator of each thread. The library keeps one parser per thread, which is replaced here, too."""
-
-    def __init__(self) -> None:
-        Jsonata.PARSER.parser = ExpressionParser()
-        self.instance: Any = None
-
-
-_per_thread: Final = _PerThread()
-
-
-def _instance() -> Any:
-    """This thread's evaluator; it evaluates any expression, not only the one that it was made with."""
-    if _per_thread.instance is None:
-        _per_thread.instance = Evaluator("null", bounded_engine)
-    return _per_thread.instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,3 +426,79 @@ def _is_function(value: Any) -> bool:
     if kind is str or kind is dict or kind is list or kind is int or kind is float:
         return False
     return bool(Utils.is_function(value) or Functions.is_lambda(value) or Functions.is_regex(value))
+
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
+
+
+_LONGEST_VALUE: Final = 200
+_PLACE: Final = re.compile(r"(\{?)\{\{\w+\}\}\}?")
+
+_TYPES: Final = {
+    "a": "arrays",
+    "b": "booleans",
+    "f": "functions",
+    "n": "numbers",
+    "o": "objects",
+    "s": "strings",
+}
+"""The types that the letters in signatures stand for."""
+
+#: Errors whose values the library stores in another order than its texts use them.
+_REORDERED: Final = {"D1002": ("expected",), "D3100": ("location",), "T2007": ("expected", "current")}
+#: Errors of ``$eval``; their messages contain the error of the inner expression.
+_WITH_CAUSE: Final = frozenset({"D3120", "D3121"})
+#: Errors whose location is not a position in the expression.
+_PLACELESS: Final = frozenset({"D3100"})
+
+
+def message(error: Exception) -> str:
+    """Words the message of a `JException`.
+
+    Args:
+        error: The error. Its own text has values as Python writes them, and ``Object`` instead of function.
+    """
+    details = cast("Any", error)
+    template: str | None = cast("Any", JException).error_codes.get(details.error)
+    if template is None:
+        return str(details.error)
+    names = _REORDERED.get(details.error, ("current", "expected", "extra"))
+    values = iter([getattr(details, name) for name in names])
+    if details.error == "S0213" and details.current is None:
+        values = iter([NULL])
+    elif details.error == "T0412":
+        values = iter([details.current, details.expected, _TYPES.get(details.extra[0], details.extra)])
+    elif details.error in _WITH_CAUSE:
+        values = iter([_cause(details.__context__)])
+    text = _PLACE.sub(lambda place: _shown(next(values, None), plain=bool(place[1])), _as_npm(template))
+    return text.removesuffix(": undefined")
+
+
+def position(error: Exception) -> int | None:
+    """The position of the error in the expression, in characters; None if it is not known."""
+    details = cast("Any", error)
+    return details.location if details.location > 0 and details.error not in _PLACELESS else None
+
+
+def _cause(error: BaseException | None) -> str:
+    if isinstance(error, JException):
+        return message(error)
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _as_npm(template: str) -> str:
+    # The library's text says 1e6, but its range operator allows up to 1e7 entries.
+    template = template.replace('"', "'")
+    return template.replace(" Object ", " function ").replace("a Object", "a function").replace("1e6", "1e7")
+
+
+def _shown(value: Any, *, plain: bool) -> str:
+    """A value as JSON; long values are cut, as they are the caller's data."""
+    if value is None:
+        return "undefined"
+    if plain and isinstance(value, str):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "null"
+    text = json_of(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

@@ -1,1 +1,0 @@
-"""Reads graph documents from YAML, turns them into the model, and checks them."""

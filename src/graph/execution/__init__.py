@@ -1,1 +1,0 @@
-"""Runs of graphs: nodes, calls, history, limits, hooks and spans."""

@@ -1,0 +1,398 @@
+"""Runs graphs: the nodes one after the other, and the work of each type of node.
+
+Each run has its own state, so that any number of runs is possible at the same time.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+
+from ..client.protocol.results import ABSENT
+from .expressions import ExpressionError, holds
+from .expressions.javascript import UNDEFINED, json_value, truthy
+from .expressions.jsonata_library import DEFAULT_SECONDS, Stopped
+from .graph_model import (
+    EntryNode,
+    ExitNode,
+    ForEachNode,
+    McpNode,
+    ParallelNode,
+    SwitchNode,
+    ToolNode,
+    TransformNode,
+    type_name,
+)
+from .run_control import Hooks, RunError, RunStatus
+from .run_state import Line, NodeRecord, Run, Telemetry, now_ms, shorter, telemetry_of
+from .server_calls import ResultCache, arguments_of, call_node, retried
+from .tool_schemas import ToolSchemas
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .graph_model import GraphDocument, Node, ToolDefinition
+    from .graph_spans import Spans
+    from .run_control import Controller
+    from .server_calls import CallTool
+
+
+_DEEPEST_TOOL: Final = 32
+_MOST_THREADS: Final = 32
+_NO_HOOKS: Final = Hooks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """The outcome of a run that reached its exit.
+
+    Attributes:
+        result: The result of the tool, JSON.
+        history: The executions, in the order in which nodes began.
+        duration: Milliseconds from beginning to end.
+    """
+
+    result: Any
+    history: tuple[NodeRecord, ...]
+    duration: float
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """The costs of the run; added up on each access."""
+        return telemetry_of(self.history, self.duration)
+
+
+class GraphExecutor:
+    """Runs the tools of one document. Safe to use from several threads.
+
+    Args:
+        document: The document.
+        call: Makes calls of tools on other servers.
+        expression_seconds: Maximum time of one expression.
+        check_schemas: Whether arguments and results are validated by the schemas in the document.
+        spans: Makes a span for each run and node; None: no spans.
+    """
+
+    def __init__(
+        self,
+        document: GraphDocument,
+        call: CallTool,
+        *,
+        expression_seconds: float = DEFAULT_SECONDS,
+        check_schemas: bool = True,
+        spans: Spans | None = None,
+    ) -> None:
+        self.document = document
+        self.call = call
+        self.cache = ResultCache()
+        self.spans = spans
+        self.expression_seconds = expression_seconds
+        self._schemas = {tool.name: ToolSchemas(tool) for tool in document.tools} if check_schemas else {}
+
+    def run(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        hooks: Hooks | None = None,
+        controller: Controller | None = None,
+        is_canceled: Callable[[], bool] | None = None,
+        most_milliseconds: int | None = None,
+    ) -> RunResult:
+        """Runs a tool and waits for its result.
+
+        Args:
+            tool: Name of the tool.
+            arguments: Its arguments, JSON.
+            hooks: Functions that are called during the run.
+            controller: Controls the run; for one run only.
+            is_canceled: Called repeatedly; True ends the run.
+            most_milliseconds: Maximum time, if it is less than the document's.
+
+        Returns:
+            The result and the history.
+
+        Raises:
+            RunError: The run failed; its `history` has the executions before the failure.
+        """
+        definition = self.document.tool(tool)
+        if definition is None:
+            known = ", ".join(other.name for other in self.document.tools) or "none"
+            raise RunError(f"Tool not found: {tool}", kind="arguments", fix=f"There are: {known}")
+        run = self._begin(definition, dict(arguments or {}), hooks or _NO_HOOKS, controller, is_canceled)
+        if most_milliseconds is not None:
+            run.limits = shorter(run.limits, most_milliseconds)
+        if controller is not None:
+            controller.become(RunStatus.RUNNING)
+        try:
+            with nullcontext() if self.spans is None else self.spans.run(run):
+                result = self._finish(run)
+        except BaseException as error:
+            if isinstance(error, RunError):
+                error.placed(tool).history = run.history.records()
+            run.end(error)
+            raise
+        run.end(None)
+        duration = (time.monotonic() - run.started) * 1000
+        return RunResult(result=result, history=run.history.records(), duration=duration)
+
+    def _begin(
+        self,
+        tool: ToolDefinition,
+        arguments: dict[str, Any],
+        hooks: Hooks,
+        controller: Controller | None,
+        is_canceled: Callable[[], bool] | None,
+    ) -> Run:
+        return Run(
+            expression_seconds=self.expression_seconds,
+            tool=tool,
+            arguments=arguments,
+            limits=self.document.limits,
+            hooks=hooks,
+            controller=controller,
+            is_canceled=is_canceled,
+        )
+
+    def _finish(self, run: Run, branch: tuple[str, ...] = ()) -> Any:
+        schemas = self._schemas.get(run.tool.name)
+        if schemas is not None:
+            schemas.check_arguments(run.arguments)
+        line = Line(run, run.history.view, branch)
+        last = self._run_line(line, run.tool.entry.id)
+        result = json_value(None if last is None else last.output)
+        if schemas is not None:
+            schemas.check_result(result)
+        return result
+
+    def _run_line(self, line: Line, start: str, *, until: str | None = None) -> NodeRecord | None:
+        """Runs nodes from one to another, or to the exit; returns the record of the last one, if any ran."""
+        current: str | None = start
+        last: NodeRecord | None = None
+        by_id = line.run.tool.by_id
+        while current is not None and current != until:
+            last, current = self._run_node(line, by_id[current], last)
+        return last
+
+    def _run_node(self, line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeRecord, str | None]:
+        """Runs one node; returns its record and the id of the next node, or None."""
+        run, spans = line.run, self.spans
+        record = NodeRecord(
+            index=-1, node_id=node.id, node_type=type_name(node), branch=line.branch, start_time=now_ms()
+        )
+        if not run.history.begin(record, line.view, run.limits.max_node_executions):
+            raise run.out_of_nodes().placed(run.tool.name, node.id)
+        try:
+            _before(line, node, record)
+            with nullcontext() if spans is None else spans.node(run, node, record):
+                output = self._output_or_error(line, node, record, last)
+        except RunError as error:
+            return record, _failed(line, node, record, error)
+        except BaseException:
+            record.end_time, record.error = now_ms(), "The run was ended"
+            raise
+        record.output, record.end_time = output, now_ms()
+        hook = run.hooks.on_node_complete
+        seen = line.view.context if hook is None else dict(line.view.context)
+        line.view.add(record)
+        if hook is not None:
+            hook(record, node, seen)
+        match node:
+            case ExitNode():
+                return record, None
+            case SwitchNode():
+                return record, output
+            case _:
+                return record, node.next
+
+    def _output_or_error(self, line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> Any:
+        try:
+            return self._output(line, node, record, last)
+        except Stopped:
+            raise line.run.stopped() from None
+        except ExpressionError as error:
+            if error.code == "D1012" and line.run.left <= 0:
+                raise line.run.out_of_time() from None
+            raise RunError(error.what, kind="expression", code=error.code) from None
+
+    def _output(  # @NodeTypeDispatch
+        self, line: Line, node: Node, record: NodeRecord, last: NodeRecord | None
+    ) -> Any:
+        match node:
+            case EntryNode():
+                return line.run.arguments
+            case ExitNode():
+                # The output of the node before, or an empty object if that is undefined.
+                is_there = last is not None and last.output is not UNDEFINED and truthy(last.output)
+                return last.output if is_there and last is not None else {}
+            case TransformNode():
+                return line.evaluate(node.expression.text)
+            case SwitchNode():
+                return _switch(line, node)
+            case McpNode():
+                return self._call(line, node, record)
+            case ToolNode():
+                return self._call_tool(line, node, record)
+            case ParallelNode():
+                return self._run_parallel(line, node, record)
+            case ForEachNode():
+                return self._run_each(line, node, record)
+            case _:
+                assert_never(node)
+
+    def _call(self, line: Line, node: McpNode, record: NodeRecord) -> Any:
+        arguments = record.input = arguments_of(node.args, line)
+        if node.cache is not None:
+            kept = self.cache.get(node, arguments)
+            if kept is not ABSENT:
+                return kept
+        output = retried(node.retry, line, record, lambda: call_node(node, arguments, line, self.call))
+        if node.cache is not None:
+            self.cache.put(node, arguments, output)
+        return output
+
+    def _call_tool(self, line: Line, node: ToolNode, record: NodeRecord) -> Any:
+        arguments = record.input = arguments_of(node.args, line)
+        tool = self.document.tool(node.tool)
+        if tool is None:
+            raise RunError(f"Tool not found: {node.tool}", kind="graph")
+
+        def attempt() -> Any:
+            try:
+                return self._run_inside(tool, arguments, line, record, node.timeout or line.run.left)
+            except RunError as error:
+                if error.kind == "stopped" or (error.kind == "limit" and line.run.left <= 0):
+                    raise
+                kind = "arguments" if error.kind == "arguments" else "call"
+                raise RunError(str(error), kind=kind, code=error.code, details=error.details) from None
+
+        return retried(node.retry, line, record, attempt)
+
+    def _run_inside(
+        self, tool: ToolDefinition, arguments: dict[str, Any], line: Line, record: NodeRecord, seconds: float
+    ) -> Any:
+        """Runs a tool of the document for a node of another tool."""
+        outer = line.run
+        if outer.depth >= _DEEPEST_TOOL:
+            raise RunError(f"Tools call each other more than {_DEEPEST_TOOL} levels deep", kind="limit")
+        inner = self._begin(tool, arguments, outer.hooks, outer.controller, line.is_stopped)
+        inner.depth = outer.depth + 1
+        inner.history = outer.history.nested()
+        inner.limits = shorter(outer.limits, max(1, round(min(seconds, outer.left) * 1000)))
+        inner.span = outer.span
+        return self._finish(inner, line.branch_of(record, tool.name))
+
+    def _run_parallel(self, line: Line, node: ParallelNode, record: NodeRecord) -> dict[str, Any]:
+        """Runs the branches; returns their outputs, without undefined ones, by the ids of their first nodes.
+
+        Raises:
+            RunError: The error of the first branch that failed; the other branches were ended.
+        """
+        chains = [(line.inner(record, first), first) for first in node.branches]
+        outputs = self._run_chains(line, chains, node.next, node.max_concurrency or len(chains))
+        by_branch = zip(node.branches, outputs, strict=True)
+        return {first: output for first, output in by_branch if output is not UNDEFINED}
+
+    def _run_each(self, line: Line, node: ForEachNode, record: NodeRecord) -> list[Any]:
+        """Runs the chain for each entry of the list; returns the outputs, null for undefined ones.
+
+        Raises:
+            RunError: The list is too long, or an entry failed; the other entries were ended.
+        """
+        value = line.evaluate(node.items.text)
+        items = cast("list[Any]", value) if isinstance(value, list) else [value]
+        items = record.input = [] if value is UNDEFINED else items
+        if len(items) > node.max_items:
+            raise RunError(
+                f"The list has {len(items)} entries, more than maxItems ({node.max_items})",
+                kind="limit",
+                fix="Raise maxItems of the node, or give it a shorter list",
+            )
+        chains = [
+            (line.inner(record, str(index), {node.id: {"item": item, "index": index}}), node.body)
+            for index, item in enumerate(items)
+        ]
+        outputs = self._run_chains(line, chains, node.next, node.max_concurrency)
+        return [None if output is UNDEFINED else output for output in outputs]
+
+    def _run_chains(self, line: Line, chains: list[tuple[Line, str]], until: str, most: int) -> list[Any]:
+        """Runs chains of nodes, each in its own line from a first node on, `most` at a time.
+
+        Returns the outputs of their last nodes. If a chain fails, the others are ended.
+        """
+
+        def run_chain(inner: Line, start: str) -> Any:
+            last = self._run_line(inner, start, until=until)
+            return UNDEFINED if last is None else last.output
+
+        most = min(most, len(chains), _MOST_THREADS)
+        if most <= 1:
+            outputs = [run_chain(*chain) for chain in chains]
+        else:
+            with ThreadPoolExecutor(most, thread_name_prefix="graph-branch") as pool:
+                futures: list[Future[Any]] = [pool.submit(run_chain, *chain) for chain in chains]
+                wait(futures, return_when=FIRST_EXCEPTION)
+                failed = [future for future in futures if future.done() and future.exception() is not None]
+                if failed:
+                    for future, (inner, _) in zip(futures, chains, strict=True):
+                        future.cancel()
+                        inner.break_off()
+            if failed:
+                raise failed[0].exception() or AssertionError("unreachable")
+            outputs = [future.result() for future in futures]
+        for inner, _ in chains:
+            line.view.join(inner.view)
+        return outputs
+
+
+def _before(line: Line, node: Node, record: NodeRecord) -> None:
+    """Checks the limits, pauses the run if the controller or a hook wants it, and calls the start hook."""
+    run = line.run
+    if run.left <= 0:
+        raise run.out_of_time()
+    if line.is_stopped():
+        raise run.stopped()
+    if run.controller is not None:
+        run.controller.before(record.index, node, run.hooks)
+        if run.controller.is_stopped:
+            raise run.stopped()
+    hook = run.hooks.on_node_start
+    if hook is not None and hook(record.index, node, line.view.context) is False:
+        if run.controller is None:
+            raise RunError("A hook asked for a pause, but the run has no controller", kind="graph")
+        run.controller.before(record.index, node, run.hooks, wants_pause=True)
+        if run.controller.is_stopped:
+            raise run.stopped()
+    record.start_time = now_ms()
+
+
+def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
+    """Records a failure; returns the target of the node's ``onError`` edge, or raises the error."""
+    run = line.run
+    error.placed(run.tool.name, node.id)
+    record.end_time, record.error = now_ms(), str(error)
+    target: str | None = getattr(node, "on_error", None)
+    caught = target is not None and error.kind not in {"limit", "stopped"}
+    record.output = {"error": error.to_json()} if caught else None
+    line.view.add(record)
+    if run.hooks.on_node_error is not None:
+        run.hooks.on_node_error(record, node, error)
+    if not caught or target is None:
+        raise error
+    return target
+
+
+def _switch(line: Line, node: SwitchNode) -> str:
+    for condition in node.conditions:
+        if condition.always or holds(condition.rule, line.view.context, line.evaluate):
+            return condition.next
+    if node.default is None:
+        raise RunError(
+            f"Switch node {node.id}: No conditions matched and no default case provided",
+            kind="graph",
+            fix="Add a condition without a rule",
+        )
+    return node.default

@@ -1,0 +1,441 @@
+"""JSONata's functions whose results in the library differ from JavaScript's, implemented again.
+
+They follow https://docs.jsonata.org and, where it leaves room, npm's ``jsonata`` 2.2.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from functools import reduce
+from operator import add
+from typing import Any, Final, cast
+
+from .javascript import indices_first, number_text, truthy
+from .jsonata_library import NULL, Checked, DateTimes, Functions, JException, Jsonata, Utils, marked
+from .jsonata_patterns import format_number, millis_of
+
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
+_RADIX: Final = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[oO][0-7]+|[bB][01]+)")
+_LEADING_INTEGER: Final = re.compile(r"\s*[-+]?[0-9]+")
+_MOST_PLACES: Final = 400
+
+
+class OwnNumbers:
+    """The functions, under the method names by which the library finds them."""
+
+    @staticmethod
+    def number(value: Any) -> Any:
+        """``$number``."""
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        if isinstance(value, bool):
+            return int(value)
+        if isinstance(value, str):
+            if _RADIX.fullmatch(value):
+                return int(value, 0)
+            if _NUMBER.fullmatch(value) and math.isfinite(float(value)):
+                return Utils.convert_number(float(value))
+            raise JException("D3030", -1, value)
+        raise JException("T0410", -1)
+
+    @staticmethod
+    def sum(values: Any) -> Any:
+        """``$sum``: adds one by one, as JavaScript does; Python's ``sum`` is more exact since 3.12."""
+        return None if values is None else reduce(add, values, 0)
+
+    @staticmethod
+    def average(values: Any) -> Any:
+        """``$average``."""
+        return OwnNumbers.sum(values) / len(values) if values else None
+
+    @staticmethod
+    def power(base: Any, exponent: Any) -> Any:
+        """``$power``."""
+        try:
+            return None if base is None else math.pow(base, exponent)
+        except (OverflowError, ValueError, TypeError):
+            raise JException("D3061", -1, base, exponent) from None
+
+    @staticmethod
+    def round(value: Any, places: Any) -> Any:
+        """``$round``: NaN if the number of places is not a whole number."""
+        if value is None or places is None:
+            return Functions.round(value, places)
+        if places != int(places) or abs(places) > _MOST_PLACES:
+            return math.nan
+        return Functions.round(value, int(places))
+
+    @staticmethod
+    def format_integer(value: Any, picture: Any) -> Any:
+        """``$formatInteger``: rounds down."""
+        return None if value is None else Functions.format_integer(math.floor(value), picture)
+
+    @staticmethod
+    def parse_integer(text: Any, picture: Any) -> Any:
+        """``$parseInteger``: with a decimal picture, a text that does not fit gives its leading digits."""
+        try:
+            return Functions.parse_integer(text, picture)
+        except RuntimeError:
+            raise JException("D3130", -1, picture) from None
+        except (LookupError, ValueError):
+            is_decimal = DateTimes._analyse_integer_picture(picture).primary is DateTimes.Formats.DECIMAL
+            match = _LEADING_INTEGER.match(text) if is_decimal else None
+            return int(match[0]) if match else math.nan
+
+    @staticmethod
+    def format_number(value: Any, picture: Any, options: Any) -> Any:
+        """``$formatNumber``."""
+        return None if value is None else format_number(value, picture, options)
+
+
+_TIME: Final = re.compile(
+    r"(\d{4})(?:-([01]\d)(?:-([0-3]\d))?)?(?:T([0-2]\d):([0-5]\d):([0-5]\d))?(?:\.(\d+))?"
+    r"(?:Z|([+-])([0-2]\d):?([0-5]\d))?",
+    re.ASCII,
+)
+_NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
+_URL_BASE64: Final = str.maketrans("-_", "+/")
+_ZONE: Final = re.compile(r"[-+]?[0-9]+")
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def json_of(value: Any, line: str = "") -> str:
+    """The value as JSON, with numbers of at most 15 digits after rounding.
+
+    Args:
+        value: The value.
+        line: The line feed and indent before each line; empty for JSON in one line.
+
+    Raises:
+        JException: A number is infinite or NaN.
+    """
+    kind: Any = cast("Any", type)(value)
+    if kind is str:
+        return json.dumps(value, ensure_ascii=False)
+    if value is None or value is NULL:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int or kind is float:
+        return _number(value)
+    if isinstance(value, Utils.RangeList):
+        value = list(range(value.a, value.b + 1))
+    inner = line and line + "  "
+    if isinstance(value, dict):
+        colon = ": " if line else ":"
+        members = cast("dict[str, Any]", value).items()
+        written = [
+            f"{json.dumps(key, ensure_ascii=False)}{colon}{json_of(member, inner)}" for key, member in members
+        ]
+        return _joined("{", written, "}", line)
+    if isinstance(value, list):
+        entries = cast("list[Any]", value)
+        return _joined("[", [json_of(entry, inner) for entry in entries], "]", line)
+    return '""'
+
+
+def _joined(opening: str, parts: list[str], closing: str, line: str) -> str:
+    if not parts or not line:
+        return opening + ",".join(parts) + closing
+    return f"{opening}{line}  " + f",{line}  ".join(parts) + line + closing
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or value.is_integer():
+        return number_text(value)
+    if not math.isfinite(value):
+        raise JException("D1001", -1, value)
+    return number_text(float(f"{value:.15g}"))
+
+
+def _merge_sorted(entries: list[Any], is_after: Any) -> list[Any]:
+    """Merge sort with the same comparisons as npm's ``jsonata``: a user's comparison may be inconsistent."""
+    if len(entries) <= 1:
+        return entries
+    middle = len(entries) // 2
+    left, right = _merge_sorted(entries[:middle], is_after), _merge_sorted(entries[middle:], is_after)
+    merged: list[Any] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        swaps = Functions.func_apply(is_after, [left[i], right[j]])
+        if swaps is not NULL and truthy(swaps):
+            merged.append(right[j])
+            j += 1
+        else:
+            merged.append(left[i])
+            i += 1
+    return merged + left[i:] + right[j:]
+
+
+def _identity(value: Any) -> Any:
+    """A key that is the same for values that are equal in JSONata; in Python, True equals 1."""
+    if isinstance(value, bool) or value is None or value is NULL:
+        return ("constant", repr(value))
+    if isinstance(value, int | float):
+        return ("number", value)
+    return ("text", value) if isinstance(value, str) else ("json", json.dumps(_comparable(value)))
+
+
+def _comparable(value: Any) -> Any:
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return ["object", *([key, _comparable(members[key])] for key in sorted(members))]
+        case list():
+            return ["array", *map(_comparable, cast("list[Any]", value))]
+        case bool() | str():
+            return value
+        case int() | float():
+            return float(value)
+        case _:
+            return repr(value)
+
+
+class OwnFunctions:
+    """The functions, under the method names by which the library finds them."""
+
+    @staticmethod
+    def string(value: Any, prettify: Any) -> str | None:
+        """``$string``: text as it is, everything else as JSON."""
+        if isinstance(value, Utils.JList) and value.outer_wrapper:
+            value = value[0]
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, int | float | dict | list) and value is not NULL:
+            return ""
+        if isinstance(value, float) and not math.isfinite(value):
+            raise JException("D3001", -1, value)
+        return json_of(value, "\n" if prettify else "")
+
+    @staticmethod
+    def clone(value: Any) -> Any:
+        """``$clone``: keeps ``null``, which the library loses."""
+        return None if value is None else marked(json.loads(OwnFunctions.string(value, None) or "null"))
+
+    @staticmethod
+    def contains(text: Any, token: Any) -> Any:
+        """``$contains``."""
+        if token is None or not isinstance(text, str) or isinstance(token, str):
+            return None if token is None else Functions.contains(text, token)
+        return _pattern(token, "contains").search(text) is not None
+
+    @staticmethod
+    def match(text: Any, pattern: Any, limit: Any) -> Any:
+        """``$match``."""
+        return Functions.match_(text, pattern and _pattern(pattern, "match"), limit)
+
+    @staticmethod
+    def replace(text: Any, pattern: Any, replacement: Any, limit: Any) -> Any:
+        """``$replace``: ``$1`` stands for a group only if the pattern is a regular expression."""
+        if pattern == "" and isinstance(text, str):
+            raise JException("D3010", -1)
+        if limit is not None and limit < 0:
+            raise JException("D3011", -1)
+        if not isinstance(text, str) or not pattern:
+            return Functions.replace(text, pattern, replacement, limit)
+        most = -1 if limit is None else math.ceil(limit)
+        if isinstance(pattern, str):
+            given = "undefined" if replacement is None else replacement
+            if not isinstance(given, str):
+                raise JException("D3012", -1)
+            return text.replace(pattern, given, most)
+        if isinstance(replacement, str) or most == 0:
+            return Functions.replace(text, pattern, replacement, limit)
+
+        def call(match: Any) -> str:
+            groups = ["" if group is None else group for group in match.groups()]
+            shown = {"match": match[0], "start": match.start(), "end": match.end(), "groups": groups}
+            result = Functions.func_apply(replacement, [shown])
+            if not isinstance(result, str):
+                raise JException("D3012", -1)
+            return result
+
+        return _pattern(pattern, "replace").sub(call, text, max(most, 0))
+
+    @staticmethod
+    def split(text: Any, separator: Any, limit: Any) -> Any:
+        """``$split``: returns an array even if the separator does not occur."""
+        if limit is not None and limit < 0:
+            raise JException("D3020", -1, limit)
+        if not isinstance(text, str) or isinstance(separator, str):
+            return Functions.split(text, separator, limit)
+        parts: list[str] = _pattern(separator, "split").split(text)
+        return parts if limit is None else parts[: math.ceil(limit)]
+
+    @staticmethod
+    def sort(entries: Any, after: Any) -> Any:
+        """``$sort``: equal entries keep their order."""
+        if entries is None or len(entries) <= 1:
+            return entries
+        if after is not None:
+            return _merge_sorted(entries, after)
+        kinds = {str if isinstance(entry, str) else float for entry in entries}
+        if len(kinds) > 1 or not all(type(entry) in (str, int, float) for entry in entries):
+            raise JException("D3070", -1)
+        return sorted(entries)
+
+    @staticmethod
+    def keys(value: Any) -> Any:
+        """``$keys``: for an array, the keys of all objects in it."""
+        if not isinstance(value, list):
+            return Functions.keys(value)
+        entries = cast("list[Any]", value)
+        return Functions.keys(
+            indices_first({key: None for entry in entries for key in OwnFunctions.keys(entry)})
+        )
+
+    @staticmethod
+    def merge(entries: Any) -> Any:
+        """``$merge``."""
+        return None if entries is None else indices_first(Functions.merge(entries))
+
+    @staticmethod
+    def base64decode(text: Any) -> Any:
+        """``$base64decode``: like Node, it skips characters that are not base64."""
+        if text is None:
+            return None
+        digits = _NO_BASE64.sub("", text.partition("=")[0].translate(_URL_BASE64))
+        digits = digits[:-1] if len(digits) % 4 == 1 else digits
+        decoded = base64.b64decode(digits + "=" * (-len(digits) % 4))
+        try:
+            return decoded.decode()
+        except UnicodeDecodeError:
+            return decoded.decode("latin-1")
+
+    @staticmethod
+    def encode_url(text: Any) -> Any:
+        """``$encodeUrl``."""
+        return _encoded(text, "encodeUrl", Functions.encode_url)
+
+    @staticmethod
+    def encode_url_component(text: Any) -> Any:
+        """``$encodeUrlComponent``."""
+        return _encoded(text, "encodeUrlComponent", Functions.encode_url_component)
+
+    @staticmethod
+    def decode_url(text: Any) -> Any:
+        """``$decodeUrl``."""
+        return _decoded(text, "decodeUrl", Functions.decode_url)
+
+    @staticmethod
+    def decode_url_component(text: Any) -> Any:
+        """``$decodeUrlComponent``."""
+        return _decoded(text, "decodeUrlComponent", Functions.decode_url_component)
+
+    @staticmethod
+    def distinct(entries: Any) -> Any:
+        """``$distinct``: an array stays an array, even with one entry."""
+        if not isinstance(entries, list) or len(cast("list[Any]", entries)) <= 1:
+            return cast("Any", entries)
+        is_sequence = isinstance(entries, Utils.JList) and cast("Any", entries).sequence
+        distinct_entries: Any = Utils.create_sequence() if is_sequence else []
+        seen: set[Any] = set()
+        for entry in cast("list[Any]", entries):
+            key = _identity(entry)
+            if key not in seen:
+                seen.add(key)
+                distinct_entries.append(entry)
+        return distinct_entries
+
+    @staticmethod
+    def to_millis(text: Any, picture: Any) -> Any:
+        """``$toMillis``: reads a time in ISO 8601, in which everything except the year may be missing."""
+        if not isinstance(text, str) or picture is not None:
+            return None if text is None else millis_of(text, picture)
+        match = _TIME.fullmatch(text)
+        if match is None:
+            raise JException("D3110", -1, text)
+        year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+        fraction, sign, hours, minutes = match.groups()[6:]
+        shift = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
+        try:
+            first = datetime(year, month or 1, 1, tzinfo=timezone(shift))
+        except ValueError:
+            raise JException("D3110", -1, text) from None
+        moment = first + timedelta(days=(day or 1) - 1, hours=hour, minutes=minute, seconds=second)
+        return (moment - _EPOCH) // timedelta(milliseconds=1) + int(f"{fraction or ''}000"[:3])
+
+    @staticmethod
+    def from_millis(millis: Any, picture: Any, zone: Any) -> Any:
+        """``$fromMillis``."""
+        if millis is not None and zone is not None and not _ZONE.fullmatch(zone):
+            raise ValueError(f"'{zone}' is not a timezone. Write it as +0530 or -0800")
+        return Functions.datetime_from_millis(millis, picture, zone)
+
+
+Functions.function_clone = OwnFunctions.clone  # transforms call it, too
+
+
+def _pattern(token: Any, function: str) -> Any:
+    """Checks that a token is a regular expression, and returns it."""
+    if not Functions.is_regex(token):
+        raise JException("T1010", -1, function)
+    return token
+
+
+def _encoded(text: Any, name: str, encode: Any) -> Any:
+    try:
+        return encode(text)
+    except UnicodeEncodeError:  # a lone surrogate
+        raise JException("D3140", -1, name, text) from None
+
+
+def _decoded(text: Any, name: str, decode: Any) -> Any:
+    try:
+        if isinstance(text, str) and _BAD_ESCAPE.search(text):
+            raise ValueError(text)
+        return decode(text)
+    except ValueError:
+        raise JException("D3140", -1, name, text) from None
+
+
+_SIGNATURES: Final = {
+    "base64decode": ("<s-:s>", "base64decode"),
+    "encodeUrl": ("<s-:s>", "encode_url"),
+    "encodeUrlComponent": ("<s-:s>", "encode_url_component"),
+    "decodeUrl": ("<s-:s>", "decode_url"),
+    "decodeUrlComponent": ("<s-:s>", "decode_url_component"),
+    "string": ("<x-b?:s>", "string"),
+    "clone": ("<(oa)-:o>", "clone"),
+    "contains": ("<s-(sf):b>", "contains"),
+    "match": ("<s-f<s:o>n?:a<o>>", "match"),
+    "replace": ("<s-(sf)(sf)n?:s>", "replace"),
+    "split": ("<s-(sf)n?:a<s>>", "split"),
+    "sort": ("<af?:a>", "sort"),
+    "distinct": ("<x:x>", "distinct"),
+    "keys": ("<x-:a<s>>", "keys"),
+    "merge": ("<a<o>:o>", "merge"),
+    "toMillis": ("<s-s?:n>", "to_millis"),
+    "fromMillis": ("<n-s?s?:s>", "from_millis"),
+}
+_NUMBER_SIGNATURES: Final = {
+    "number": ("<(nsb)-:n>", "number"),
+    "sum": ("<a<n>:n>", "sum"),
+    "average": ("<a<n>:n>", "average"),
+    "power": ("<n-n:n>", "power"),
+    "round": ("<n-n?:n>", "round"),
+    "formatInteger": ("<n-s:s>", "format_integer"),
+    "parseInteger": ("<s-s:n>", "parse_integer"),
+    "formatNumber": ("<n-so?:s>", "format_number"),
+}
+
+_OWN: Final = [
+    Jsonata.JNativeFunction(name, signature, functions, method)
+    for functions, signatures in ((OwnFunctions, _SIGNATURES), (OwnNumbers, _NUMBER_SIGNATURES))
+    for name, (signature, method) in signatures.items()
+]
+_OTHERS: Final[dict[str, Any]] = Jsonata.static_frame.bindings
+
+FUNCTIONS: Final[dict[str, Any]] = {
+    native.function_name: Checked(native, native.function_name, native.signature)
+    for native in [*_OTHERS.values(), *_OWN]
+    if isinstance(native, Jsonata.JNativeFunction)
+}
+"""All functions of JSONata by name, for the bindings of an evaluation."""

@@ -1,0 +1,321 @@
+"""The layout of a graph's drawing: layers from top to bottom, few crossings, no overlaps.
+
+After Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981),
+in its simplest form: edges that close a cycle are set aside, every node gets a layer, long edges get a point
+on each layer that they pass, and layers are sorted by the positions of their neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .graph_model import (
+    EntryNode,
+    ExitNode,
+    ForEachNode,
+    McpNode,
+    ParallelNode,
+    SwitchNode,
+    ToolNode,
+    TransformNode,
+    exits,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .graph_model import Node, ToolDefinition
+
+
+_SPECIAL: Final = re.compile(r"[^\w .,:;/()\[\]-]")
+
+
+def mermaid(tool: ToolDefinition) -> str:
+    """Draws a tool.
+
+    Args:
+        tool: The tool.
+
+    Returns:
+        The text of a flow chart. The chart has its own ids, as ids of nodes may be any text.
+    """
+    names = {node.id: f"n{number}" for number, node in enumerate(tool.nodes)}
+    lines = ["flowchart TD"]
+    lines += [f"    {names[node.id]}{_shape(node)}" for node in tool.nodes]
+    for node in tool.nodes:
+        for label, target in exits(node):
+            arrow = "-.->" if label == "error" else "-->"
+            text = f'|"{_escaped(label)}"|' if label else ""
+            lines.append(f"    {names[node.id]} {arrow}{text} {names[target]}")
+    return "\n".join(lines) + "\n"
+
+
+def detail(node: Node) -> str:
+    """A node's work in one short line; empty for entry and exit."""  # @NodeTypeDispatch
+    match node:
+        case EntryNode() | ExitNode():
+            return ""
+        case TransformNode():
+            return "transform"
+        case McpNode():
+            return f"{node.tool} @ {node.server}"
+        case SwitchNode():
+            return "switch"
+        case ParallelNode():
+            return f"parallel: {len(node.branches)} branches"
+        case ForEachNode():
+            return "for each"
+        case ToolNode():
+            return f"tool {node.tool}"
+
+
+def _shape(node: Node) -> str:
+    label = _escaped(node.id)
+    if extra := detail(node):
+        label = f"{label}<br/>{_escaped(extra)}"
+    match node:
+        case EntryNode() | ExitNode():
+            return f'(["{label}"])'
+        case SwitchNode():
+            return f'{{"{label}"}}'
+        case McpNode() | ToolNode():
+            return f'[["{label}"]]'
+        case _:
+            return f'["{label}"]'
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"#{ord(match[0])};", text)
+
+
+_CHARACTER: Final = 7.5
+_HEIGHT, _GAP, _LAYER_GAP, _MARGIN = 44.0, 36.0, 52.0, 24.0
+_NARROWEST, _WIDEST = 90.0, 300.0
+_SWEEPS: Final = 8
+_BEND_WIDTH: Final = 12.0
+_BACK_GAP, _ASIDE = 14.0, 16.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """The position of a node.
+
+    Attributes:
+        id: The node.
+        x: Horizontal position of its center.
+        y: Vertical position of its center.
+        width: Its width.
+        height: Its height.
+    """
+
+    id: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The line of an edge.
+
+    Attributes:
+        source: The node where it begins.
+        target: The node where it ends.
+        label: The text on it, or an empty text.
+        points: Its points, including the ends.
+        is_back: Whether it leads to a node above, or back to its own node.
+    """
+
+    source: str
+    target: str
+    label: str
+    points: tuple[tuple[float, float], ...]
+    is_back: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """The drawing of a whole graph.
+
+    Attributes:
+        width: Its width.
+        height: Its height.
+        boxes: The nodes.
+        lines: The edges.
+    """
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+
+
+Bend = tuple[int, int]
+"""A point of a long edge on a layer: index of the edge, layer."""
+
+
+class _Layout:
+    def __init__(self, tool: ToolDefinition) -> None:
+        self.tool = tool
+        self.ways = [(n.id, target, label) for n in tool.nodes for label, target in exits(n)]
+        self.back = self._ways_back()
+        self.layer = self._layers()
+        self.widths = {
+            node.id: min(_WIDEST, max(_NARROWEST, _CHARACTER * max(len(node.id), len(detail(node))) + 24))
+            for node in tool.nodes
+        }
+        self.rows, self.links = self._rows()
+        self.x: dict[str | Bend, float] = {}
+
+    def _ways_back(self) -> set[int]:
+        """Indices of the edges that close a cycle, found by depth-first search from the entry node."""
+        out: dict[str, list[int]] = {}
+        for number, (source, _, _) in enumerate(self.ways):
+            out.setdefault(source, []).append(number)
+        back: set[int] = set()
+        state: dict[str, bool] = {}  # True while the node is on the way down
+        starts = sorted(self.tool.nodes, key=lambda node: not isinstance(node, EntryNode))
+        for start in starts:
+            if start.id in state:
+                continue
+            state[start.id] = True
+            stack = [(start.id, iter(out.get(start.id, [])))]
+            while stack:
+                current, rest = stack[-1]
+                number = next(rest, None)
+                if number is None:
+                    state[current] = False
+                    stack.pop()
+                    continue
+                target = self.ways[number][1]
+                if state.get(target):
+                    back.add(number)
+                elif target not in state:
+                    state[target] = True
+                    stack.append((target, iter(out.get(target, []))))
+        return back
+
+    def _layers(self) -> dict[str, int]:
+        layer = {node.id: 0 for node in self.tool.nodes}
+        forward = [way for number, way in enumerate(self.ways) if number not in self.back]
+        for _ in self.tool.nodes:
+            moved = False
+            for source, target, _ in forward:
+                if layer[target] <= layer[source]:
+                    layer[target] = layer[source] + 1
+                    moved = True
+            if not moved:
+                break
+        return layer
+
+    def _rows(self) -> tuple[list[list[str | Bend]], list[tuple[str | Bend, str | Bend]]]:
+        rows: list[list[str | Bend]] = [[] for _ in range(max(self.layer.values(), default=0) + 1)]
+        for node in self.tool.nodes:
+            rows[self.layer[node.id]].append(node.id)
+        links: list[tuple[str | Bend, str | Bend]] = []
+        for number, (source, target, _) in enumerate(self.ways):
+            if number in self.back:
+                continue
+            last: str | Bend = source
+            for level in range(self.layer[source] + 1, self.layer[target]):
+                bend = (number, level)
+                rows[level].append(bend)
+                links.append((last, bend))
+                last = bend
+            links.append((last, target))
+        return rows, links
+
+    def width_of(self, item: str | Bend) -> float:
+        return self.widths[item] if isinstance(item, str) else _BEND_WIDTH
+
+    def place(self) -> None:
+        """Sorts every layer by the positions of its neighbours, then places every item."""
+        above: dict[str | Bend, list[str | Bend]] = {}
+        below: dict[str | Bend, list[str | Bend]] = {}
+        for upper, lower in self.links:
+            above.setdefault(lower, []).append(upper)
+            below.setdefault(upper, []).append(lower)
+        for row in self.rows:
+            self._spread(row, [0.0] * len(row))
+        for sweep in range(_SWEEPS):
+            neighbours = below if sweep % 2 else above
+            for row in reversed(self.rows) if sweep % 2 else self.rows:
+                wanted = {item: self._mean(neighbours.get(item, ()), self.x[item]) for item in row}
+                row.sort(key=lambda item: wanted[item])
+                self._spread(row, [wanted[item] for item in row])
+        left = min((self.x[item] - self.width_of(item) / 2 for row in self.rows for item in row), default=0)
+        for item in self.x:
+            self.x[item] += _MARGIN - left
+
+    def _mean(self, items: Sequence[str | Bend], otherwise: float) -> float:
+        return sum(self.x[item] for item in items) / len(items) if items else otherwise
+
+    def _spread(self, row: list[str | Bend], wanted: list[float]) -> None:
+        """Places a row's items as near as possible to their wanted positions, without overlaps."""
+        placed: list[float] = []
+        for index, (item, where) in enumerate(zip(row, wanted, strict=True)):
+            if index:
+                before = row[index - 1]
+                least = placed[-1] + (self.width_of(before) + self.width_of(item)) / 2 + _GAP
+                placed.append(max(where, least))
+            else:
+                placed.append(where)
+        # The mean shift to the right is removed, so that items move to both sides.
+        shift = sum(w - p for w, p in zip(wanted, placed, strict=True)) / len(row) if row else 0.0
+        for item, where in zip(row, placed, strict=True):
+            self.x[item] = where + shift
+
+
+def lay_out(tool: ToolDefinition) -> Drawing:
+    """Lays out a tool's graph.
+
+    Args:
+        tool: The tool; all its edges lead to its own nodes.
+
+    Returns:
+        The drawing, in pixels from the top left corner.
+    """
+    layout = _Layout(tool)
+    layout.place()
+    middle = [_MARGIN + _HEIGHT / 2 + level * (_HEIGHT + _LAYER_GAP) for level in range(len(layout.rows))]
+    boxes = {
+        node.id: Box(
+            id=node.id,
+            x=layout.x[node.id],
+            y=middle[layout.layer[node.id]],
+            width=layout.widths[node.id],
+            height=_HEIGHT,
+        )
+        for node in tool.nodes
+    }
+    right = max(
+        (layout.x[item] + layout.width_of(item) / 2 for row in layout.rows for item in row), default=0
+    )
+    lines: list[Line] = []
+    for number, (source, target, label) in enumerate(layout.ways):
+        start, end = boxes[source], boxes[target]
+        is_back = number in layout.back
+        if is_back:
+            # Between the layers, so that the line does not cross a node.
+            right += _GAP
+            below, above = start.y + _HEIGHT / 2 + _BACK_GAP, end.y - _HEIGHT / 2 - _BACK_GAP
+            points = (
+                (start.x + _ASIDE, start.y + _HEIGHT / 2),
+                (start.x + _ASIDE, below),
+                (right, below),
+                (right, above),
+                (end.x + _ASIDE, above),
+                (end.x + _ASIDE, end.y - _HEIGHT / 2),
+            )
+        else:
+            bends = [
+                (layout.x[number, level], middle[level])
+                for level in range(layout.layer[source] + 1, layout.layer[target])
+            ]
+            points = ((start.x, start.y + _HEIGHT / 2), *bends, (end.x, end.y - _HEIGHT / 2))
+        lines.append(Line(source=source, target=target, label=label, points=points, is_back=is_back))
+    height = (middle[-1] if middle else 0) + _HEIGHT / 2 + _MARGIN
+    return Drawing(width=right + _MARGIN + 40, height=height, boxes=tuple(boxes.values()), lines=tuple(lines))

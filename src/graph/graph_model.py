@@ -1,0 +1,483 @@
+"""The model of a graph document, the same for every dialect: frozen, checked, ready to run.
+
+`documents.load_document` makes these values. They are all that an executor needs; the dialect of the document
+does not matter any more (`GraphDocument.dialect` is for people). The rules: ``docs/graph-documents.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ..yaml_text import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ..yaml_text import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A JSONata expression.
+
+    Attributes:
+        text: The text of the expression.
+        position: Its place in the document.
+    """
+
+    text: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidExpression:
+    """A value that is not an expression, in the place of one: evaluating it fails with this message.
+
+    Like the reference, documents with such values can be loaded, and fail only when the value is used.
+
+    Attributes:
+        message: The error.
+        position: Its place in the document.
+    """
+
+    message: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+#: Arguments: JSON in which any value, or the whole, may be an `Expression` (or `InvalidExpression`). Mappings
+#: are dicts, sequences are lists.
+Template = Any
+
+
+def template_json(template: Template) -> Any:
+    """A template as JSON, with expressions as ``{expr: ...}``."""
+    match template:
+        case Expression():
+            return {"expr": template.text}
+        case InvalidExpression():
+            return {"expr": template.message}
+        case dict():
+            return {name: template_json(value) for name, value in cast("dict[str, Any]", template).items()}
+        case list():
+            return [template_json(value) for value in cast("list[Any]", template)]
+        case _:
+            return template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """The number and timing of retries of a failed call.
+
+    Attributes:
+        attempts: Total number of calls, including the first; at least 1.
+        delay: Seconds before the second call.
+        backoff: Factor for the delay before each further call; at least 1.
+        max_delay: Maximum delay in seconds.
+        tool_errors: Whether to retry also after an answer that says that the tool failed.
+    """
+
+    attempts: int = 3
+    delay: float = 0.5
+    backoff: float = 2.0
+    max_delay: float = 30.0
+    tool_errors: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """The caching of a read-only call's results, for calls with the same arguments.
+
+    Attributes:
+        ttl: Seconds for which a result is kept.
+    """
+
+    ttl: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeBase:
+    """The common attributes of all nodes.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        position: The node's place in the document.
+    """
+
+    id: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryNode(NodeBase):
+    """The beginning of a run; its output is the arguments.
+
+    Attributes:
+        next: Node that follows.
+    """
+
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitNode(NodeBase):
+    """The end of a run; its output is the output of the node before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformNode(NodeBase):
+    """Evaluates an expression on the context.
+
+    Attributes:
+        expression: The expression.
+        next: Node that follows.
+        on_error: Node that follows if this one fails; None ends the run.
+    """
+
+    expression: Expression
+    next: str
+    on_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpNode(NodeBase):
+    """Calls a tool on an MCP server.
+
+    Attributes:
+        server: Key in `GraphDocument.servers`.
+        tool: Name of the tool on that server.
+        args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
+        next: Node that follows.
+        on_error: Node that follows if the call fails for good; None ends the run.
+        retry: The retries; None: no retries.
+        timeout: Seconds for one call; None: the default.
+        cache: The caching of results; None: no caching.
+        places: The places of its keys, by the keys below the node: ``("tool",)``, ``("args", "path")``.
+    """
+
+    server: str
+    tool: str
+    args: Template
+    next: str
+    on_error: str | None = None
+    retry: Retry | None = None
+    timeout: float | None = None
+    cache: Cache | None = None
+    places: Mapping[tuple[str, ...], Position] = field(
+        default_factory=dict[tuple[str, ...], Position], compare=False, repr=False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A condition of a switch and its target.
+
+    Attributes:
+        rule: JSON Logic as plain JSON; meaningless if `always`.
+        next: Node that follows if the rule holds.
+        always: Whether the condition has no rule and holds always.
+        position: The rule's place in the document.
+    """
+
+    rule: Any
+    next: str
+    always: bool = False
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchNode(NodeBase):
+    """Continues at the target of the first rule that holds; the output is the id of that node.
+
+    Attributes:
+        conditions: The conditions, in the order in which they are tried.
+        default: Node that follows if no rule holds; None makes that an error.
+    """
+
+    conditions: tuple[Condition, ...]
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelNode(NodeBase):
+    """Runs several branches at once.
+
+    A branch is the chain of nodes from its first node up to, but without, the node `next`. It sees the
+    context from before the branches, and its own nodes. The output is an object: the id of each branch's
+    first node to the output of its last node.
+
+    Attributes:
+        branches: First node of each branch.
+        next: Node where the branches meet.
+        on_error: Node that follows if a branch fails; None ends the run.
+        max_concurrency: Maximum number of branches that run at the same time; None: all.
+    """
+
+    branches: tuple[str, ...]
+    next: str
+    on_error: str | None = None
+    max_concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForEachNode(NodeBase):
+    """Runs a chain of nodes for each entry of a list.
+
+    The chain begins with the node `body` and goes up to, but without, the node `next`. In the chain, the
+    value of this node's id is ``{"item": ..., "index": ...}`` (index from 0). The node's output is the list
+    of the outputs of the chain's last nodes, in the order of the entries.
+
+    Attributes:
+        items: Expression for the list; undefined is an empty list, a single value a list with one entry.
+        body: First node of the chain.
+        next: Node that follows after the last entry.
+        on_error: Node that follows if an entry fails; None ends the run.
+        max_concurrency: Maximum number of entries that run at the same time.
+        max_items: Maximum number of entries; more are an error.
+    """
+
+    items: Expression
+    body: str
+    next: str
+    on_error: str | None = None
+    max_concurrency: int = 1
+    max_items: int = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolNode(NodeBase):
+    """Calls another tool of the same document.
+
+    Attributes:
+        tool: Name of a tool of the document.
+        args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
+        next: Node that follows.
+        on_error: Node that follows if the call fails for good; None ends the run.
+        retry: The retries; None: no retries.
+        timeout: Seconds for one call; None: the rest of the run's time.
+    """
+
+    tool: str
+    args: Template
+    next: str
+    on_error: str | None = None
+    retry: Retry | None = None
+    timeout: float | None = None
+
+
+Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
+
+
+def type_name(node: Node) -> str:
+    """The type of a node, as in documents."""
+    name = type(node).__name__.removesuffix("Node")
+    return name[0].lower() + name[1:]
+
+
+def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
+    """The expressions of a node: pairs of a name and an expression, arguments, or a JSON Logic rule."""
+    # @NodeTypeDispatch
+    match node:
+        case TransformNode():
+            return (("expression", node.expression.text),)
+        case ForEachNode():
+            return (("items", node.items.text),)
+        case McpNode() | ToolNode():
+            return (("arguments", template_json(node.args)),)
+        case SwitchNode():
+            return tuple(
+                (f"rule {number} → {condition.next}", condition.rule)
+                for number, condition in enumerate(node.conditions, 1)
+                if not condition.always
+            )
+        case EntryNode() | ExitNode() | ParallelNode():
+            return ()
+
+
+def exits(node: Node) -> tuple[tuple[str, str], ...]:
+    """The nodes to which a run can go from a node.
+
+    Args:
+        node: Any node.
+
+    Returns:
+        Pairs of an edge's label (``""``, ``condition 1``, ``default``, ``error``, ``branch``, ``each``) and
+        the id of the node it leads to, in the order in which they are tried.
+    """  # @NodeTypeDispatch
+    match node:
+        case ExitNode():
+            return ()
+        case EntryNode():
+            return (("", node.next),)
+        case SwitchNode():
+            ways = [
+                ("otherwise" if condition.always else f"condition {number}", condition.next)
+                for number, condition in enumerate(node.conditions, 1)
+            ]
+            return (*ways, *([("otherwise", node.default)] if node.default is not None else []))
+        case ParallelNode():
+            first = tuple(("branch", branch) for branch in node.branches)
+            return (*first, ("joined", node.next), *_error(node.on_error))
+        case ForEachNode():
+            return (("each", node.body), ("done", node.next), *_error(node.on_error))
+        case TransformNode() | McpNode() | ToolNode():
+            return (("", node.next), *_error(node.on_error))
+
+
+def _error(target: str | None) -> tuple[tuple[str, str], ...]:
+    return () if target is None else (("error", target),)
+
+
+Transport = Literal["auto", "http", "sse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioConfig:
+    """A server that is a child process. Environment and arguments may hold secrets, so they are never shown.
+
+    Attributes:
+        name: Key in the document.
+        command: Program.
+        args: Its arguments.
+        cwd: Working folder, absolute; None: the document's folder.
+        env: Environment variables in addition to the minimal ones.
+    """
+
+    name: str
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    cwd: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlConfig:
+    """A server with a URL. URL and headers may hold secrets, so they are never shown.
+
+    Attributes:
+        name: Key in the document.
+        url: Its URL.
+        headers: The headers of each request.
+        transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` tries both.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    transport: Transport
+
+
+ServerConfig = StdioConfig | UrlConfig
+
+
+class Dialect(StrEnum):
+    """The two ways in which documents are written.
+
+    Attributes:
+        TARGET: Switch conditions have a ``target``; an argument that begins with ``$`` is an expression.
+        NEXT: Switch conditions have a ``next``; an argument ``{expr: ...}`` is an expression.
+    """
+
+    TARGET = "target"
+    NEXT = "next"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A tool and its graph.
+
+    Attributes:
+        name: Name of the tool.
+        description: Description for people and models.
+        input_schema: JSON Schema of the arguments, from the document.
+        output_schema: JSON Schema of the result, from the document.
+        nodes: The nodes, in the order of the document; ids are unique.
+        title: Name for people, or None.
+        annotations: MCP's hints about the tool (``readOnlyHint`` ...), or None.
+        position: The tool's place in the document.
+        by_id: The nodes by their ids.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any]
+    nodes: tuple[Node, ...]
+    title: str | None = None
+    annotations: Mapping[str, Any] | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+    by_id: Mapping[str, Node] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_id", {node.id: node for node in self.nodes})
+
+    @property
+    def entry(self) -> EntryNode:
+        """The node where a run begins."""
+        return next(node for node in self.nodes if isinstance(node, EntryNode))
+
+    @property
+    def exit(self) -> ExitNode:
+        """The node where a run ends."""
+        return next(node for node in self.nodes if isinstance(node, ExitNode))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerMetadata:
+    """The description of the document's own server.
+
+    Attributes:
+        name: Name for programs.
+        version: Its version.
+        title: Name for people; the name if the document has none.
+        instructions: How to use its tools, or None.
+    """
+
+    name: str
+    version: str
+    title: str
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionLimits:
+    """The limits of a run, checked before each node.
+
+    Attributes:
+        max_node_executions: Maximum number of nodes in one run.
+        max_execution_time_ms: Maximum time of one run in milliseconds.
+    """
+
+    max_node_executions: int = 1000
+    max_execution_time_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphDocument:
+    """A whole document.
+
+    Attributes:
+        version: Version of the format, from the document.
+        server: The description of the document's own server.
+        limits: The limits of each run.
+        servers: The MCP servers that nodes call, by name.
+        tools: The tools, in the order of the document; names are unique.
+        dialect: The dialect of the document.
+        path: The file, or None.
+        warnings: The warnings that ``check`` reports; the tools can run all the same.
+    """
+
+    version: str
+    server: ServerMetadata
+    limits: ExecutionLimits
+    servers: Mapping[str, ServerConfig]
+    tools: tuple[ToolDefinition, ...]
+    dialect: Dialect
+    path: Path | None = None
+    warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
+
+    def tool(self, name: str) -> ToolDefinition | None:
+        """The tool of that name, or None."""
+        return next((tool for tool in self.tools if tool.name == name), None)

@@ -1,0 +1,372 @@
+"""Lists and runs the tools of a document, for any number of clients at once.
+
+Independent of the transport: lists and results are JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from ..stdio.session import Asked, Info, Report
+from ..types.canonical import without_surrogates
+from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode
+from .graph_spans import is_traced
+from .run_control import Hooks, RunError
+from .tool_schemas import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Mapping
+    from pathlib import Path
+
+    from .api import McpGraphApi
+    from .executor import GraphExecutor, RunResult
+    from .graph_model import Node, ToolDefinition
+
+
+_log = logging.getLogger(__name__)
+
+HISTORY_KEY: Final = "knime-mcp/history"
+"""Key in ``_meta``: true in a call requests the history, which is the value of this key in the result."""
+
+_MOST_RUNS: Final = 256
+_END_SECONDS: Final = 5.0
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class GraphService:
+    """Lists and runs the tools of a document, which may be replaced while it is served.
+
+    Args:
+        api: The document's API; closed when the document is replaced, or with the service.
+        output_schemas: Whether the list of tools contains output schemas.
+
+    Attributes:
+        on_change: Called when the document was replaced, or None.
+    """
+
+    def __init__(self, api: McpGraphApi, *, output_schemas: bool = True) -> None:
+        self._output_schemas = output_schemas
+        self._used_changed = threading.Condition()
+        self._used_by: Counter[McpGraphApi] = Counter()
+        self._closing = threading.Event()
+        self._runs = anyio.CapacityLimiter(_MOST_RUNS)
+        self.on_change: Callable[[], Awaitable[None]] | None = None
+        self._serve(api)
+
+    def _serve(self, api: McpGraphApi) -> None:
+        self._api = api
+        self._quick_runs = QuickRuns(api.executor)
+
+    @property
+    def info(self) -> Info:
+        """The description of the document's server."""
+        server = self._api.server_info
+        return Info(
+            name=server.name, title=server.title, version=server.version, instructions=server.instructions
+        )
+
+    @property
+    def is_observed(self) -> bool:
+        """True if the service makes spans."""
+        return self._api.executor.spans is not None or is_traced()
+
+    def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
+        """The tools, as MCP lists them.
+
+        Args:
+            any_json: Whether the client accepts structured results that are not objects.
+        """
+        listed: list[dict[str, Any]] = []
+        for tool in self._api.list_tools():
+            described: dict[str, Any] = {"name": tool.name, "description": tool.description}
+            described |= {"title": tool.title} if tool.title is not None else {}
+            described["inputSchema"] = tool.input_schema
+            # Clients compile output schemas, and refuse the whole list if one cannot be compiled.
+            fits = any_json or tool.output_schema["type"] == "object"
+            if self._output_schemas and fits and compiled(tool.output_schema).fault is None:
+                described["outputSchema"] = tool.output_schema
+            described |= {"annotations": tool.annotations} if tool.annotations is not None else {}
+            listed.append(described)
+        return listed
+
+    async def replace(self, api: McpGraphApi) -> None:
+        """Serves another document from now on. Current runs finish with the old document.
+
+        Args:
+            api: The other document.
+        """
+        with self._used_changed:
+            old = self._api
+            self._serve(api)
+            unused = old not in self._used_by
+        if unused:
+            await anyio.to_thread.run_sync(old.close)
+        if self.on_change is not None:
+            await self.on_change()
+
+    def end_runs(self) -> None:
+        """Ends all runs; their clients receive errors."""
+        self._closing.set()
+
+    def close(self) -> None:
+        """Ends all runs and closes all connections, including those of replaced documents."""
+        self.end_runs()
+        with self._used_changed:
+            apis = {self._api, *self._used_by}
+        for api in apis:
+            api.close()
+        with self._used_changed:  # until the last calls are recorded
+            self._used_changed.wait_for(lambda: not self._used_by, _END_SECONDS)
+
+    async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
+        """Runs a tool; canceling the coroutine ends the run.
+
+        Args:
+            asked: The call.
+            report: Receives progress; None if the client did not ask for it.
+
+        Returns:
+            MCP's result of a call, also for a run that failed.
+        """
+        if report is None:
+            run_result = self._quick_runs.run(asked.tool, asked.arguments)
+            return (
+                await self._run(asked, None) if run_result is None else _answer(asked, run_result, self._api)
+            )
+        async with anyio.create_task_group() as group:
+            reporter = _Reporter()
+            group.start_soon(reporter.send, report)
+            result = await self._run(asked, reporter)
+            reporter.close()
+            return result
+        raise AssertionError("unreachable")
+
+    async def _run(self, asked: Asked, reporter: _Reporter | None) -> dict[str, Any]:
+        canceled = threading.Event()
+
+        def is_canceled() -> bool:
+            return canceled.is_set() or self._closing.is_set()
+
+        def work() -> dict[str, Any]:
+            hooks = None
+            if reporter is not None:
+                hooks = Hooks(on_progress=reporter.tool, on_node_start=reporter.node)
+            with self._used() as api:
+                try:
+                    result = api.executor.run(
+                        asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
+                    )
+                    return _answer(asked, result, api)
+                except RunError as error:
+                    return _failure(asked, error, api)
+                except Exception as error:
+                    # The error's text may contain values, so the client gets only its type.
+                    _log.exception("the tool %s failed unexpectedly", asked.tool)
+                    what = f"Unexpected {type(error).__name__}; the server's log says more"
+                    return _failure(asked, RunError(what, tool=asked.tool, kind="graph"), api)
+
+        try:
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
+        except anyio.get_cancelled_exc_class():
+            canceled.set()
+            raise
+
+    @contextmanager
+    def _used(self) -> Generator[McpGraphApi]:
+        """The current document, which stays open for the duration of the block."""
+        with self._used_changed:
+            api = self._api
+            self._used_by[api] += 1
+        try:
+            yield api
+        finally:
+            with self._used_changed:
+                self._used_by[api] -= 1
+                unused = not self._used_by[api]
+                if unused:
+                    del self._used_by[api]
+                    self._used_changed.notify_all()
+                retired = unused and api is not self._api
+            if retired:
+                api.close()
+
+
+class _Reporter:
+    """Carries progress from the threads of a run to its client."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def node(self, _index: int, node: Node, _context: Any) -> None:
+        """Reports the beginning of a node."""
+        self._put(node.id)
+
+    def tool(self, node: Node, text: str) -> None:
+        """Reports the progress of a tool."""
+        self._put(f"{node.id}: {text}")
+
+    def close(self) -> None:
+        """Ends the reports; call it in the loop's thread."""
+        self._queue.put_nowait(None)
+
+    async def send(self, report: Report) -> None:
+        """Sends the reports until `close`."""
+        count = 0
+        while (text := await self._queue.get()) is not None:
+            count += 1
+            await report(float(count), None, text)
+
+    def _put(self, text: str) -> None:
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
+
+
+def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
+    value: Any = run.result
+    if not asked.any_json and type(value) is not dict:
+        error = RunError(
+            "The result is not an object, and MCP before 2026-07-28 allows only objects",
+            tool=asked.tool,
+            kind="result",
+            fix='Put a transform such as { "result": ... } before the exit',
+        )
+        error.history = run.history
+        return _failure(asked, error, api)
+    json_text = _to_json(value)
+    text = without_surrogates(json_text)
+    if text is not json_text:  # a lone surrogate, as from a broken escape, cannot be sent
+        value = json.loads(text)
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "structuredContent": value}
+    return _with_history(asked, result, run.history, api)
+
+
+def _failure(asked: Asked, error: RunError, api: McpGraphApi) -> dict[str, Any]:
+    text = without_surrogates(api.secrets.scrub(str(error)))
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
+    return _with_history(asked, result, error.history, api)
+
+
+def _with_history(
+    asked: Asked, result: dict[str, Any], history: tuple[Any, ...], api: McpGraphApi
+) -> dict[str, Any]:
+    if asked.meta.get(HISTORY_KEY) is True:
+        marked = api.secrets.scrub([record.to_json() for record in history])
+        records = json.dumps(marked, ensure_ascii=False)
+        result["_meta"] = {HISTORY_KEY: json.loads(without_surrogates(records))}
+    return result
+
+
+_MOST_MILLISECONDS: Final = 5
+"""Maximum time of such a run: Python's own interval for switching threads."""
+
+_PAUSE: Final = 16
+"""Number of calls without another try, for each `_MOST_MILLISECONDS` that the tool took."""
+
+
+class QuickRuns:
+    """Tries to run tools that only compute, and gives up if they take long. For one thread.
+
+    A run that is given up has had no effects, so that it can be repeated in another thread.
+
+    Args:
+        executor: Runs the tools. With spans no tool is tried, as they would show runs that were given up.
+    """
+
+    def __init__(self, executor: GraphExecutor) -> None:
+        self._executor = executor
+        tools = executor.document.tools if executor.spans is None else ()
+        self._pauses = {tool.name: 0 for tool in tools if _only_computes(tool)}
+
+    def run(self, tool: str, arguments: Mapping[str, Any] | None) -> RunResult | None:
+        """Runs a tool if it is quick.
+
+        Args:
+            tool: Name of the tool.
+            arguments: Its arguments, JSON.
+
+        Returns:
+            The result. None if the tool was not tried, took too long, or failed.
+        """
+        pause = self._pauses.get(tool)
+        if pause != 0:
+            if pause is not None:
+                self._pauses[tool] = pause - 1
+            return None
+        before = time.monotonic()
+        try:
+            return self._executor.run(tool, arguments, most_milliseconds=_MOST_MILLISECONDS)
+        except Exception:  # the run in another thread reports the error
+            return None
+        finally:
+            share = (time.monotonic() - before) * 1000 / _MOST_MILLISECONDS
+            if share > 0.5:
+                self._pauses[tool] = round(_PAUSE * share)
+
+
+def _only_computes(tool: ToolDefinition) -> bool:
+    return all(isinstance(node, EntryNode | ExitNode | SwitchNode | TransformNode) for node in tool.nodes)
+
+
+_LOOK_SECONDS: Final = 0.25
+
+
+class Reload:
+    """Applies changes of a document's file. Invalid versions are not applied; the log lists their errors.
+
+    The files are checked regularly, which works on every file system and can be canceled at once.
+
+    Args:
+        files: The document, and the other files that it is made from, in their current state.
+        load: Loads the document again.
+    """
+
+    def __init__(self, files: list[Path], load: Callable[[], McpGraphApi]) -> None:
+        self._files = files
+        self._load = load
+        self._loaded = self._state()
+
+    async def run(self, service: GraphService) -> None:
+        """Checks the files until it is canceled.
+
+        Args:
+            service: Serves each new version.
+        """
+        before = self._loaded
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            now = await anyio.to_thread.run_sync(self._state, abandon_on_cancel=True)
+            # A file may be incomplete while it is written, so it must be unchanged since the last check.
+            if now == before != self._loaded:
+                self._loaded = now
+                await self._take_over(service)
+            before = now
+
+    async def _take_over(self, service: GraphService) -> None:
+        try:
+            api = await anyio.to_thread.run_sync(self._load)
+        except Exception as error:
+            _log.error("The changed document has errors, so the old one is still served: %s", error)
+            return
+        await service.replace(api)
+        _log.info("The changed document is served now")
+
+    def _state(self) -> list[tuple[int, ...] | None]:
+        """The values that change with a file: its time, its size, and its inode if it is replaced."""
+        return [_stamp(file) for file in self._files]
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -1,0 +1,96 @@
+"""OpenTelemetry: a span for each run and each node, without arguments and results.
+
+Names of spans and attributes: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/. Without the
+``opentelemetry`` packages, or without ``OTEL_*`` settings, no spans are made or sent.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..web.tracing import Tracing, provider_from_environment
+from .graph_model import McpNode, ToolNode
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from opentelemetry.trace import Span, TracerProvider
+
+    from .graph_model import Node
+    from .run_state import NodeRecord, Run
+
+
+class Spans(Tracing):
+    """Makes spans.
+
+    Args:
+        provider: The tracer provider; None for the provider of the process.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None) -> None:
+        super().__init__("knime_mcp.graph", provider)
+
+    @contextmanager
+    def run(self, run: Run) -> Generator[None]:
+        """Opens the span of a run for the duration of the block."""
+        attributes = {
+            "mcp.method.name": "tools/call",
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": run.tool.name,
+        }
+        kind = self._trace.SpanKind.SERVER
+        with self._opened(f"tools/call {run.tool.name}", kind=kind, attributes=attributes) as span:
+            run.span = span
+            try:
+                yield
+            except BaseException as error:
+                self._mark(span, error)
+                raise
+            finally:
+                span.set_attribute("graph.node.count", len(run.history))
+
+    @contextmanager
+    def node(self, run: Run, node: Node, record: NodeRecord) -> Generator[None]:
+        """Opens the span of a node for the duration of the block."""
+        attributes: dict[str, Any] = {
+            "graph.tool": run.tool.name,
+            "graph.node.id": node.id,
+            "graph.node.type": record.node_type,
+            "graph.execution.index": record.index,
+        }
+        name, kind = f"{record.node_type} {node.id}", self._trace.SpanKind.INTERNAL
+        if isinstance(node, McpNode):
+            kind = self._trace.SpanKind.CLIENT
+            attributes |= {
+                "mcp.method.name": "tools/call",
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": node.tool,
+                "graph.server": node.server,
+            }
+        elif isinstance(node, ToolNode):
+            attributes["gen_ai.tool.name"] = node.tool
+        # Branches run in other threads, in which the span of the run is not current.
+        parent = self._trace.set_span_in_context(run.span) if run.span is not None else None
+        with self._opened(name, context=parent, kind=kind, attributes=attributes) as span:
+            try:
+                yield
+            except BaseException as error:
+                self._mark(span, error)
+                raise
+
+    def _mark(self, span: Span, error: BaseException) -> None:
+        self.failed(span, str(getattr(error, "kind", None) or type(error).__name__))
+
+
+def is_traced() -> bool:
+    """Returns whether a tracer provider is installed in this process, as by ``opentelemetry-instrument``."""
+    trace = sys.modules.get("opentelemetry.trace")  # imported by any code that installs a provider
+    return trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def spans_from_environment() -> Spans | None:
+    """Spans for the endpoint in ``OTEL_*``; None without such a setting."""
+    provider = provider_from_environment("knime-mcp-graph")
+    return None if provider is None else Spans(provider)

@@ -1,0 +1,115 @@
+"""Lists the tools of a document's servers, and checks that the called tools exist and their arguments fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..client.limits import Timeouts
+from ..types.errors import MCPError
+from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean
+from .graph_model import Expression, InvalidExpression, McpNode
+from .server_calls import client_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..client.protocol.tools import ToolDefinition
+    from ..yaml_text import Position
+    from .graph_model import GraphDocument, ServerConfig
+
+
+def check_online(document: GraphDocument, *, seconds: float = 30.0) -> list[Problem]:
+    """Compares a document with the servers that it calls.
+
+    Args:
+        document: The document.
+        seconds: Maximum time for each server.
+
+    Returns:
+        The problems: errors for calls that are sure to fail, and warnings for everything else, as a server
+        may be down only now.
+    """
+    calls: dict[str, list[McpNode]] = {}
+    for tool in document.tools:
+        for node in tool.nodes:
+            if isinstance(node, McpNode):
+                calls.setdefault(node.server, []).append(node)
+    problems: list[Problem] = []
+    for name, nodes in calls.items():
+        problems += _server(document.servers[name], nodes, seconds)
+    return problems
+
+
+def _server(config: ServerConfig, nodes: list[McpNode], seconds: float) -> list[Problem]:
+    try:
+        with client_for(config, timeouts=Timeouts(connect=seconds, total=seconds)) as client:
+            tools = {tool.name: tool for tool in client.list_tools()}
+    except MCPError as error:
+        message = f"the server '{config.name}' could not be asked for its tools: {error}"
+        return [_problem(message, _at(nodes[0], "server"), Severity.WARNING)]
+    return [problem for node in nodes for problem in _call(node, tools)]
+
+
+def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
+    tool = tools.get(node.tool)
+    if tool is None:
+        fix = did_you_mean(node.tool, tools) or f"It has: {', '.join(sorted(tools)) or 'none'}"
+        message = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
+        return [_problem(message, _at(node, "tool"), Severity.ERROR, fix)]
+    if isinstance(node.args, Expression | InvalidExpression):
+        return []  # the expression makes all arguments
+    args = as_mapping(node.args)
+    schema = as_mapping(tool.input_schema)
+    properties = as_mapping(schema.get("properties"))
+    problems: list[Problem] = []
+    for name in as_list(schema.get("required")):
+        if name not in args:
+            message = f'Node "{node.id}": the tool "{node.tool}" requires the argument "{name}"'
+            problems.append(_problem(message, _at(node, "args"), Severity.ERROR))
+    for name, value in args.items():
+        if name not in properties:
+            if schema.get("additionalProperties", True) is False or properties:
+                fix = did_you_mean(name, properties)
+                refused = schema.get("additionalProperties") is False
+                message = f'Node "{node.id}": the tool "{node.tool}" has no argument "{name}"'
+                severity = Severity.ERROR if refused else Severity.WARNING
+                problems.append(_problem(message, _at(node, "args", name), severity, fix))
+        elif _is_literal(value) and (wrong := _violation(properties[name], value)) is not None:
+            message = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
+            problems.append(_problem(message, _at(node, "args", name), Severity.ERROR))
+    return problems
+
+
+def _is_literal(value: Any) -> bool:
+    """Returns whether the value is known before the run."""
+    match value:
+        case Expression() | InvalidExpression():
+            return False
+        case dict():
+            return all(_is_literal(entry) for entry in as_mapping(value).values())
+        case list():
+            return all(_is_literal(entry) for entry in as_list(value))
+        case _:
+            return True
+
+
+def _violation(schema: Any, value: Any) -> str | None:
+    """The problem of a literal value, or None. Schemas with references are not checked."""
+    import jsonschema_rs
+
+    if not isinstance(schema, dict) or "$ref" in str(as_mapping(schema)):
+        return None
+    try:
+        validator = jsonschema_rs.validator_for(as_mapping(schema))
+        error = next(iter(validator.iter_errors(value)), None)
+    except (jsonschema_rs.ValidationError, ValueError):
+        return None
+    return None if error is None else error.message
+
+
+def _at(node: McpNode, *keys: str) -> Position | None:
+    return node.places.get(keys, node.position)
+
+
+def _problem(message: str, position: Position | None, severity: Severity, fix: str | None = None) -> Problem:
+    return Problem(message=message, position=position, severity=severity, fix=fix)

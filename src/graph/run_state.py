@@ -1,0 +1,451 @@
+"""The state of one run: its records, in order, and the lines of nodes that read and write them.
+
+Nothing is shared between runs. The context and the history functions are made from the records. A run has
+one `History`. Each branch and each entry of a loop has its own view: the records from before it began, and
+its own records. When branches join, their records become part of the outer view.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from .expressions import Bounds, evaluate
+from .expressions.javascript import UNDEFINED, json_value
+from .expressions.jsonata import function
+from .expressions.jsonata_library import NULL, marked
+from .run_control import Controller, Hooks, RunError, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from .graph_model import ExecutionLimits, ToolDefinition
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeRecord:
+    """An execution of a node.
+
+    Attributes:
+        index: Number of the execution in the run, from 0, in the order in which nodes began.
+        node_id: The node.
+        node_type: Its type, as in documents.
+        branch: Names of the branches, loop entries and called tools around the node (``fan#3[left]``),
+            outermost first; empty at the top.
+        input: The values that the node took from the context: the arguments of a call, the values of a rule;
+            or `UNDEFINED`.
+        output: The node's output, or `UNDEFINED`. None if it failed.
+        start_time: Milliseconds since 1970.
+        end_time: Milliseconds since 1970; None while the node runs.
+        error: The error, or None.
+        attempts: The number of attempts of a call.
+        marked: The output for expressions, from `marked`; None for `UNDEFINED`. Set when the node ends.
+    """
+
+    index: int
+    node_id: str
+    node_type: str
+    branch: tuple[str, ...] = ()
+    input: Any = UNDEFINED
+    output: Any = UNDEFINED
+    start_time: float
+    end_time: float | None = None
+    error: str | None = None
+    attempts: int = 0
+    marked: Any = None
+    _view: View | None = field(default=None, repr=False, compare=False)
+    _position: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def duration(self) -> float | None:
+        """Milliseconds, or None while it runs."""
+        return None if self.end_time is None else self.end_time - self.start_time
+
+    def seen_by(self, view: View) -> None:
+        """Stores the view and its current length, before the node runs."""
+        self._view, self._position = view, len(view)
+
+    def context(self) -> dict[str, Any]:
+        """The context that the node saw."""
+        return {} if self._view is None else self._view.context_at(self._position)
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON, with the reference's names; undefined values are left out."""
+        members: dict[str, Any] = {
+            "executionIndex": self.index,
+            "nodeId": self.node_id,
+            "nodeType": self.node_type,
+            "branch": list(self.branch) or UNDEFINED,
+            "input": self.input,
+            "output": self.output,
+            "startTime": round(self.start_time, 3),
+            "endTime": None if self.end_time is None else round(self.end_time, 3),
+            "duration": None if self.duration is None else round(self.duration, 3),
+            "attempts": self.attempts if self.attempts > 1 else UNDEFINED,
+            "error": UNDEFINED if self.error is None else {"message": self.error},
+        }
+        return json_value(members)
+
+
+class History:
+    """All records of a run. Safe to use from several threads."""
+
+    def __init__(self, outer: History | None = None) -> None:
+        self._records: list[NodeRecord] = [] if outer is None else outer._records
+        self._lock = threading.Lock() if outer is None else outer._lock
+        self.view = View(None)
+
+    def nested(self) -> History:
+        """A history for a tool that a node of this run calls; it shares the list of records."""
+        return History(self)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def begin(self, record: NodeRecord, view: View, limit: int) -> bool:
+        """Numbers the record of a node that is about to run, and keeps it.
+
+        Returns False if there are `limit` records already; the record is not kept then.
+        """
+        with self._lock:
+            if len(self._records) >= limit:
+                return False
+            record.index = len(self._records)
+            record.seen_by(view)
+            self._records.append(record)
+            return True
+
+    def records(self) -> tuple[NodeRecord, ...]:
+        """The records so far, in the order in which nodes began."""
+        with self._lock:
+            return tuple(self._records)
+
+
+class LatestFirst(dict[str, Any]):
+    """Outputs by node. Iteration begins with the node that ran last, like wildcards in the reference."""
+
+    def _turned(self) -> dict[str, Any]:
+        return dict(reversed(super().items()))
+
+    def __iter__(self) -> Any:
+        return iter(self._turned())
+
+    def keys(self) -> Any:
+        return self._turned().keys()
+
+    def values(self) -> Any:
+        return self._turned().values()
+
+    def items(self) -> Any:
+        return self._turned().items()
+
+
+class View:
+    """The records that nodes of one line see: those of the outer view, then those of the line itself.
+
+    Args:
+        parent: The outer view, which does not change while this view is in use; None at the top.
+        given: Values that are in the context from the beginning.
+
+    Attributes:
+        context: Latest output by node id. Undefined outputs are left out.
+        marked: The context for expressions, from `marked`.
+    """
+
+    __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context", "marked")
+
+    def __init__(self, parent: View | None, given: dict[str, Any] | None = None) -> None:
+        self._parent = parent
+        self._given = given or {}
+        self._own: list[NodeRecord] = []
+        self._by_node: dict[str, list[NodeRecord]] = {}
+        self._start = len(parent) if parent is not None else 0
+        self.context: dict[str, Any] = dict(parent.context) if parent is not None else {}
+        self.context.update(self._given)
+        self.marked = LatestFirst() if parent is None else LatestFirst(reversed(parent.marked.items()))
+        self.marked.update(marked(self._given))
+
+    def __len__(self) -> int:
+        return self._start + len(self._own)
+
+    def add(self, record: NodeRecord) -> None:
+        """Adds the record of a node that has ended."""
+        self._own.append(record)
+        self._by_node.setdefault(record.node_id, []).append(record)
+        _set(self.context, record)
+        self.marked.pop(record.node_id, None)
+        if record.output is not UNDEFINED:
+            record.marked = self.marked[record.node_id] = marked(record.output)
+
+    def join(self, branch: View) -> None:
+        """Adds the records of a branch that has ended."""
+        for record in branch._own:
+            self.add(record)
+
+    def at(self, index: int) -> NodeRecord | None:
+        """The record at a position, from 0; None if there is none."""
+        view: View | None = self
+        if not 0 <= index < len(self):
+            return None
+        while view is not None and index < view._start:
+            view = view._parent
+        return None if view is None else view._own[index - view._start]
+
+    def count(self, node_id: str) -> int:
+        """The number of executions of a node."""
+        executions = len(self._by_node.get(node_id, ()))
+        return executions + (self._parent.count(node_id) if self._parent is not None else 0)
+
+    def of(self, node_id: str, index: int) -> NodeRecord | None:
+        """An execution of a node: from 0, or negative from the end; None if there is none."""
+        position = index if index >= 0 else self.count(node_id) + index
+        if position < 0:
+            return None
+        before = self._parent.count(node_id) if self._parent is not None else 0
+        if position < before and self._parent is not None:
+            return self._parent.of(node_id, position)
+        executions = self._by_node.get(node_id, ())
+        return executions[position - before] if position - before < len(executions) else None
+
+    def all_of(self, node_id: str) -> list[NodeRecord]:
+        """All executions of a node, in order."""
+        before = self._parent.all_of(node_id) if self._parent is not None else []
+        return [*before, *self._by_node.get(node_id, ())]
+
+    def context_at(self, position: int) -> dict[str, Any]:
+        """The context after the first `position` nodes of this line."""
+        context = self._parent.context_at(min(position, self._start)) if self._parent is not None else {}
+        if position >= self._start:
+            context.update(self._given)
+        for record in self._own[: max(position - self._start, 0)]:
+            _set(context, record)
+        return context
+
+
+def _set(context: dict[str, Any], record: NodeRecord) -> None:
+    if record.output is UNDEFINED:
+        context.pop(record.node_id, None)
+    else:
+        context[record.node_id] = record.output
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A run of a tool.
+
+    Attributes:
+        expression_seconds: Maximum time of one expression.
+        is_canceled: Returns whether the caller wants the run to end.
+        depth: Number of the document's tools that called each other before this run.
+        started: Time of the beginning, from `time.monotonic`.
+        span: OpenTelemetry's span of the run, or None.
+    """
+
+    expression_seconds: float
+    tool: ToolDefinition
+    arguments: dict[str, Any]
+    limits: ExecutionLimits
+    hooks: Hooks
+    controller: Controller | None
+    is_canceled: Callable[[], bool] | None
+    depth: int = 0
+    history: History = field(default_factory=History)
+    started: float = field(default_factory=time.monotonic)
+    span: Any = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until the run's time is over; negative afterwards."""
+        return self.started + self.limits.max_execution_time_ms / 1000 - time.monotonic()
+
+    def is_stopped(self) -> bool:
+        """Returns whether the caller or the controller wants the run to end."""
+        if self.controller is not None and self.controller.is_stopped:
+            return True
+        return self.is_canceled is not None and self.is_canceled()
+
+    def stopped(self) -> RunError:
+        return RunError("Execution was stopped", tool=self.tool.name, kind="stopped")
+
+    def out_of_time(self) -> RunError:
+        most = self.limits.max_execution_time_ms
+        elapsed = round((time.monotonic() - self.started) * 1000)
+        return RunError(
+            f"Execution limit exceeded: maximum execution time ({most}ms) reached. Elapsed time: {elapsed}ms",
+            tool=self.tool.name,
+            kind="limit",
+            fix="Raise executionLimits.maxExecutionTimeMs if it may take that long",
+        )
+
+    def out_of_nodes(self) -> RunError:
+        most = self.limits.max_node_executions
+        return RunError(
+            f"Execution limit exceeded: maximum node executions ({most}) reached."
+            f" Current execution count: {len(self.history)}",
+            tool=self.tool.name,
+            kind="limit",
+            fix="See why the graph does not come to its exit, or raise executionLimits.maxNodeExecutions",
+        )
+
+    def end(self, error: BaseException | None) -> None:
+        """Sets the controller's final state."""
+        if self.controller is None:
+            return
+        if error is None:
+            self.controller.become(RunStatus.FINISHED)
+        elif isinstance(error, RunError) and error.kind == "stopped":
+            self.controller.become(RunStatus.STOPPED)
+        else:
+            self.controller.become(RunStatus.ERROR)
+
+
+def shorter(limits: ExecutionLimits, milliseconds: int) -> ExecutionLimits:
+    return replace(limits, max_execution_time_ms=min(limits.max_execution_time_ms, milliseconds))
+
+
+def now_ms() -> float:
+    """Milliseconds since 1970."""
+    return time.time() * 1000
+
+
+class Line:
+    """A sequence of nodes that run one after the other: the whole run, a branch, or one entry of a loop.
+
+    Args:
+        run: The run.
+        view: The records that its nodes see.
+        branch: Names of the branches around it, outermost first.
+        outer: The line around it, which ends it, too; None at the top.
+    """
+
+    __slots__ = ("_broken", "_history_functions", "_outer", "branch", "run", "view")
+
+    def __init__(self, run: Run, view: View, branch: tuple[str, ...] = (), outer: Line | None = None) -> None:
+        self.run = run
+        self.view = view
+        self.branch = branch
+        self._outer = outer
+        self._broken = threading.Event()
+        self._history_functions: dict[str, Any] | None = None
+
+    def branch_of(self, record: NodeRecord, name: str) -> tuple[str, ...]:
+        """Names of the branches around the nodes that a node of this line runs; `name` is the innermost."""
+        return (*self.branch, f"{record.node_id}#{record.index}[{name}]")
+
+    def inner(self, record: NodeRecord, name: str, given: dict[str, Any] | None = None) -> Line:
+        """A line in a branch `name` of a node of this line; `given` is in its context from the beginning."""
+        return Line(self.run, View(self.view, given), self.branch_of(record, name), self)
+
+    def break_off(self) -> None:
+        """Ends the line, because a parallel branch has failed."""
+        self._broken.set()
+
+    def is_stopped(self) -> bool:
+        if self._broken.is_set() or self.run.is_stopped():
+            return True
+        return self._outer is not None and self._outer.is_stopped()
+
+    def evaluate(self, expression: str, bindings: Mapping[str, Any] | None = None) -> Any:
+        """Evaluates JSONata on the context of the line.
+
+        Raises:
+            ExpressionError: The evaluation failed.
+            Stopped: The line has to end.
+        """
+        seconds = min(self.run.expression_seconds, max(self.run.left, 0.001))
+        bounds = Bounds(seconds=seconds, is_stopped=self.is_stopped)
+        known = None
+        if "$" in expression:  # names of bindings begin with it
+            if self._history_functions is None:
+                self._history_functions = history_functions(self.view)
+            known = {**self._history_functions, **marked(dict(bindings or {}))}
+        return evaluate(expression, self.view.marked, known, bounds=bounds, is_marked=True)
+
+    def sleep(self, seconds: float) -> None:
+        """Waits, but not beyond the time of the run.
+
+        Raises:
+            RunError: The line has to end, or the time is over.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            if self.is_stopped():
+                raise self.run.stopped()
+            if self.run.left <= 0:
+                raise self.run.out_of_time()
+            left = min(until - time.monotonic(), self.run.left, 0.1)
+            if until <= time.monotonic():
+                return
+            self._broken.wait(max(left, 0))
+
+
+def history_functions(view: View) -> dict[str, Any]:
+    """``$previousNode``, ``$executionCount``, ``$nodeExecution`` and ``$nodeExecutions`` for JSONata.
+
+    Each call reads the records that the view has then.
+    """
+
+    def previous_node(steps: float | None = None, *_: Any) -> Any:
+        return _output(view.at(len(view) - _whole(1 if steps is None else steps)))
+
+    def execution_count(node_id: str, *_: Any) -> int:
+        return view.count(node_id)
+
+    def node_execution(node_id: str, index: float | None, *_: Any) -> Any:
+        return NULL if index is None else _output(view.of(node_id, _whole(index)))
+
+    def node_executions(node_id: str, *_: Any) -> list[Any]:
+        return [_output(record) for record in view.all_of(node_id)]
+
+    return {
+        "previousNode": function("previousNode", "<n?:o>", previous_node),
+        "executionCount": function("executionCount", "<s:n>", execution_count),
+        "nodeExecution": function("nodeExecution", "<s-n:o>", node_execution),
+        "nodeExecutions": function("nodeExecutions", "<s:a>", node_executions),
+    }
+
+
+def _whole(number: float) -> int:
+    # There is no execution with a fractional number; JavaScript finds none either.
+    return int(number) if number == int(number) else -(1 << 62)
+
+
+def _output(record: NodeRecord | None) -> Any:
+    return NULL if record is None else record.marked
+
+
+@dataclass(slots=True)
+class Spent:
+    """The total costs of several executions; the duration in milliseconds, errors are those that failed."""
+
+    count: int = 0
+    duration: float = 0.0
+    errors: int = 0
+
+    def add(self, record: NodeRecord) -> None:
+        self.count += 1
+        self.duration += record.duration or 0.0
+        self.errors += record.error is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """The costs of a run: milliseconds from beginning to end, and what was spent per node id and type."""
+
+    total_duration: float
+    by_node: dict[str, Spent] = field(default_factory=dict[str, Spent])
+    by_type: dict[str, Spent] = field(default_factory=dict[str, Spent])
+
+    @property
+    def error_count(self) -> int:
+        return sum(spent.errors for spent in self.by_node.values())
+
+
+def telemetry_of(records: Iterable[NodeRecord], total_duration: float) -> Telemetry:
+    telemetry = Telemetry(total_duration)
+    for record in records:
+        telemetry.by_node.setdefault(record.node_id, Spent()).add(record)
+        telemetry.by_type.setdefault(record.node_type, Spent()).add(record)
+    return telemetry

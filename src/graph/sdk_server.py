@@ -1,0 +1,112 @@
+"""Serves the tools of a document through the official SDK: over HTTP, and over its message streams."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
+
+import mcp_types as types
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ..stdio.session import Asked
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.models import InitializationOptions
+
+    from .graph_service import GraphService
+
+_log = logging.getLogger(__name__)
+
+
+class _Server(Server[Any]):
+    """Announces over every transport that the list of tools may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *args: Any, **more: Any
+    ) -> InitializationOptions:
+        options = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(options, *args, **more)
+
+
+class GraphServer:
+    """Serves a document.
+
+    Args:
+        service: Lists and runs its tools.
+
+    Attributes:
+        server: The SDK's server, to be run over a transport.
+    """
+
+    def __init__(self, service: GraphService) -> None:
+        self._service = service
+        self._connections: WeakSet[Any] = WeakSet()
+        self._bus = InMemorySubscriptionBus()
+        self._listeners = ListenHandler(self._bus)
+        info = service.info
+        self.server: Server[Any] = _Server(
+            info.name,
+            version=info.version,
+            title=info.title,
+            instructions=info.instructions,
+            on_list_tools=self._on_list_tools,
+            on_call_tool=self._on_call_tool,
+            on_subscriptions_listen=self._listeners,
+        )
+        if not service.is_observed:
+            self.server.middleware.clear()  # it only makes a span per message
+        service.on_change = self._tell_of_change
+
+    async def run(self, reader: Any, writer: Any) -> None:
+        """Serves one client over a pair of the SDK's streams, in the protocol era of its first message."""
+        await self.server.run(reader, writer, self.server.create_initialization_options())
+
+    def end_streams(self) -> None:
+        """Ends the subscriptions of all clients."""
+        self._listeners.close()
+
+    async def _tell_of_change(self) -> None:
+        info = self._service.info
+        self.server.name, self.server.version = info.name, info.version
+        self.server.title, self.server.instructions = info.title, info.instructions
+        await self._bus.publish(ToolsListChanged())
+        for connection in list(self._connections):
+            try:
+                await connection.send_tool_list_changed()
+            except Exception as error:
+                _log.debug("a client was not told of the change: %s", type(error).__name__)
+
+    async def _on_list_tools(
+        self, ctx: ServerRequestContext[Any, Any], _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        self._remember(ctx)
+        tools = self._service.tools(any_json=_takes_any_json(ctx))
+        return types.ListToolsResult.model_validate({"tools": tools})
+
+    async def _on_call_tool(
+        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        self._remember(ctx)
+        meta = cast("dict[str, Any]", ctx.meta or {})
+        asked = Asked(
+            tool=params.name,
+            arguments=params.arguments,
+            meta=meta,
+            any_json=_takes_any_json(ctx),
+        )
+        wants_progress = meta.get("progress_token", meta.get("progressToken")) is not None
+        result = await self._service.call(asked, ctx.session.report_progress if wants_progress else None)
+        return types.CallToolResult.model_validate(result)
+
+    def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            # The SDK makes a session per request; the connection lives as long as the client.
+            self._connections.add(cast("Any", ctx.session)._connection)
+
+
+def _takes_any_json(ctx: ServerRequestContext[Any, Any]) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -1,0 +1,401 @@
+"""Calls of tools on other servers: their arguments, retries, and the output that a result becomes."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypedDict, Unpack, cast
+
+from ..audit.secrets import SecretMarker
+from ..client.authorization import header_secrets, secrets_in
+from ..client.limits import Timeouts
+from ..client.mcp_client import MCPClient
+from ..client.protocol.results import ABSENT
+from ..client.transports.stdio_server import StdioServer
+from ..types.canonical import canonical_json
+from ..types.errors import (
+    ArgumentsInvalid,
+    AuthError,
+    Canceled,
+    ConnectError,
+    MCPError,
+    ServerError,
+    SettingInvalid,
+    TimedOut,
+)
+from ..types.routing import looks_secret
+from ..yaml_text import kind_of
+from .expressions.javascript import UNDEFINED, json_value, plain_number
+from .graph_model import Expression, InvalidExpression, ServerConfig, StdioConfig, UrlConfig
+from .run_control import RunError, ToolFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+
+    from ..audit.journal import Journal
+    from ..client.mcp_client import Progress
+    from ..client.protocol.results import CallToolResult
+    from .graph_model import McpNode, Retry, Template
+    from .run_state import Line, NodeRecord
+
+
+_INVALID: Final = (-32600, -32601, -32602)  # JSON-RPC: the same request fails again
+_LONGEST_SHOWN: Final = 2000
+
+DEFAULT_TIMEOUT: Final = 60.0
+"""Seconds for a call of a node without ``timeout``, as in the reference."""
+
+
+class CallOptions(TypedDict):
+    """The way in which a call is made.
+
+    Attributes:
+        timeout: Seconds.
+        on_progress: Called with the tool's progress, or None.
+        is_canceled: Called repeatedly; True ends the call.
+    """
+
+    timeout: float
+    on_progress: Callable[[Progress], None] | None
+    is_canceled: Callable[[], bool]
+
+
+class CallTool(Protocol):
+    """Calls a tool on one of the document's servers."""
+
+    def __call__(
+        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
+    ) -> CallToolResult:
+        """Calls a tool. A result with ``isError`` is returned, too.
+
+        Raises:
+            MCPError: There is no result.
+        """
+        ...
+
+
+def filled(template: Any, line: Line) -> Any:
+    """Evaluates the expressions in arguments.
+
+    Args:
+        template: JSON with `Expression` values in it.
+        line: The line whose context is used.
+
+    Returns:
+        JSON. Members that are undefined are left out; undefined entries of lists are null.
+    """
+    match template:
+        case Expression():
+            return line.evaluate(template.text)
+        case InvalidExpression():
+            raise RunError(template.message, kind="expression")
+        case dict():
+            members = cast("dict[str, Any]", template)
+            values = {key: filled(member, line) for key, member in members.items()}
+            return {key: value for key, value in values.items() if value is not UNDEFINED}
+        case list():
+            entries = [filled(entry, line) for entry in cast("list[Any]", template)]
+            return [None if entry is UNDEFINED else entry for entry in entries]
+        case _:
+            return json_value(template)
+
+
+def arguments_of(template: Template, line: Line) -> dict[str, Any]:
+    """Evaluates the arguments of a node.
+
+    Args:
+        template: The arguments, or an expression for all of them; an undefined value means no arguments.
+        line: The line whose context is used.
+
+    Returns:
+        The arguments, JSON.
+
+    Raises:
+        RunError: The value of the expression is not an object.
+    """
+    arguments = filled(template, line)
+    if arguments is UNDEFINED:
+        return {}
+    if not isinstance(arguments, dict):
+        raise RunError(f"'args' must give an object, not {kind_of(arguments)}", kind="arguments")
+    return cast("dict[str, Any]", arguments)
+
+
+def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
+    """Makes the call of a node, once.
+
+    Args:
+        node: The node.
+        arguments: The arguments.
+        line: The line that the node runs in.
+        call: Makes calls.
+
+    Returns:
+        The node's output.
+
+    Raises:
+        RunError: The call failed.
+    """
+    run, tell = line.run, line.run.hooks.on_progress
+
+    def report(progress: Progress) -> None:
+        share = f" of {progress.total:g}" if progress.total is not None else ""
+        if tell is not None:
+            tell(node, progress.message or f"{progress.progress:g}{share}")
+
+    timeout = max(min(node.timeout or DEFAULT_TIMEOUT, run.left), 0.001)
+    try:
+        result = call(
+            node.server,
+            node.tool,
+            arguments,
+            timeout=timeout,
+            on_progress=None if tell is None else report,
+            is_canceled=line.is_stopped,
+        )
+    except Canceled:
+        raise run.stopped() from None
+    except TimedOut as error:
+        if run.left <= 0:
+            raise run.out_of_time() from None
+        raise _failed(node, error) from None
+    except MCPError as error:
+        raise _failed(node, error) from None
+    if result.is_error:
+        raise _refused(node, result)
+    return output_of(result)
+
+
+def output_of(result: CallToolResult) -> Any:
+    """The output of a node, from the result of its call.
+
+    The structured content, if there is any; otherwise only the first block: its text, parsed if it is JSON,
+    or the whole block if it has no text; `UNDEFINED` if there is no block.
+
+    Raises:
+        RunError: The content is not a list of blocks.
+    """
+    structured = result.structured_content
+    if structured is not ABSENT and structured is not None:
+        return structured
+    blocks = result.raw.get("content")
+    if not blocks and (blocks is None or isinstance(blocks, list)):
+        return UNDEFINED
+    if not isinstance(blocks, list):
+        raise RunError(f"The result's 'content' must be a list, not {kind_of(blocks)}", kind="call")
+    block: Any = cast("list[Any]", blocks)[0]
+    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    text: Any = fields.get("text")
+    if not isinstance(text, str) or not text or fields.get("type") != "text":
+        return cast("Any", block)
+    try:
+        return json.loads(text, parse_constant=_no_json, parse_float=_number)
+    except (ValueError, RecursionError):
+        return text
+
+
+def may_succeed_later(error: RunError, retry: Retry) -> bool:
+    """Returns whether to retry. A tool's own error is an answer, unless the node retries ``tool_errors``."""
+    if isinstance(error, ToolFailedError):
+        return retry.tool_errors
+    return error.kind == "call" and error.code not in _INVALID
+
+
+def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callable[[], Any]) -> Any:
+    """Makes a call with the node's retries.
+
+    Args:
+        retry: Number and timing of retries; None: no retries.
+        line: The line that the node runs in.
+        record: Counts the attempts.
+        attempt: Makes the call.
+    """
+    delay = retry.delay if retry is not None else 0.0
+    left = retry.attempts if retry is not None else 1
+    while True:
+        left -= 1
+        record.attempts += 1
+        try:
+            return attempt()
+        except RunError as error:
+            if left <= 0 or retry is None or not may_succeed_later(error, retry):
+                raise
+        line.sleep(min(delay, retry.max_delay))
+        delay = min(delay * retry.backoff, retry.max_delay)
+
+
+class ResultCache:
+    """Caches outputs of read-only calls for a limited time. Safe to use from several threads.
+
+    Args:
+        most: Maximum number of outputs.
+    """
+
+    def __init__(self, most: int = 512) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[str, str, str], tuple[float, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, node: McpNode, arguments: dict[str, Any]) -> Any:
+        """The cached output of the same call; `ABSENT` if there is none or it is too old."""
+        key = self._key(node, arguments)
+        with self._lock:
+            entry = self._kept.get(key)
+            if entry is None or node.cache is None or time.monotonic() - entry[0] > node.cache.ttl:
+                return ABSENT
+            self._kept.move_to_end(key)
+            return entry[1]
+
+    def put(self, node: McpNode, arguments: dict[str, Any], output: Any) -> None:
+        """Keeps an output."""
+        with self._lock:
+            self._kept[self._key(node, arguments)] = (time.monotonic(), output)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+    def _key(self, node: McpNode, arguments: dict[str, Any]) -> tuple[str, str, str]:
+        return node.server, node.tool, canonical_json(arguments)
+
+
+def _failed(node: McpNode, error: MCPError) -> RunError:
+    code = error.code if isinstance(error, ServerError) else None
+    kind = "arguments" if isinstance(error, ArgumentsInvalid | AuthError) else "call"
+    what = f"The call of '{node.tool}' on the server '{node.server}' failed: {error.what}"
+    return RunError(what, kind=kind, code=code, fix=error.fix)
+
+
+def _refused(node: McpNode, result: CallToolResult) -> RunError:
+    text = result.text or "it gave no reason"
+    what = f"The tool '{node.tool}' on the server '{node.server}' failed: {text}"
+    structured = result.structured_content
+    shown = None
+    if structured is not ABSENT and structured is not None:
+        shown = json.dumps(structured, ensure_ascii=False, indent=2)
+        what = f"{what}\n\nTool call result:\n{shown[:_LONGEST_SHOWN]}"
+    return ToolFailedError(what, kind="call", details=None if shown is None else structured)
+
+
+def _no_json(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _number(text: str) -> float | int:
+    return plain_number(float(text))
+
+
+# Each call has its own timeout. Connecting may take long, as some programs are downloaded before they start.
+_CLOCKS: Final = Timeouts(connect=60, idle=86_400, total=86_400)
+
+
+class GraphSessions:
+    """The clients, by the names of the document's servers. Safe to use from several threads.
+
+    A server that has died is started or connected again by the next call.
+
+    Args:
+        servers: The document's servers, by name.
+        journal: Records each call; None: calls are not recorded.
+    """
+
+    def __init__(self, servers: Mapping[str, ServerConfig], *, journal: Journal | None = None) -> None:
+        self._servers = dict(servers)
+        self._clients: dict[str, MCPClient] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._audited: CallTool | None = None
+        if journal is not None:
+            from .audited_calls import AuditedCalls
+
+            self._audited = AuditedCalls(journal, self.client, self._servers)
+
+    def client(self, server: str) -> MCPClient:
+        """The client of a server; it connects when it is first used.
+
+        Raises:
+            SettingInvalid: The document has no such server, or the server's settings are invalid.
+            ConnectError: The sessions are closed.
+        """
+        with self._lock:
+            client = self._clients.get(server)
+            if client is not None:
+                return client
+            if self._closed:
+                raise ConnectError("The graph is closed", phase="process")
+            config = self._servers.get(server)
+            if config is None:
+                raise SettingInvalid(f"There is no server '{server}' in the document", setting="mcpServers")
+
+            made = self._clients[server] = client_for(config, check_results=False, timeouts=_CLOCKS)
+            return made
+
+    def call(
+        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
+    ) -> CallToolResult:
+        """Calls a tool; see `CallTool`."""
+        if self._audited is not None:
+            return self._audited(server, tool, arguments, **options)
+        return self.client(server).call_tool(tool, arguments, **options)
+
+    def close(self) -> None:
+        """Closes all connections and ends all processes; running calls fail."""
+        with self._lock:
+            self._closed = True
+            clients, self._clients = list(self._clients.values()), {}
+        threads = [threading.Thread(target=client.close, daemon=True) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=10)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
+    """Makes a client; it connects when it is first used.
+
+    Args:
+        config: The document's settings of the server.
+        **settings: Further settings of `MCPClient`.
+
+    Returns:
+        The client, which the caller has to close.
+
+    Raises:
+        SettingInvalid: A URL or header is invalid.
+    """
+    match config:
+        case StdioConfig():
+            # Names in documents may be any text; in messages and records they are part of a URL.
+            name = _NO_NAME.sub("-", config.name).lstrip("._-") or "server"
+            cwd = None if config.cwd is None else str(config.cwd)
+            server = StdioServer(name, (config.command, *config.args), env=config.env, cwd=cwd)
+            return MCPClient(stdio=server, **settings)
+        case UrlConfig():
+            return MCPClient(config.url, headers=config.headers, transport=config.transport, **settings)
+
+
+def marker_of_servers(servers: Mapping[str, ServerConfig]) -> SecretMarker:
+    """Makes the marker that replaces the credentials in the settings of servers."""
+    return SecretMarker(secret for config in servers.values() for secret in _secrets(config))
+
+
+def _secrets(config: ServerConfig) -> Iterator[str]:
+    if isinstance(config, StdioConfig):
+        yield from config.env.values()
+        yield from (argument for argument in config.args if looks_secret("", argument))
+    else:
+        yield from header_secrets(config.headers.values())
+        yield from secrets_in({}, config.url)

@@ -1,1 +1,0 @@
-"""Serves graphs as tools of an MCP server."""
