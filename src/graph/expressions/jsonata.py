@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .javascript import UNDEFINED, indices_first, plain_number, strictly_equal
@@ -28,18 +29,23 @@ from .jsonata_library import (
     Jsonata,
     Parser,
     Stopped,
+    Tokenizer,
     TooDeep,
     TooLong,
     Utils,
     Watch,
     marked,
+    with_names,
 )
 from .jsonata_patterns import bounded_engine, matching
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
+_HALF: Final = re.compile("[\ud800-\udfff]")
+#: Messages of the library's plain errors.
+_CODES: Final = {text: code for code, text in cast("Any", JException).error_codes.items()}
 _CACHED: Final = 2048
 _UNBOUNDED: Final = Bounds()
 _LARGEST_INTEGER: Final = 10**21
@@ -199,7 +205,7 @@ class Evaluator(Jsonata):
     def evaluate_transform_expression(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
         """``|...|``; the library names the function after its own class, and takes ``null`` for undefined."""
         function = self._other_transform(expr, input, environment)
-        return Checked(function.function, "transform", function.signature)
+        return Checked(_Transformer(self, expr, environment), "transform", function.signature)
 
     def evaluate_partial_application(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
         """``f(?, 1)``; the library does not notice that a ``$`` is missing."""
@@ -210,6 +216,9 @@ class Evaluator(Jsonata):
             raise JException(code, expr.position, name)
         return self._other_partial(expr, input, environment)
 
+    # The library prints a value that is called although it is no function. With stdio, that would write into
+    # the protocol's stream.
+    apply_inner: Any = with_names(Jsonata.apply_inner, print=lambda *_values: None)  # pyright: ignore[reportUnknownLambdaType] - any
     _other_filter: Any = Jsonata.evaluate_filter
     _other_numeric: Any = Jsonata.evaluate_numeric_expression
     _other_group: Any = Jsonata.evaluate_group_expression
@@ -217,8 +226,34 @@ class Evaluator(Jsonata):
     _other_transform: Any = Jsonata.evaluate_transform_expression
 
 
+class _Functions(Functions):
+    function_clone = staticmethod(OwnFunctions.clone)
+
+
+class _Transformer(Jsonata.Transformer):
+    """``|...|``, which clones its input as ``$clone`` does here."""
+
+    call: Any = with_names(Jsonata.Transformer.call, functions=SimpleNamespace(Functions=_Functions))
+
+
+class _Tokenizer(Tokenizer):
+    """Appends a line feed: the library's tokenizer reads one character past the end of an expression."""
+
+    def __init__(self, path: str, *more: Any) -> None:
+        Tokenizer.__init__(self, f"{path}\n", *more)
+
+
 class ExpressionParser(Parser):
     """Parses expressions. Two surrogate escapes, as JSON has them, become one character."""
+
+    def parse(self, text: str, *more: Any) -> Any:
+        try:
+            return self._other_parse(text, *more)
+        except RuntimeError as error:
+            code = _CODES.get(str(error))
+            if isinstance(error, JException) or code is None:
+                raise
+            raise JException(code, -1) from None  # a wrong signature of a function
 
     def process_ast(self, expr: Any) -> Any:
         """Turns a node of the syntax tree into the node that is evaluated."""
@@ -231,6 +266,7 @@ class ExpressionParser(Parser):
         return self._other_process(expr)
 
     _other_process: Any = Parser.process_ast
+    _other_parse: Any = with_names(Parser.parse, tokenizer=SimpleNamespace(Tokenizer=_Tokenizer))
 
 
 def _copied(part: Any, copies: dict[int, Any]) -> Any:
@@ -248,22 +284,40 @@ def _copied(part: Any, copies: dict[int, Any]) -> Any:
     return copies[number]
 
 
+class _Borrowed:
+    """The library's own state of this thread is ours for the duration of the block, and then as it was."""
+
+    __slots__ = ("_before", "_ours")
+
+    def __init__(self, evaluator: Any, parser: Any) -> None:
+        self._ours = ((Jsonata.CURRENT, "jsonata", evaluator), (Jsonata.PARSER, "parser", parser))
+
+    def __enter__(self) -> None:
+        self._before = [(place, name, getattr(place, name, None)) for place, name, _ in self._ours]
+        _put(self._ours)
+
+    def __exit__(self, *_: object) -> None:
+        _put(self._before)
+
+
+def _put(state: Iterable[tuple[Any, str, Any]]) -> None:
+    for place, name, value in state:
+        if value is not None:
+            setattr(place, name, value)
+        elif hasattr(place, name):
+            delattr(place, name)
+
+
 class _PerThread(threading.local):
-    """The evaluator of each thread. The library keeps one parser per thread, which is replaced here, too."""
+    """The parser and the evaluator of each thread; it evaluates any expression, not only its own."""
 
     def __init__(self) -> None:
-        Jsonata.PARSER.parser = ExpressionParser()
-        self.instance: Any = None
+        self.parser = ExpressionParser()
+        with _Borrowed(None, self.parser):
+            self.evaluator = Evaluator("null", bounded_engine)
 
 
 _per_thread: Final = _PerThread()
-
-
-def _instance() -> Any:
-    """This thread's evaluator; it evaluates any expression, not only the one that it was made with."""
-    if _per_thread.instance is None:
-        _per_thread.instance = Evaluator("null", bounded_engine)
-    return _per_thread.instance
 
 
 def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None, watch: Watch) -> Any:
@@ -277,15 +331,11 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
     if isinstance(context, list):
         context = Utils.create_sequence(context)
         context.outer_wrapper = True
-    instance = _instance()
+    evaluator = _per_thread.evaluator
     # The time of $now() and $millis(), the same for the whole evaluation.
-    instance.timestamp = round(time.time() * 1000)
-    outer = Jsonata.CURRENT.jsonata
-    Jsonata.CURRENT.jsonata = instance
-    try:
-        return instance.eval(expression.ast, context, frame)
-    finally:
-        Jsonata.CURRENT.jsonata = outer
+    evaluator.timestamp = round(time.time() * 1000)
+    with _Borrowed(evaluator, _per_thread.parser):
+        return evaluator.eval(expression.ast, context, frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,13 +350,8 @@ class _Fault:
 def _compiled(text: str) -> Any:
     """The compiled expression, or a `_Fault`."""
     try:
-        # Compiling makes the new expression the thread's evaluator, so the evaluator before is put back.
-        with _compiling:
-            _instance()
-            outer = getattr(Jsonata.CURRENT, "jsonata", None)
+        with _compiling, _Borrowed(None, _per_thread.parser):
             compiled = Jsonata(text, bounded_engine)
-            if outer is not None:
-                Jsonata.CURRENT.jsonata = outer
     except RecursionError:
         return _Fault("The expression is nested too deeply")
     except IndexError:  # the library read past the last character
@@ -426,9 +471,6 @@ def _is_function(value: Any) -> bool:
     if kind is str or kind is dict or kind is list or kind is int or kind is float:
         return False
     return bool(Utils.is_function(value) or Functions.is_lambda(value) or Functions.is_regex(value))
-
-
-_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 _LONGEST_VALUE: Final = 200

@@ -72,13 +72,15 @@ class OwnNumbers:
     @staticmethod
     def format_integer(value: Any, picture: Any) -> Any:
         """``$formatInteger``: rounds down."""
-        return None if value is None else Functions.format_integer(math.floor(value), picture)
+        return None if value is None else DateTimes.format_integer(math.floor(value), picture)
 
     @staticmethod
     def parse_integer(text: Any, picture: Any) -> Any:
         """``$parseInteger``: with a decimal picture, a text that does not fit gives its leading digits."""
+        if text is None:
+            return None
         try:
-            return Functions.parse_integer(text, picture)
+            return DateTimes.parse_integer(text, picture)
         except RuntimeError:
             raise JException("D3130", -1, picture) from None
         except (LookupError, ValueError):
@@ -367,10 +369,12 @@ class OwnFunctions:
         """``$fromMillis``."""
         if millis is not None and zone is not None and not _ZONE.fullmatch(zone):
             raise ValueError(f"'{zone}' is not a timezone. Write it as +0530 or -0800")
-        return Functions.datetime_from_millis(millis, picture, zone)
+        return None if millis is None else DateTimes.format_datetime(int(millis), picture, zone)
 
-
-Functions.function_clone = OwnFunctions.clone  # transforms call it, too
+    @staticmethod
+    def now(picture: Any, zone: Any) -> Any:
+        """``$now``."""
+        return DateTimes.format_datetime(Jsonata.CURRENT.jsonata.timestamp, picture, zone)
 
 
 def _pattern(token: Any, function: str) -> Any:
@@ -414,6 +418,7 @@ _SIGNATURES: Final = {
     "merge": ("<a<o>:o>", "merge"),
     "toMillis": ("<s-s?:n>", "to_millis"),
     "fromMillis": ("<n-s?s?:s>", "from_millis"),
+    "now": ("<s?s?:s>", "now"),
 }
 _NUMBER_SIGNATURES: Final = {
     "number": ("<(nsb)-:n>", "number"),

@@ -1,22 +1,22 @@
-"""The used parts of ``jsonata-python``, typed as `Any`, with some of its defects mended."""
+"""The used parts of ``jsonata-python``, typed as `Any`, some in copies with their defects mended."""
 
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import jsonata  # pyright: ignore[reportMissingTypeStubs] - it has none
 from jsonata import (  # pyright: ignore[reportMissingTypeStubs]
-    constants,
     datetimeutils,
     functions,
     jexception,
     parser,
-    signature,
     tokenizer,
     utils,
 )
@@ -28,9 +28,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# The library prints values that are called although they are not functions. With stdio, that would write
-# into the protocol's stream.
-cast("Any", jsonata).jsonata.print = lambda *_values: None  # pyright: ignore[reportUnknownLambdaType] - any
+#: What is used here of the library, which promises nothing about names that begin with an underscore.
+_NEEDED: Final = {
+    "jsonata.Jsonata": "CURRENT PARSER Frame JFunction JLambda JNativeFunction Transformer apply_inner"
+    " static_frame",
+    "functions.Functions": "func_apply is_lambda is_regex",
+    "utils.Utils": "NULL_VALUE RangeList create_sequence is_function",
+    "parser.Parser": "Symbol parse process_ast",
+    "tokenizer.Tokenizer": "",
+    "datetimeutils.DateTimeUtils": "Formats format_datetime format_integer parse_integer"
+    " _analyse_datetime_picture _analyse_integer_picture _default_presentation_modifiers _generate_regex",
+}
+
+
+def _missing() -> list[str]:
+    """The parts of the library that are used here, but that it does not have."""
+    missing: list[str] = []
+    for place, names in _NEEDED.items():
+        module, name = place.split(".")
+        part = getattr(sys.modules.get(f"jsonata.{module}"), name, None)
+        missing += [name] if part is None else []
+        missing += [f"{name}.{needed}" for needed in names.split() if not hasattr(part, needed)]
+    return missing
+
+
+if _missing():
+    raise ImportError(
+        f"The installed jsonata-python has no {', '.join(_missing())}, which graphs need."
+        " Install a version that fits: pip install 'jsonata-python>=0.7,<0.8'."
+    )
 
 Jsonata: Final[Any] = cast("Any", jsonata).Jsonata
 Functions: Final[Any] = cast("Any", functions).Functions
@@ -38,36 +64,34 @@ Utils: Final[Any] = cast("Any", utils).Utils
 JException: type[Exception] = cast("Any", jexception).JException
 Parser: Final[Any] = cast("Any", parser).Parser
 Tokenizer: Final[Any] = cast("Any", tokenizer).Tokenizer
-DateTimes: Final[Any] = cast("Any", datetimeutils).DateTimeUtils
-
-# The library looks up presentation modifiers with [], which fails for components that have none.
-DateTimes._default_presentation_modifiers = defaultdict(
-    lambda: None, cast("dict[str, Any]", DateTimes._default_presentation_modifiers)
-)
-_analyse: Final = DateTimes._analyse_datetime_picture
+_DateTimeUtils: Final[Any] = cast("Any", datetimeutils).DateTimeUtils
 
 
-def _analysed(picture: str) -> Any:
-    """Analyses a date picture; the library shortens names even without a maximum width, as in ``[MNn,3]``."""
-    analysis = _analyse(picture)
-    for part in analysis.parts:
-        if part.names is not None and part.width is not None and part.width[1] is None:
-            part.width = None
-    return analysis
+def with_names(function: Any, **names: Any) -> Any:
+    """A copy of a function of the library in which some global names mean something else.
+
+    The library is not changed, as other programs in this process may use it.
+    """
+    names = {**function.__globals__, **names}
+    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 
 
-DateTimes._analyse_datetime_picture = staticmethod(_analysed)
-_texts: Any = cast("Any", constants).Constants
-for _name, _code in {
-    "SEQUENCE_UNSUPPORTED": "D3130",
-    "DIFF_DECIMAL_GROUP": "D3131",
-    "UNKNOWN_COMPONENT_SPECIFIER": "D3132",
-    "INVALID_NAME_MODIFIER": "D3133",
-    "TIMEZONE_FORMAT": "D3134",
-    "NO_CLOSING_BRACKET": "D3135",
-    "MISSING_FORMAT": "D3136",
-}.items():
-    setattr(_texts, f"ERR_MSG_{_name}", f"{_code} {{}}")
+class _DateTimes(_DateTimeUtils):
+    """The library's dates and times, with its defects mended and JSONata's codes in its errors."""
+
+    # Components without a modifier are looked up with [], which fails for a plain dict.
+    _default_presentation_modifiers: ClassVar = defaultdict(
+        lambda: None, cast("dict[str, Any]", _DateTimeUtils._default_presentation_modifiers)
+    )
+
+    @staticmethod
+    def _analyse_datetime_picture(picture: str) -> Any:
+        """Analyses a date picture; the library shortens names without a maximum width, too: ``[MNn,3]``."""
+        analysis = _analyse(picture)
+        for part in analysis.parts:
+            if part.names is not None and part.width is not None and part.width[1] is None:
+                part.width = None
+        return analysis
 
 
 def _coded(message: str) -> Exception:
@@ -75,19 +99,27 @@ def _coded(message: str) -> Exception:
     return JException(code, -1, value.replace("{}", ""))
 
 
-cast("Any", datetimeutils).RuntimeError = _coded
-
-
-class _Tokenizer(Tokenizer):
-    """Appends a line feed: the library's tokenizer reads one character past the end of an expression."""
-
-    def __init__(self, path: str, *more: Any) -> None:
-        Tokenizer.__init__(self, f"{path}\n", *more)
-
-
-cast("Any", tokenizer).Tokenizer = _Tokenizer
-_codes: Final = {text: code for code, text in cast("Any", JException).error_codes.items()}
-cast("Any", signature).RuntimeError = lambda said: JException(_codes[said], -1)  # pyright: ignore[reportUnknownLambdaType]
+_CODES: Final = {
+    "SEQUENCE_UNSUPPORTED": "D3130",
+    "DIFF_DECIMAL_GROUP": "D3131",
+    "UNKNOWN_COMPONENT_SPECIFIER": "D3132",
+    "INVALID_NAME_MODIFIER": "D3133",
+    "TIMEZONE_FORMAT": "D3134",
+    "NO_CLOSING_BRACKET": "D3135",
+    "MISSING_FORMAT": "D3136",
+}
+_in_dates: Final[dict[str, Any]] = {
+    "DateTimeUtils": _DateTimes,
+    "RuntimeError": _coded,
+    "constants": SimpleNamespace(
+        Constants=SimpleNamespace(**{f"ERR_MSG_{name}": f"{code} {{}}" for name, code in _CODES.items()})
+    ),
+}
+_analyse: Final = with_names(_DateTimeUtils._analyse_datetime_picture, **_in_dates)
+for _name, _member in cast("dict[str, Any]", vars(_DateTimeUtils)).items():
+    if isinstance(_member, staticmethod) and _name not in vars(_DateTimes):
+        setattr(_DateTimes, _name, staticmethod(with_names(cast("Any", _member).__func__, **_in_dates)))
+DateTimes: Final[Any] = _DateTimes
 
 NULL: Final = Utils.NULL_VALUE
 """The library's marker for ``null``; None means undefined there."""
@@ -136,34 +168,28 @@ class Checked(Jsonata.JFunction):
     def __init__(self, inner: Any, name: str, signature: Any) -> None:
         Jsonata.JFunction.__init__(self, inner, None)
         self.function_name = name
-        self.signature = signature
+        self._checks = signature
+        # Asked for the number of arguments that functions like $map pass to a function.
+        self.signature = self
 
     def validate(self, args: Any, context: Any) -> list[Any]:
         """Checks the arguments, and completes them from the context."""
-        return _Validated(_validated(self.signature, args, context, self.function_name))
+        return _Validated(_validated(self._checks, args, context, self.function_name))
 
     def call(self, input: Any, args: Any) -> Any:  # noqa: A002
-        """Calls the function."""
         looked_at = isinstance(args, _Validated)
         return self.function.call(input, args if looked_at else self.validate(args, None))
 
     def get_number_of_args(self) -> int:
         """The maximum number of arguments."""
-        return self.signature.get_number_of_args()
+        return self._checks.get_number_of_args()
 
+    def get_min_number_of_args(self) -> int:
+        """JavaScript counts all parameters without a default; the library counts only the required ones."""
+        return 1 if self.function_name == "string" else self.get_number_of_args()
 
-def _arity(function: Any) -> int:
-    """The number of arguments (of value, index, whole array) that functions like `$map` pass to a function.
-
-    JavaScript counts all parameters without a default; the library counts only the required ones.
-    """
-    if not isinstance(function, Checked):
-        return _other_arity(function)
-    return 1 if function.function_name == "string" else function.get_number_of_args()
-
-
-_other_arity: Final = Functions.get_function_arity
-Functions.get_function_arity = staticmethod(_arity)
+    def set_function_name(self, name: str) -> None:
+        """A variable that the function is bound to does not rename it."""
 
 
 def _validated(signature: Any, args: list[Any], context: Any, name: str) -> list[Any]:
