@@ -15,7 +15,7 @@ from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.headless import use_standin
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.one_call import Call, Dispatcher, recorded_call
-from knime_mcp.tools.audit_workflow.saving import save_audit_workflow
+from knime_mcp.tools.audit_workflow import save_audit_workflow
 from knime_mcp.types.routing import ServerRoute
 
 PORT = 8931

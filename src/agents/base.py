@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
-from ..tools.audit_workflow.saving import save_after_run, save_to
-from ..tools.node_settings import connection, connection_settings, tool_settings
+from ..tools.audit_workflow import save_after_run, save_to
+from ..tools.node_settings import (
+    connection,
+    shared_parameters,
+)
 from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import Canceled, MCPError
 from .model.chat_model_ports import chat_model_port_type
@@ -135,7 +138,7 @@ class MCPAgentPrompter:
     recursion_limit_handling = dialog.recursion_limit_handling
     recursion_limit_prompt = dialog.recursion_limit_prompt
     time_limit = dialog.time_limit
-    tool_column = tool_settings.tool_column(dialog.TOOLS)
+    tool_column = shared_parameters.tool_column(dialog.TOOLS)
     rules = dialog.rules
     trusted_servers = dialog.trusted_servers
     on_tool_error = dialog.on_tool_error
@@ -146,24 +149,24 @@ class MCPAgentPrompter:
     result_limit = dialog.result_limit
     send_images = dialog.send_images
     data_message_prefix = dialog.data_message_prefix
-    pinning = tool_settings.pinning()
+    pinning = shared_parameters.pinning()
     debug = dialog.debug
     conversation_form = dialog.conversation_form
     conversation_column_name = dialog.conversation_column_name
     errors = dialog.ErrorSettings()
     save_audit_workflow_to = save_to()
-    connect_timeout = connection_settings.connect_timeout()
-    idle_timeout = connection_settings.idle_timeout()
-    total_timeout = connection_settings.total_timeout()
+    connect_timeout = shared_parameters.connect_timeout()
+    idle_timeout = shared_parameters.idle_timeout()
+    total_timeout = shared_parameters.total_timeout()
 
-    _with_history = knext.DialogContextCondition(connection_settings.is_connected(dialog.HISTORY))
+    _with_history = knext.DialogContextCondition(shared_parameters.is_connected(dialog.HISTORY))
     conversation_column.rule(_with_history, knext.Effect.SHOW)
     conversation_column_name.rule(_with_history, knext.Effect.HIDE)
     prompt_column.rule(
-        knext.DialogContextCondition(connection_settings.is_connected(dialog.DATA)), knext.Effect.SHOW
+        knext.DialogContextCondition(shared_parameters.is_connected(dialog.DATA)), knext.Effect.SHOW
     )
     tool_column.rule(
-        knext.DialogContextCondition(connection_settings.is_connected(dialog.TOOLS)), knext.Effect.SHOW
+        knext.DialogContextCondition(shared_parameters.is_connected(dialog.TOOLS)), knext.Effect.SHOW
     )
     recursion_limit_prompt.rule(
         knext.OneOf(recursion_limit_handling, [dialog.LimitHandling.FINAL_RESPONSE.name]), knext.Effect.SHOW

@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import knime.extension as knext
 
-from ..tools.node_settings import connection_settings
-from ..tools.node_settings.connection import as_setting_error, header_lines
-from ..tools.node_settings.credentials import chosen, find_credential, sent_in_clear
-from ..tools.node_settings.tool_settings import labelled
+from ..tools.node_settings import shared_parameters
+from ..tools.node_settings.connection import (
+    as_setting_error,
+    chosen,
+    find_credential,
+    header_lines,
+    sent_in_clear,
+)
+from ..tools.node_settings.shared_parameters import labelled
 from ..types.errors import MCPError
 from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
 from .model.chat_model_ports import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
@@ -120,7 +125,7 @@ class OpenAICompatibleChatModelConnector:
         " it. After changing it, apply and open the dialog again to see the models that are there.",
         default_value="",
     )
-    credentials = connection_settings.credentials()
+    credentials = shared_parameters.credentials()
     model = knext.StringParameter(
         "Model",
         "Which model to use, from the list that the endpoint gives. If it gives none, enter the name below.",
@@ -175,7 +180,7 @@ class OpenAICompatibleChatModelConnector:
         max_value=_LONGEST,
         is_advanced=True,
     )
-    extra_headers = connection_settings.extra_headers()
+    extra_headers = shared_parameters.extra_headers()
 
     model_name.rule(knext.OneOf(model, [_AS_ENTERED]), knext.Effect.SHOW)
     temperature.rule(knext.OneOf(set_temperature, [True]), knext.Effect.SHOW)

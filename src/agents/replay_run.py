@@ -11,7 +11,7 @@ from ..runs.definitions import Pinning
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, recording_of, replay_table
 from ..tools.caller.sessions import JOURNALS
-from ..tools.node_settings.credentials import find_credential
+from ..tools.node_settings.connection import find_credential
 from ..tools.views.replay import ShownCalls
 from ..types.column_kinds import ROW_ID
 from ..types.errors import Canceled, MCPError

@@ -10,8 +10,11 @@ from typing import Any
 
 import knime.extension as knext
 
-from ..tools.audit_workflow.saving import save_after_run, save_to
-from ..tools.node_settings import connection, connection_settings, tool_settings
+from ..tools.audit_workflow import save_after_run, save_to
+from ..tools.node_settings import (
+    connection,
+    shared_parameters,
+)
 from ..types.errors import MCPError
 from . import replayer_settings as settings
 
@@ -95,16 +98,16 @@ class ToolCallReplayer:
     credential_mapping = settings.credential_mapping
     secrets = settings.secrets
     expected_head = settings.expected_head
-    tool_column = tool_settings.tool_column(
+    tool_column = shared_parameters.tool_column(
         0,
         "Which column holds the tools. `<auto>` takes the one that there is. A table that has lost it, as CSV"
         " files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
     )
     concurrency = settings.concurrency
     save_audit_workflow_to = save_to()
-    connect_timeout = connection_settings.connect_timeout()
-    idle_timeout = connection_settings.idle_timeout()
-    total_timeout = connection_settings.total_timeout()
+    connect_timeout = shared_parameters.connect_timeout()
+    idle_timeout = shared_parameters.idle_timeout()
+    total_timeout = shared_parameters.total_timeout()
 
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and promises the columns; makes no connection."""

@@ -142,7 +142,7 @@ class AgentRun:
         keeper: CallKeeper,
         host: ExtensionHost | None,
     ) -> Prompter:
-        from ..tools.audit_workflow.segment import segment_digest
+        from ..tools.recorded_steps import segment_digest
 
         settings = self._settings
         dispatcher = sessions.dispatcher(routes, settings.save_dir)

@@ -160,7 +160,7 @@ def export(
     from ..headless import use_standin
 
     use_standin()
-    from ..tools.audit_workflow.saving import save_audit_workflow
+    from ..tools.audit_workflow import save_audit_workflow
 
     with reading_records():
         records = read_calls(file)

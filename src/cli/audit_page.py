@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..audit.verify import Verdict
+from ..tools.views.calls import meaning_of, status_badge
 from ..tools.views.html import (
     badge,
     details,
@@ -19,7 +20,6 @@ from ..tools.views.html import (
     paragraph,
     properties,
 )
-from ..tools.views.statuses import meaning_of, status_badge
 from ..types.short_texts import beginning, counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from getpass import GetPassWarning
 
 import typer
 
-from ..tools.node_settings.credentials import Credential
+from ..tools.node_settings.connection import Credential
 from ..types.errors import SettingInvalid
 from .connection_options import ConnectionOptions
 from .errors import UsageError

@@ -75,7 +75,7 @@ def _write(provision: Provision, out: Path | None) -> None:
 
 
 def _as_json(provision: Provision) -> dict[str, Any]:
-    from ..tools.provider.tools_table import servers_table
+    from ..tools.provider.provision_report import servers_table
 
     return {
         "tools": json_rows(_tools_table(provision)),
@@ -84,7 +84,7 @@ def _as_json(provision: Provision) -> dict[str, Any]:
 
 
 def _tools_table(provision: Provision) -> Any:
-    from ..tools.provider.tools_table import tools_table
+    from ..tools.provider.provision_report import tools_table
     from ..types.columns import ColumnForm
 
     return tools_table(provision.tools, ColumnForm.PORTABLE)
@@ -126,7 +126,7 @@ def _row(tool: ProvidedTool) -> tuple[str, str, str, str]:
 
 
 def _report(provision: Provision) -> ExitCode:
-    from ..tools.provider.report import warnings
+    from ..tools.provider.provision_report import warnings
 
     failed = provision.failed
     for outcome in failed:

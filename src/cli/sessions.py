@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from ..client.mcp_client import MCPClient, SessionPool
-from ..tools.node_settings.credentials import fill
+from ..tools.node_settings.connection import fill
 from ..types.errors import Canceled, ToolNotFound
 from .credentials import Credentials
 from .stdio import how_to_name, is_command, named_server

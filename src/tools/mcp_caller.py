@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import knime.extension as knext
 
 from ..types.errors import MCPError, SettingInvalid
-from .audit_workflow.saving import save_journal, save_to
+from .audit_workflow import save_journal, save_to
 from .caller import settings
-from .node_settings import connection, connection_settings, tool_settings
+from .node_settings import (
+    connection,
+    shared_parameters,
+)
 
 if TYPE_CHECKING:
     from .caller.results_table import ResultsLayout
@@ -93,8 +96,8 @@ class MCPToolCaller:
     in error messages; a mark stands in their place.
     """
 
-    server_url = connection_settings.server_url()
-    credentials = connection_settings.credentials()
+    server_url = shared_parameters.server_url()
+    credentials = shared_parameters.credentials()
     tool = settings.tool
     tool_name = settings.tool_name
     arguments = settings.arguments
@@ -103,26 +106,26 @@ class MCPToolCaller:
     arguments_source = settings.arguments_source
     arguments_column = settings.arguments_column
     tool_per_row_column = settings.tool_per_row_column
-    tool_column = tool_settings.tool_column(settings.TOOLS)
+    tool_column = shared_parameters.tool_column(settings.TOOLS)
     on_error = settings.on_error
     resume = settings.resume
     concurrency = settings.concurrency
     expand_structured = settings.expand_structured
-    pinning = tool_settings.pinning()
+    pinning = shared_parameters.pinning()
     pinned_digest = settings.pinned_digest
     save_audit_workflow_to = save_to()
-    send_credentials_as = connection_settings.send_credentials_as()
-    header_name = connection_settings.header_name()
-    issuer = connection_settings.issuer()
-    scope = connection_settings.scope()
-    extra_headers = connection_settings.extra_headers()
-    transport = connection_settings.transport()
-    connect_timeout = connection_settings.connect_timeout()
-    idle_timeout = connection_settings.idle_timeout()
-    total_timeout = connection_settings.total_timeout()
+    send_credentials_as = shared_parameters.send_credentials_as()
+    header_name = shared_parameters.header_name()
+    issuer = shared_parameters.issuer()
+    scope = shared_parameters.scope()
+    extra_headers = shared_parameters.extra_headers()
+    transport = shared_parameters.transport()
+    connect_timeout = shared_parameters.connect_timeout()
+    idle_timeout = shared_parameters.idle_timeout()
+    total_timeout = shared_parameters.total_timeout()
 
-    _with_tools = knext.DialogContextCondition(connection_settings.is_connected(settings.TOOLS))
-    _with_parameters = knext.DialogContextCondition(connection_settings.is_connected(settings.PARAMETERS))
+    _with_tools = knext.DialogContextCondition(shared_parameters.is_connected(settings.TOOLS))
+    _with_parameters = knext.DialogContextCondition(shared_parameters.is_connected(settings.PARAMETERS))
     for _setting in (server_url, credentials, send_credentials_as, extra_headers, transport):
         _setting.rule(_with_tools, knext.Effect.HIDE)
     for _setting in (arguments_source, tool_per_row_column):

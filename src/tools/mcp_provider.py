@@ -13,9 +13,9 @@ import knime.extension as knext
 
 from ..types.errors import MCPError, SettingInvalid
 from ..types.short_texts import counted
-from .node_settings import connection, connection_settings
-from .node_settings.credentials import check_one_origin, credential_from_port, find_credential
-from .node_settings.tool_settings import NO_COLUMN, chosen_column
+from .node_settings import connection, shared_parameters
+from .node_settings.connection import check_one_origin, credential_from_port, find_credential
+from .node_settings.shared_parameters import NO_COLUMN, chosen_column
 
 if TYPE_CHECKING:
     from ..client.mcp_client import MCPClient
@@ -115,14 +115,14 @@ class MCPToolProvider:
     Tool Caller* can offer the tools by name.
     """
 
-    server_url = connection_settings.server_url()
+    server_url = shared_parameters.server_url()
     server_url_column = knext.ColumnParameter(
         "Column with server URLs",
         "Which column of the *Servers* table holds the addresses, such as `https://host/mcp`.",
         port_index=0,
         column_filter=_is_text,
     )
-    credentials = connection_settings.credentials()
+    credentials = shared_parameters.credentials()
     credentials_column = knext.ColumnParameter(
         "Column with credential names",
         "Which column of the *Servers* table names the credential of each server. The credentials themselves"
@@ -167,12 +167,12 @@ class MCPToolProvider:
         default_value="",
         is_advanced=True,
     )
-    send_credentials_as = connection_settings.send_credentials_as()
-    header_name = connection_settings.header_name()
-    issuer = connection_settings.issuer()
-    scope = connection_settings.scope()
-    extra_headers = connection_settings.extra_headers()
-    transport = connection_settings.transport()
+    send_credentials_as = shared_parameters.send_credentials_as()
+    header_name = shared_parameters.header_name()
+    issuer = shared_parameters.issuer()
+    scope = shared_parameters.scope()
+    extra_headers = shared_parameters.extra_headers()
+    transport = shared_parameters.transport()
     column_form = knext.EnumParameter(
         "Form of the tool column",
         "How the tools are stored in the table. All nodes of this extension read all forms.",
@@ -180,11 +180,11 @@ class MCPToolProvider:
         enum=_ColumnForm,
         is_advanced=True,
     )
-    connect_timeout = connection_settings.connect_timeout()
-    idle_timeout = connection_settings.idle_timeout()
-    total_timeout = connection_settings.total_timeout()
+    connect_timeout = shared_parameters.connect_timeout()
+    idle_timeout = shared_parameters.idle_timeout()
+    total_timeout = shared_parameters.total_timeout()
 
-    _with_servers = knext.DialogContextCondition(connection_settings.is_connected(_SERVERS))
+    _with_servers = knext.DialogContextCondition(shared_parameters.is_connected(_SERVERS))
     for _setting in (server_url, credentials, prefix):
         _setting.rule(_with_servers, knext.Effect.HIDE)
     for _setting in (server_url_column, credentials_column, prefix_column):
@@ -196,7 +196,7 @@ class MCPToolProvider:
 
     def configure(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any]:  # noqa: ARG002
         """Checks the settings and announces the columns, without network access."""
-        from .provider.tools_table import servers_schema, tools_schema
+        from .provider.provision_report import servers_schema, tools_schema
 
         try:
             self._check(ctx, servers)
@@ -207,9 +207,9 @@ class MCPToolProvider:
 
     def execute(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Lists the servers."""
-        from .provider import tools_table
+        from .provider import provision_report
         from .provider.provide import provide
-        from .provider.report import failure
+        from .provider.provision_report import failure
         from .provider.tool_names import NameFilter
         from .views.catalogue import catalogue
 
@@ -233,8 +233,8 @@ class MCPToolProvider:
         if provision.failed and self.on_failure == _OnFailure.fail.name:
             raise failure(provision) from None
         form = self._form()
-        tools = _table(tools_table.tools_table(provision.tools, form))
-        reached = _table(tools_table.servers_table(provision.outcomes))
+        tools = _table(provision_report.tools_table(provision.tools, form))
+        reached = _table(provision_report.servers_table(provision.outcomes))
         self._announce(ctx, provision)
         return tools, reached, knext.view_html(catalogue(provision))
 
@@ -315,7 +315,7 @@ class MCPToolProvider:
 
     def _announce(self, ctx: Any, provision: Provision) -> None:
         from .node_settings.flow_choices import ToolChoice, encode_choices, signature, variable_name
-        from .provider.report import warnings
+        from .provider.provision_report import warnings
 
         choices = [
             ToolChoice(

@@ -24,7 +24,7 @@ from knime_mcp.agents.model.model_errors import (
     retry_after,
 )
 from knime_mcp.audit.journal import JournalWriteError
-from knime_mcp.tools.node_settings.credentials import Credential
+from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import Canceled, TimedOut
 from tests.agents.playing import DEADLINE, QUESTION, Functions, model_at, patient, play
 from tests.support.chat_server import (

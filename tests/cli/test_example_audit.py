@@ -43,7 +43,7 @@ def test_a_replay_gives_the_same(cli, demo, ending):
 
 def test_the_workflow_is_made_from_the_record():
     use_standin()
-    from knime_mcp.tools.audit_workflow.workflow import audit_workflow
+    from knime_mcp.tools.audit_workflow import audit_workflow
 
     stored = read_workflow(AUDIT / f"{NAME}.knwf")
     assert check_archive(AUDIT / f"{NAME}.knwf") == []

@@ -5,7 +5,7 @@ import pytest
 from knime_mcp.cli.connection_options import ConnectionOptions
 from knime_mcp.cli.credentials import Credentials
 from knime_mcp.cli.errors import UsageError
-from knime_mcp.tools.node_settings.credentials import Credential
+from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import SettingInvalid
 
 URL = "https://host.example/mcp"

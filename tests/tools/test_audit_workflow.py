@@ -8,8 +8,7 @@ import pytest
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.knwf import check, read_workflow, write_workflow
 from knime_mcp.knwf.workflow_model import NodeState
-from knime_mcp.tools.audit_workflow.saving import save_after_run, target_of
-from knime_mcp.tools.audit_workflow.workflow import MOST_STEPS, audit_workflow
+from knime_mcp.tools.audit_workflow import MOST_STEPS, audit_workflow, save_after_run, target_of
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.fields import to_json_text
 from knime_mcp.types.tool import MCPTool, WorkflowTool
@@ -231,7 +230,7 @@ def test_nothing_waits_for_a_server_that_was_a_command(host):
 )
 def test_the_segment_of_a_workflow_tool_does_what_the_call_did(host, arguments, values):
     from knime_mcp.knwf import Configuration, Workflow, configuration_node, read_configuration
-    from knime_mcp.tools.audit_workflow.segment import with_arguments
+    from knime_mcp.tools.recorded_steps import with_arguments
 
     kinds = [
         ("string", "city", "Rom"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...client.authorization import Authorization
-    from ...tools.node_settings.credentials import Credential
+    from ...tools.node_settings.connection import Credential
     from .openai_model import EndpointModel
 
 TokenLimitField = Literal["max_completion_tokens", "max_tokens"]

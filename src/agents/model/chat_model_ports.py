@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import knime.extension as knext
 
-from ...tools.node_settings.credentials import find_credential
+from ...tools.node_settings.connection import find_credential
 from ...types.errors import SettingInvalid
 from .chat_model import ChatModelSettings, create_model, model_route
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ...client.authorization import Authorization
     from ...client.clock import IsCanceled
-    from ...tools.node_settings.credentials import Credential
+    from ...tools.node_settings.connection import Credential
     from .openai_model import EndpointModel
 
 

@@ -21,7 +21,7 @@ import httpx
 
 from ...client.clock import POLL_SECONDS
 from ...client.network import NetworkSettings
-from ...tools.node_settings.credentials import fill
+from ...tools.node_settings.connection import fill
 from ...types.errors import Canceled
 from ...types.routing import looks_secret
 from .model_errors import ModelUnreachable, login_failed, moved, no_connection
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...client.authorization import Authorization
-    from ...tools.node_settings.credentials import Credential
+    from ...tools.node_settings.connection import Credential
     from ...types.routing import ServerRoute
 
 

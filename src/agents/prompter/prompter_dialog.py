@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
-from ...tools.node_settings import connection_settings
-from ...tools.node_settings.tool_settings import NO_COLUMN, chosen_column, column_choices
+from ...tools.node_settings import shared_parameters
+from ...tools.node_settings.shared_parameters import NO_COLUMN, chosen_column, column_choices
 from ...types.columns import AUTO
 from ...types.errors import SettingInvalid
 from ..agent_events import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
@@ -290,7 +290,7 @@ class ErrorSettings:
     )
     _goes_on = knext.And(
         knext.OneOf(error_handling, [ErrorHandling.COLUMN.name]),
-        knext.DialogContextCondition(connection_settings.is_connected(HISTORY)),
+        knext.DialogContextCondition(shared_parameters.is_connected(HISTORY)),
     )
     use_existing_error_column.rule(_goes_on, knext.Effect.SHOW)
     error_column.rule(knext.And(_goes_on, knext.OneOf(use_existing_error_column, [True])), knext.Effect.SHOW)

@@ -11,7 +11,7 @@ from ...runs.parameter_table import ParameterRows, PlannedCalls
 from ...runs.table_run import TableRun
 from ...types.canonical import canonical_json
 from ...types.errors import Canceled, MCPError, SettingInvalid
-from ..node_settings import connection, tool_settings
+from ..node_settings import connection, shared_parameters
 from . import settings
 from .sessions import JOURNALS, named_tool, pinned, routes_of
 from .tool_lookup import ToolLookup
@@ -106,7 +106,7 @@ def _failure(run: TableRun, outcome: CallOutcome) -> MCPError:
 def _planned(
     node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions, dispatcher: Dispatcher
 ) -> PlannedCalls:
-    per_row = tool_settings.chosen_column(node.tool_per_row_column)
+    per_row = shared_parameters.chosen_column(node.tool_per_row_column)
     is_json = node.arguments_source == settings.ArgumentsSource.json_column.name
     lookup = ToolLookup((), ()) if tools is None else _lookup(tools, node.tool_column)
     tool, problem = None, None
@@ -134,7 +134,7 @@ def _planned(
         pairs=[(pair.name, pair.value) for pair in node.arguments],
         parameters=None if rows is None else ParameterRows(table=rows),
         tool_column=per_row,
-        json_column=tool_settings.chosen_column(node.arguments_column) if is_json else None,
+        json_column=shared_parameters.chosen_column(node.arguments_column) if is_json else None,
     )
 
 

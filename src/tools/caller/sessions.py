@@ -20,9 +20,14 @@ from ...runs.one_call import Dispatcher
 from ...types.columns import knime_value
 from ...types.errors import MCPError
 from ...types.tool import MCPTool, WorkflowTool
-from ..audit_workflow.segment import segment_digest
-from ..node_settings.connection import client_for, refuse_commands
-from ..node_settings.credentials import check_one_origin, credential_from_port, find_credential
+from ..node_settings.connection import (
+    check_one_origin,
+    client_for,
+    credential_from_port,
+    find_credential,
+    refuse_commands,
+)
+from ..recorded_steps import segment_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from ...runs.one_call import Call, WorkflowRunner
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
-    from ..node_settings.credentials import Credential
+    from ..node_settings.connection import Credential
 
 
 JOURNALS: Final = "mcp-audit"

@@ -11,7 +11,7 @@ from ...types.errors import SettingInvalid
 from ...types.short_texts import shortened
 from ..hidden_text import visible
 from ..node_settings.flow_choices import decode_choices
-from ..node_settings.tool_settings import NO_COLUMN, chosen_column, column_choices, labelled
+from ..node_settings.shared_parameters import NO_COLUMN, chosen_column, column_choices, labelled
 
 _log = logging.getLogger(__name__)
 
@@ -237,7 +237,7 @@ def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
 
 def _check_placeholders(node: Any) -> None:
     """Refuses a step of an audit workflow whose secret arguments were not filled in."""
-    from ..audit_workflow.step import placeholders_in
+    from ..recorded_steps import placeholders_in
 
     texts = [node.arguments_json, *(pair.value for pair in node.arguments)]
     missing = ", ".join(dict.fromkeys(placeholders_in(texts)))

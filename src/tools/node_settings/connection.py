@@ -1,22 +1,44 @@
-"""Makes a route from a node's settings, and a client from a route with its credential."""
+"""From a node's settings to a route, and from a route with its credential to a client.
+
+Settings and tool cells hold the *name* of a credential, never a secret. At call time the name is looked up
+among the credentials of KNIME or of the command line. An unknown name is an error: the request is never sent
+without the chosen credential. If a template puts the password into a query value or header
+(``{credential.password}``), the credential is not sent in any other way.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
+from urllib.parse import quote, urlsplit
 
 from ...client.limits import Timeouts
 from ...types.errors import MCPError, SettingInvalid
-from ...types.routing import ServerRoute
-from .credentials import chosen, fill
+from ...types.routing import TEMPLATES, ServerRoute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from ...client.authorization import Authorization
     from ...client.mcp_client import MCPClient, Step
+    from ...client.network import NetworkSettings
     from ...types.routing import SendCredentialsAs, TransportName
-    from .credentials import Credential
+
+NO_CREDENTIAL: Final = "<none>"
+"""The choice that stands for no credential. It comes first and is the default, because KNIME's dialogs
+replace an empty default by the first choice."""
+
+PORT: Final = "<credential port>"
+"""Stands for the name of a credential that comes from a port."""
+
+HOW_TO_WIRE: Final = (
+    "Add a Credentials Configuration node, connect its flow variable port to this node, and choose that"
+    " credential"
+)
+_PASSWORD, _USERNAME = TEMPLATES
+_TEMPLATE: Final = re.compile("|".join(re.escape(template) for template in TEMPLATES))
 
 
 def header_lines(text: str) -> tuple[tuple[str, str], ...]:
@@ -95,11 +117,8 @@ def client_for(
 ) -> MCPClient:
     """The client for a route, which the caller closes.
 
-    Args:
-        route: The server and the way to connect.
-        credential: The credential that the route names, or that of a credential port; None to send none.
-        timeouts: The clocks.
-        trace: Called with every step of connecting.
+    ``credential`` is the one that the route names, or that of a credential port; None to send none. ``trace``
+    is called with every step of connecting.
 
     Raises:
         SettingInvalid: The credential cannot be sent that way.
@@ -137,3 +156,245 @@ def as_setting_error(error: MCPError) -> Exception:
     import knime.extension as knext
 
     return knext.InvalidParametersError(str(error))
+
+
+class CredentialStore(Protocol):
+    """A store of credentials; KNIME's contexts are such stores."""
+
+    def get_credential_names(self) -> Iterable[str]:
+        """The names of all credentials."""
+        ...
+
+    def get_credentials(self, name: str, /) -> Any:
+        """The credential of that name, with ``username`` and ``password``. Raises `KeyError` if unknown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """User name and password, or a token as password.
+
+    Attributes:
+        name: The credential's name.
+        username: The user name, may be empty.
+        password: The password, token or key.
+    """
+
+    name: str
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The parts of requests that hold secrets; lives as long as the connection and is never displayed.
+
+    Attributes:
+        url: The server's URL with its templates filled in.
+        headers: The extra headers with their templates filled in.
+        auth: The authorization of the caller, None for none.
+    """
+
+    url: str = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
+    auth: Authorization | None
+
+
+def chosen(name: str | None) -> str | None:
+    """The name of a credential in a setting or a cell; None for `NO_CREDENTIAL`, empty and missing."""
+    name = (name or "").strip()
+    return None if name in ("", NO_CREDENTIAL) else name
+
+
+def find_credential(store: CredentialStore, name: str | None) -> Credential | None:
+    """The credential of that name, None for None.
+
+    Raises:
+        SettingInvalid: There is no credential of that name; the message lists the existing names.
+    """
+    if name is None:
+        return None
+    available = sorted(str(each) for each in store.get_credential_names())
+    if name in available:
+        try:
+            entry = store.get_credentials(name)
+        except KeyError:
+            pass
+        else:
+            return Credential(name, str(entry.username or ""), str(entry.password or ""))
+    listed = f"Available: {', '.join(available)}" if available else "None is available"
+    raise SettingInvalid(
+        f"There is no credential '{name}' here",
+        setting="credentials",
+        fix=f"{listed}. {HOW_TO_WIRE}",
+    )
+
+
+def fill(
+    route: ServerRoute, credential: Credential | None, *, network: NetworkSettings | None = None
+) -> Filled:
+    """Resolves a route's credential into the URL, headers and authorization to send, secrets included.
+
+    Args:
+        route: The server and the way to send the credential.
+        credential: The credential that the route names, or that of a credential port; None to send none.
+        network: Trust store and proxy for requests to an authorization server.
+
+    Raises:
+        SettingInvalid: A template has no credential, the credential lacks a needed part, or the secret cannot
+            be sent that way. The message never shows the secret.
+    """
+    texts = [route.url, *(value for _, value in route.headers)]
+    used = {template for text in texts for template in TEMPLATES if template in text}
+    if credential is None:
+        if used:
+            raise SettingInvalid(
+                f"The URL or a header holds {min(used)}, but no credential is chosen",
+                setting="credentials",
+                server=route.url,
+                fix=HOW_TO_WIRE,
+            )
+        return Filled(route.url, dict(route.headers), None)
+    for template in used:
+        _require(credential, "user name" if template == _USERNAME else "password", template, route)
+    headers = {name: _fill_template(value, credential, in_url=False) for name, value in route.headers}
+    auth = None if _PASSWORD in used else _authorization(route, credential, network)
+    return Filled(_fill_template(route.url, credential, in_url=True), headers, auth)
+
+
+def _authorization(
+    route: ServerRoute, credential: Credential, network: NetworkSettings | None
+) -> Authorization:
+    """Bearer, basic or header authorization, or OAuth by client credentials, as the route says."""
+    from ...client.authorization import BasicAuth, BearerAuth, HeaderAuth
+
+    try:
+        match route.send_credentials_as:
+            case "bearer":
+                _require(credential, "password", "a Bearer token", route)
+                return BearerAuth(credential.password)
+            case "basic":
+                if not credential.username:
+                    _require(credential, "password", "Basic authentication", route)
+                return BasicAuth(credential.username, credential.password)
+            case "header":
+                _require(credential, "password", "a header", route)
+                return HeaderAuth(route.header_name or "X-API-Key", credential.password)
+            case "client_credentials":
+                return _client_credentials(route, credential, network)
+            case _:
+                assert_never(route.send_credentials_as)
+    except SettingInvalid as error:
+        if f"'{credential.name}'" in error.what:
+            raise
+        raise SettingInvalid(
+            f"Credential '{credential.name}' cannot be sent: {error.what}",
+            setting=error.setting,
+            server=error.server or route.url,
+            fix=error.fix,
+        ) from None
+
+
+def _client_credentials(
+    route: ServerRoute, credential: Credential, network: NetworkSettings | None
+) -> Authorization:
+    from ...client.network import NetworkSettings
+    from ...client.oauth.grants import ClientCredentials
+    from ...client.oauth.logins import Client
+    from ...client.oauth.oauth import OAuth
+
+    _require(credential, "user name", "the client id of OAuth", route)
+    _require(credential, "password", "the client secret of OAuth", route)
+    if route.issuer is None:
+        raise SettingInvalid(
+            "OAuth client credentials need to know which authorization server may see the client secret",
+            setting="issuer",
+            server=route.url,
+            fix="Enter its URL under 'Issuer'; the server's documentation gives it",
+        )
+    client = Client(credential.username, credential.password)
+    url = _fill_template(route.url, credential, in_url=True)
+    grant = ClientCredentials(client)
+    settings = network or NetworkSettings()
+    return OAuth(url, grant, issuer=route.issuer, scope=route.scope, network=settings)
+
+
+def credential_from_port(port: Any) -> Credential:
+    """The token of a credential port, as a credential without user name, to be sent as Bearer token.
+
+    Raises:
+        SettingInvalid: The node before has no token yet, or its port holds something else.
+    """
+    try:
+        kind, parameters = str(port.spec.auth_schema), str(port.spec.auth_parameters)
+    except (ValueError, AttributeError, KeyError):
+        raise SettingInvalid(
+            "The node at the credential port has no credential yet",
+            setting="credentials",
+            fix="Execute it first; KNIME forgets tokens when a workflow is closed",
+        ) from None
+    if kind.lower() != "bearer":
+        raise SettingInvalid(
+            f"The credential port gives a credential of type '{kind}', but only Bearer tokens can be sent",
+            setting="credentials",
+            fix="For user name and password use a Credentials Configuration node and 'Credentials'",
+        )
+    if not parameters:
+        raise SettingInvalid(
+            "The Bearer token of the credential port is empty",
+            setting="credentials",
+            fix="Execute the node at the port again; KNIME forgets tokens when a workflow is closed",
+        )
+    return Credential(PORT, "", parameters)
+
+
+def check_one_origin(urls: Iterable[str]) -> None:
+    """Refuses to send the token of a credential port to several servers, as the token is meant for one.
+
+    Raises:
+        SettingInvalid: The URLs have more than one origin.
+    """
+    origins = sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
+    if len(origins) > 1:
+        raise SettingInvalid(
+            f"The token of the credential port would go to {len(origins)} servers: {', '.join(origins)}",
+            setting="credentials",
+            fix="Use one node per server, or name a credential for each server",
+        )
+
+
+def sent_in_clear(url: str) -> bool:
+    """Returns whether others could read a credential sent to the URL: plain http to another machine."""
+    from ...client.network import is_loopback_host  # loads ssl
+
+    parts = urlsplit(url)
+    return parts.scheme == "http" and not is_loopback_host(parts.hostname or "")
+
+
+def _require(credential: Credential, part: str, purpose: str, route: ServerRoute) -> None:
+    if credential.username if part == "user name" else credential.password:
+        return
+    raise SettingInvalid(
+        f"Credential '{credential.name}' has no {part}, which is needed for {purpose}",
+        setting="credentials",
+        server=route.url,
+        fix="Open the Credentials Configuration node and enter it; KNIME forgets passwords when a workflow is"
+        " closed unless the node is set to save them",
+    )
+
+
+def _fill_template(text: str, credential: Credential, *, in_url: bool) -> str:
+    # One pass over the text, as a user name that looks like a template must not be filled in again.
+    def value(match: re.Match[str]) -> str:
+        secret = credential.username if match.group() == _USERNAME else credential.password
+        if in_url:
+            return quote(secret, safe="")
+        if not secret.isascii() or not secret.isprintable():
+            raise SettingInvalid(
+                f"Credential '{credential.name}' holds a line break or a character that no header can hold",
+                setting="credentials",
+                fix="Enter it again; a line break at the end of a pasted secret is the usual cause",
+            )
+        return secret
+
+    return _TEMPLATE.sub(value, text)

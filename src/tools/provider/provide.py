@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...client.protocol.tools import ToolDefinition
     from ...types.routing import ServerRoute
     from ...types.tool import MCPTool
-    from ..node_settings.credentials import Credential
+    from ..node_settings.connection import Credential
 
     OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]
     # The outcome of a server, still without tools, and the definitions of its tools.

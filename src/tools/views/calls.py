@@ -24,12 +24,31 @@ from .html import (
     paragraph,
     properties,
 )
-from .statuses import status_badge
 
 if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...runs.table_run import RunSummary
     from ...types.tool import Tool
+    from .html import BadgeKind
+
+
+def meaning_of(status: CallStatus) -> BadgeKind:
+    """The meaning of a status: good, bad, or intended although there is no result."""
+    match status:
+        case CallStatus.OK:
+            return "good"
+        case CallStatus.DENIED | CallStatus.CANCELED:
+            return "warning"
+        case CallStatus.TOOL_ERROR | CallStatus.INVALID_ARGUMENTS | CallStatus.NOT_FOUND | CallStatus.FAILED:
+            return "bad"
+        case _:
+            assert_never(status)
+
+
+def status_badge(status: CallStatus) -> Html:
+    """The status as a label."""
+    return badge(status.value, meaning_of(status))
+
 
 _SHOWN_TOOLS: Final = 20
 _SHOWN_PICTURES: Final = 10

@@ -14,7 +14,7 @@ from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.chat_model import ChatModelSettings, model_route
 from knime_mcp.agents.model.endpoint import Endpoint, list_models
 from knime_mcp.agents.model_messages import settle
-from knime_mcp.tools.node_settings.credentials import Credential
+from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import Functions, model_at
 from tests.support.chat_server import ChatServer, call, calls, refuses, says

@@ -4,21 +4,19 @@ from types import SimpleNamespace
 import pytest
 
 from knime_mcp.tools.node_settings.connection import (
-    client_for,
-    header_lines,
-    refuse_commands,
-    route_from_settings,
-)
-from knime_mcp.tools.node_settings.connection_settings import credential_choices
-from knime_mcp.tools.node_settings.credentials import (
     Credential,
     check_one_origin,
     chosen,
+    client_for,
     credential_from_port,
     fill,
     find_credential,
+    header_lines,
+    refuse_commands,
+    route_from_settings,
     sent_in_clear,
 )
+from knime_mcp.tools.node_settings.shared_parameters import credential_choices
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import ScriptedServer, modern

@@ -1,7 +1,7 @@
-"""The settings of a node for reaching a server: one function per parameter.
+"""Parameters that several nodes have, with the same labels and descriptions: one function per parameter.
 
-Provider, Caller and agents have these settings with the same labels and descriptions. Each node class makes
-its own parameters here, as a KNIME parameter belongs to one node class, and arranges them in its dialog.
+Each node class makes its own parameters here, as a KNIME parameter belongs to one node class, and arranges
+them in its dialog.
 """
 
 from __future__ import annotations
@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import knime.extension as knext
 
 from ...client.limits import Timeouts
-from .credentials import NO_CREDENTIAL
+from ...types.column_kinds import AUTO
+from .connection import NO_CREDENTIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
 
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 24 * 3600.0
 
+NO_COLUMN: Final = "<none>"
+"""The choice of no column. First and default: see `credentials.NO_CREDENTIAL`."""
+_IN_TOOLS: Final = (
+    f"Which column of the *Tools* table holds the tools. `{AUTO}` takes all tool columns: in each row the"
+    " first cell that is not missing. A String column with tools that was renamed has to be chosen here."
+)
+
 
 def server_url() -> Any:
-    """Makes the parameter ``server_url``."""
     return knext.StringParameter(
         "Server URL",
         "Address of the MCP server, as its documentation gives it, such as `https://host/mcp`. Put no"
@@ -100,7 +108,6 @@ def send_credentials_as() -> Any:
 
 
 def header_name() -> Any:
-    """Makes the parameter ``header_name``."""
     return knext.StringParameter(
         "Header for the credential",
         "Name of the header that carries the password, such as `X-API-Key`.",
@@ -110,7 +117,6 @@ def header_name() -> Any:
 
 
 def issuer() -> Any:
-    """Makes the parameter ``issuer``."""
     return knext.StringParameter(
         "Issuer",
         "URL of the authorization server where the client is registered, such as `https://login.host/realm`."
@@ -121,7 +127,6 @@ def issuer() -> Any:
 
 
 def scope() -> Any:
-    """Makes the parameter ``scope``."""
     return knext.StringParameter(
         "Scopes",
         "Which permissions to ask for, separated by spaces. Empty asks for what the server says it needs.",
@@ -131,7 +136,6 @@ def scope() -> Any:
 
 
 def extra_headers() -> Any:
-    """Makes the parameter ``extra_headers``."""
     return knext.MultilineStringParameter(
         "Extra headers",
         "Further headers that the server asks for, one per line, as `Name: value`. A secret must not stand"
@@ -161,7 +165,6 @@ def transport() -> Any:
 
 
 def connect_timeout() -> Any:
-    """Makes the parameter ``connect_timeout``, in seconds."""
     return _seconds(
         "Connect timeout (s)",
         "How long to wait until a connection to the server stands.",
@@ -170,7 +173,6 @@ def connect_timeout() -> Any:
 
 
 def idle_timeout() -> Any:
-    """Makes the parameter ``idle_timeout``, in seconds."""
     return _seconds(
         "Idle timeout (s)",
         "How long the server may be silent. Raise it for slow tools that report no progress.",
@@ -179,7 +181,6 @@ def idle_timeout() -> Any:
 
 
 def total_timeout() -> Any:
-    """Makes the parameter ``total_timeout``, in seconds."""
     return _seconds(
         "Total timeout (s)",
         "How long one listing or call may take in all, even while the server reports progress.",
@@ -191,3 +192,73 @@ def _seconds(label: str, description: str, default: float) -> Any:
     return knext.DoubleParameter(
         label, description, default_value=default, min_value=0.1, max_value=_LONGEST, is_advanced=True
     )
+
+
+class PinningChoice(knext.EnumParameterOptions):
+    """The effects that a changed tool can have on its calls."""
+
+    warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
+    fail = ("Do not call", "Calls of a changed tool become errors; nothing is sent.")
+    ignore = ("Do not compare", "Saves asking each server for its tools once.")
+
+
+def tool_column(port: int, description: str = _IN_TOOLS) -> Any:
+    """Makes the parameter ``tool_column``, for the input at a port."""
+    return knext.StringParameter(
+        "Tool column",
+        description,
+        default_value=AUTO,
+        choices=column_choices(AUTO, lambda specs: _tool_columns(specs[port])),
+        is_advanced=True,
+    )
+
+
+def pinning() -> Any:
+    return knext.EnumParameter(
+        "If a tool has changed",
+        "A tool cell remembers the definition that you saw in the *MCP Tool Provider*. Before the first call"
+        " the server is asked whether it still is the same.",
+        default_value=PinningChoice.warn.name,
+        enum=PinningChoice,
+        is_advanced=True,
+    )
+
+
+def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
+    """Makes choices of value, label and description; before KNIME 5.8 choices are plain values."""
+    choice = getattr(knext.StringParameter, "Choice", None)
+    return [entry[0] if choice is None else choice(*entry) for entry in choices]
+
+
+def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
+    """Makes the function that gives KNIME the choices of a parameter that names a column.
+
+    Args:
+        first: The first choice and default, which stands for no column.
+        columns: Gives the names of the columns from the specs of the node's inputs. If it raises, no columns
+            are offered, so that the dialog opens.
+    """
+
+    def offered(context: Any) -> list[str]:
+        try:
+            names = columns(list(context.get_input_specs()))
+        except Exception as error:
+            _log.debug("No columns in the dialog: %s", type(error).__name__)
+            names = []
+        return [first, *(name for name in names if name != first)]
+
+    return offered
+
+
+def chosen_column(name: str | None) -> str | None:
+    """The column that a setting names, None for none."""
+    return None if name in (None, "", NO_COLUMN) else name
+
+
+def _tool_columns(schema: Any) -> list[str]:
+    """The tool columns; without any, every column that could hold tools as JSON."""
+    from ...types.columns import may_hold_tools, tool_column_names
+
+    if schema is None:
+        return []
+    return tool_column_names(schema) or [column.name for column in schema if may_hold_tools(column)]

@@ -1,30 +1,37 @@
-"""A step of an audit workflow: a recorded call and its configured *MCP Tool Caller*."""
+"""The steps of an audit workflow: each recorded call as a configured *MCP Tool Caller* or a metanode.
+
+A call of an MCP tool becomes a Caller, a call of a workflow tool its workflow in a metanode with the recorded
+arguments, if the file store still holds it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...audit.record import CallStatus
-from ...client.protocol.jsonrpc import decode
-from ...types.canonical import compact_json
-from ...types.errors import MCPError, ToolFormatError
-from ...types.fields import from_json_text
-from ...types.routing import ServerRoute
-from ...types.tool import MCPTool
-from ...version import VERSION
+from ..audit.record import CallStatus
+from ..client.protocol.jsonrpc import decode
+from ..types.canonical import compact_json
+from ..types.errors import MCPError, ToolFormatError
+from ..types.fields import from_json_text
+from ..types.routing import ServerRoute
+from ..types.tool import MCPTool
+from ..version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ...audit.record import CallRecord
-    from ...knwf import NativeNode, Position
-    from ...runs.cell_arguments import Parameter
-    from ...types.tool import Tool
+    from ..audit.record import CallRecord
+    from ..knwf import NativeNode, OtherNode, Position, Workflow
+    from ..runs.cell_arguments import Parameter
+    from ..types.tool import Tool, WorkflowTool
+
 
 EXTENSION_ID: Final = "org.knime_mcp.mcp"
 CALLER_ID: Final = "mcp_tool_caller"
@@ -33,6 +40,8 @@ PLACEHOLDER: Final = "⟨fill in "
 
 MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
 _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
+_NOT_IN_FOLDER: Final = re.compile("[^a-zA-Z0-9 ]")
+_LONGEST_FOLDER: Final = 60
 
 
 def step_of(record: CallRecord) -> Tool | str:
@@ -66,7 +75,7 @@ def caller_node(
     Returns:
         The node, and JSON pointers to the secret arguments that a person has to fill in.
     """
-    from ...knwf import Port, extension_node
+    from ..knwf import Port, extension_node
 
     arguments, secrets = _without_secrets(record.arguments)
     pairs, rest = _split(arguments, tool)
@@ -107,7 +116,7 @@ def caller_node(
 
 def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Splits arguments into those that can be written as names and values, and the rest, written as JSON."""
-    from ...runs.cell_arguments import arguments_from_pairs, parameters_of
+    from ..runs.cell_arguments import arguments_from_pairs, parameters_of
 
     pairs: list[tuple[str, str]] = []
     rest: dict[str, Any] = {}
@@ -191,7 +200,7 @@ def _defaults() -> dict[str, Any]:
     """The Caller's parameters as a fresh node has them: a workflow has to hold all of them."""
     from knime.extension import parameter
 
-    from ..mcp_caller import MCPToolCaller
+    from .mcp_caller import MCPToolCaller
 
     extract = cast("Any", parameter).extract_parameters
     return cast("dict[str, Any]", extract(MCPToolCaller())["model"])
@@ -202,3 +211,123 @@ def placeholders_in(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         for match in re.finditer(f"{PLACEHOLDER}([^⟩]*)⟩", text):
             yield match[1]
+
+
+def segment_of(tool: WorkflowTool) -> Workflow | None:
+    """Reads the workflow of a tool, see `segment_file`; None where it cannot be resolved."""
+    from ..knwf import read_workflow
+
+    path = segment_file(tool)
+    try:
+        return None if path is None else read_workflow(path)
+    except Exception:  # a damaged file can fail in any way; the canvas gets a note then
+        return None
+
+
+def segment_digest(tool: WorkflowTool) -> str | None:
+    """The digest of a tool's workflow, as the definition's digest identifies an MCP tool.
+
+    Args:
+        tool: The tool, with the keys of its file stores.
+
+    Returns:
+        ``sha256:`` and the SHA-256 of the file of its workflow in 64 hexadecimal digits, None where that
+        cannot be resolved. KNIME keeps the workflow's data area elsewhere, which the digest does not cover.
+    """
+    path = segment_file(tool)
+    try:
+        if path is None:
+            return None
+        about = path.stat()
+        return _digest(path, about.st_mtime_ns, about.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - part of the cache key
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def segment_file(tool: WorkflowTool) -> Path | None:
+    """Finds the file of a tool's workflow, the first of its file stores.
+
+    Works only in the thread that executes a node: only there does KNIME resolve file stores.
+
+    Args:
+        tool: The tool, with the keys of its file stores.
+
+    Returns:
+        The file, None where it cannot be resolved.
+    """
+    if not tool.filestore_keys:
+        return None
+    from knime.api.types import FileStorePythonValueFactory
+
+    class Segment(FileStorePythonValueFactory):
+        # A value factory is the public way to the path of a file store.
+        def read(self, file_paths: list[str], table_data: Any) -> Path | None:  # noqa: ARG002
+            return Path(file_paths[0]) if file_paths else None
+
+    try:
+        path = Segment(str).decode({"0": tool.filestore_keys, "1": None})
+    except Exception:  # KNIME raises different exceptions for a missing store
+        return None
+    return path if path is not None and path.is_file() else None
+
+
+def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
+    """Sets the arguments of a recorded call as defaults of the Configuration nodes.
+
+    Parameters without a recorded value, such as secrets, or with an unfit one keep their defaults.
+    """
+    from ..knwf import CONFIGURATION_FACTORIES, KnwfError, NativeNode, read_configuration, with_value
+
+    given = _arguments(arguments)
+    nodes = list(segment.nodes)
+    for place, node in enumerate(nodes):
+        if not isinstance(node, NativeNode) or node.factory not in CONFIGURATION_FACTORIES:
+            continue
+        with suppress(KnwfError):
+            configuration = read_configuration(node)
+            names = (f"{configuration.parameter}-{node.id}", configuration.parameter)
+            value = next((given[name] for name in names if name in given), None)
+            if isinstance(value, dict):  # KNIME's own form: {"string": "x"}
+                value = cast("dict[str, Any]", value).get(configuration.kind)
+            if isinstance(value, str | int | float) and not (isinstance(value, str) and MARK.search(value)):
+                nodes[place] = with_value(node, value)
+    return replace(segment, nodes=tuple(nodes))
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(parsed, dict):
+        return {}
+    arguments = cast("dict[str, Any]", parsed)
+    inner = arguments.get("configuration")
+    with_tables = arguments.keys() == {"configuration", "data_inputs"} and isinstance(inner, dict)
+    return cast("dict[str, Any]", inner) if with_tables else arguments
+
+
+def metanode(
+    node_id: int, tool: WorkflowTool, segment: Workflow, position: Position
+) -> tuple[OtherNode, dict[str, bytes]]:
+    """Makes a metanode of a tool's workflow.
+
+    Returns:
+        The node, and its files by their path in the folder of the surrounding workflow.
+
+    Raises:
+        KnwfError: The workflow cannot be written.
+    """
+    from ..knwf import OtherNode
+    from ..knwf.workflow_file import workflow_files
+
+    name = _NOT_IN_FOLDER.sub("_", tool.name)[:_LONGEST_FOLDER].strip() or "Workflow"
+    folder = f"{name} (#{node_id})"
+    files = {f"{folder}/{path}": data for path, data in workflow_files(segment).items()}
+    return OtherNode(node_id, tool.name, "metanode", f"{folder}/workflow.knime", position), files

@@ -1,0 +1,246 @@
+"""What is said of listed servers: the tables *Tools* and *Servers*, and the error or the warnings.
+
+The schemas for ``configure`` and the tables for ``execute`` are made from the same lists of columns, so that
+they cannot differ; names and types of columns must not change. A failed node has no output in KNIME, so its
+message contains all information: the failed phase, the reason, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ...types.canonical import compact_json, without_surrogates
+from ...types.column_kinds import ROW_ID, arrow_columns, knime_columns
+from ...types.errors import MCPError
+from ...types.short_texts import counted
+from ..hidden_text import visible
+from ..node_settings.connection import sent_in_clear
+from .example_arguments import example_arguments
+from .findings import findings_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from ...client.protocol.tools import ToolDefinition
+    from ...types.column_kinds import ColumnKind
+    from ...types.columns import ColumnForm
+    from .provide import ProvidedTool, Provision, ServerOutcome
+
+
+def failure(provision: Provision) -> MCPError:
+    """Makes the error if a failed server stops the node.
+
+    It describes the first failed server: the failed phase, the reason, and what to do next.
+    """
+    failed = provision.failed
+    first = failed[0]
+    error = first.error
+    assert error is not None, "it failed"
+    many = len(provision.outcomes) > 1
+    lead = f"{len(failed)} of {len(provision.outcomes)} servers failed. The first: " if many else ""
+    others = [f"{each.request.server or each.request.row} ({each.phase})" for each in failed[1:6]]
+    more = f" Also failed: {', '.join(others)}." if others else ""
+    warn = "set 'If a server fails' to 'Warn and go on'"
+    keep = (
+        f" To keep the tools of the others, {warn}."
+        if many
+        else f" To see every step of the connection in the view, {warn}."
+    )
+    fix = error.fix or "Check the URL in a browser or with whoever runs the server"
+    return MCPError(
+        visible(f"{lead}No tools, because phase '{first.phase}' failed: {error.what}"),
+        server=error.server or first.request.server or None,
+        row=first.request.row if many else None,
+        fix=f"{fix.rstrip('.')}.{more}{keep}",
+    )
+
+
+def warnings(provision: Provision) -> list[str]:
+    """Collects the warnings, the most important first."""
+    if not provision.outcomes:
+        return ["The Servers table has no rows, so no server was asked."]
+    failed = provision.failed
+    messages: list[str] = []
+    if failed:
+        error = failed[0].error
+        messages.append(
+            f"{len(failed)} of {counted(len(provision.outcomes), 'server')} failed; first, in phase"
+            f" '{failed[0].phase}': {error} The Servers table and the view say more."
+        )
+    messages += _finding_warnings(provision)
+    messages += [
+        f"Your credential is sent unencrypted to {outcome.request.server}. Use https if the server offers it."
+        for outcome in provision.outcomes
+        if outcome.request.credential and outcome.error is None and sent_in_clear(outcome.request.server)
+    ]
+    messages += _name_warnings(provision)
+    messages += [
+        f"{outcome.request.server} offers '{name}' in a form that cannot be used: {why}"
+        f"{'' if len(outcome.dropped) == 1 else f' ({len(outcome.dropped) - 1} more)'}."
+        for outcome in provision.outcomes
+        for name, why in outcome.dropped[:1]
+    ]
+    messages += [
+        f"{outcome.request.server} {_why_empty(outcome)}"
+        for outcome in provision.outcomes
+        if not outcome.tools and outcome.error is None
+    ]
+    return [visible(text) for text in messages]  # names and messages are texts of servers
+
+
+def _finding_warnings(provision: Provision) -> list[str]:
+    suspicious = [tool for tool in provision.tools if tool.findings]
+    messages = [
+        f"{outcome.request.server}: the server's instructions have security findings; first:"
+        f" {outcome.findings[0].what}"
+        for outcome in provision.outcomes
+        if outcome.findings
+    ]
+    if suspicious:
+        name, first = suspicious[0].shown_name, suspicious[0].findings[0]
+        messages.append(
+            f"{counted(len(suspicious), 'tool')} of {len(provision.tools)} with security findings; first:"
+            f" '{name}' at {first.where or '/'}: {first.what.rstrip('.')}."
+            " Read them in the column Security findings before a model gets these tools."
+        )
+    return messages
+
+
+def _name_warnings(provision: Provision) -> list[str]:
+    messages: list[str] = []
+    ambiguous, repeated = provision.names.ambiguous, provision.names.repeated
+    if ambiguous:
+        messages.append(
+            f"{counted(len(ambiguous), 'tool name')} on several servers (first: '{ambiguous[0]}');"
+            " they are shown as 'name @ server'. Give each server a prefix for shorter names."
+        )
+    if repeated:
+        server, name = repeated[0]
+        messages.append(f"{server} lists '{name}' more than once; a call reaches whichever the server takes.")
+    if provision.useless_patterns:
+        messages.append(
+            f"No tool matches {', '.join(repr(pattern) for pattern in provision.useless_patterns)}."
+        )
+    return messages
+
+
+def _why_empty(outcome: ServerOutcome) -> str:
+    if outcome.offered:
+        return f"lists {counted(outcome.offered, 'tool')}, but the settings include none of them."
+    return "lists no tools. Its tools may depend on who asks: check the credential."
+
+
+TOOLS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
+    ("Tool name", "string"),
+    ("Tool type", "string"),
+    ("Server", "string"),
+    ("Title", "string"),
+    ("Description", "string"),
+    ("Parameters", "string"),
+    ("Example arguments", "string"),
+    ("Read only", "boolean"),
+    ("Destructive", "boolean"),
+    ("Context tokens", "int32"),
+    ("Security findings", "string"),
+    ("Digest", "string"),
+)
+"""The columns of *Tools* after the tool column."""
+
+SERVERS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
+    ("Status", "string"),
+    ("Server", "string"),
+    ("Server version", "string"),
+    ("Protocol", "string"),
+    ("Tools", "int32"),
+    ("Phase", "string"),
+    ("Error", "string"),
+    ("Next step", "string"),
+)
+"""The columns of *Servers*."""
+
+
+def tools_schema(form: ColumnForm) -> Any:
+    """Makes the `knext.Schema` of *Tools*."""
+    import knime.extension as knext
+
+    from ...types.columns import column_name, knime_type
+
+    tool = knext.Column(knime_type(form), column_name(form))
+    return knext.Schema.from_columns([tool, *knime_columns(TOOLS_COLUMNS)])
+
+
+def servers_schema() -> Any:
+    """Makes the `knext.Schema` of *Servers*."""
+    import knime.extension as knext
+
+    return knext.Schema.from_columns(knime_columns(SERVERS_COLUMNS))
+
+
+def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
+    """Makes the table *Tools*; the shown names are unique and become the RowIDs."""
+    import pyarrow as pa
+
+    from ...types.columns import column_name, write_tools
+
+    rows = [_tool_row(tool) for tool in tools]
+    ids = pa.array([tool.shown_name for tool in tools], pa.string())
+    cells = write_tools([tool.tool for tool in tools], form)
+    return pa.table({ROW_ID: ids, column_name(form): cells, **arrow_columns(TOOLS_COLUMNS, rows)})
+
+
+def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:
+    """Makes the table *Servers*; the rows of the requests become the RowIDs."""
+    import pyarrow as pa
+
+    ids = pa.array([outcome.request.row for outcome in outcomes], pa.string())
+    rows = [_server_row(outcome) for outcome in outcomes]
+    return pa.table({ROW_ID: ids, **arrow_columns(SERVERS_COLUMNS, rows)})
+
+
+def _context_tokens(definition: ToolDefinition, shown_name: str) -> int:
+    """Estimates the tokens that a tool takes in a model's context.
+
+    A quarter of the UTF-8 bytes of name, description and schema as sent to a model, rounded up: a rule of
+    thumb that is right within a third for English and JSON.
+    """
+    shown = {"name": shown_name, "description": definition.description or ""}
+    return -(-len(compact_json(shown | {"parameters": definition.input_schema}).encode()) // 4)
+
+
+def _tool_row(tool: ProvidedTool) -> tuple[Any, ...]:
+    definition = tool.definition
+    return (
+        tool.shown_name,
+        "mcp",
+        tool.tool.route.display,
+        _text(definition.display_title),
+        _text(definition.description),
+        tool.tool.schema_json,
+        example_arguments(definition.input_schema),
+        definition.read_only,
+        definition.destructive,
+        _context_tokens(definition, tool.shown_name),
+        findings_json(tool.findings),
+        definition.digest,
+    )
+
+
+def _server_row(outcome: ServerOutcome) -> tuple[Any, ...]:
+    error, server = outcome.error, outcome.server
+    name_and_version = " ".join(filter(None, (server.name, server.version))) if server else None
+    return (
+        "failed" if error else "ok",
+        outcome.request.server or None,
+        _text(name_and_version or None),
+        server.protocol_version if server else None,
+        len(outcome.tools),
+        outcome.phase,
+        _text(error.what) if error else None,
+        _text(error.fix) if error else None,
+    )
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else without_surrogates(text)
