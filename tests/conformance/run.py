@@ -69,7 +69,7 @@ class Outcome:
     """What came of one scenario.
 
     Attributes:
-        passed: Strictly: exit code, no failure, no warning, not skipped.
+        passed: Strictly: exit code, at least one success, no failure, no warning, not skipped.
         checks: ``passed/all``.
         wrong: The checks that did not succeed, with the suite's own words.
         client: The client's last words.
@@ -149,12 +149,15 @@ def play(leg: Leg, scenario: str) -> Outcome:
     text = ANSI.sub("", said)
     total = TOTAL.search(text)
     checks = f"{total[1]}/{total[2]}" if total else "-"
+    made = [check for file in results.rglob("checks.json") for check in json.loads(file.read_text("utf-8"))]
     wrong = [
         f"{check['id']} ({check['status']}): {check.get('errorMessage') or check.get('description', '')}"
-        for file in results.rglob("checks.json")
-        for check in json.loads(file.read_text("utf-8"))
+        for check in made
         if check["status"] in {"FAILURE", "WARNING"}
     ]
+    if not any(check["status"] == "SUCCESS" for check in made):
+        # The suite itself calls a scenario passed whose checks were all skipped.
+        wrong.append(f"no check succeeded, {sum(check['status'] == 'SKIPPED' for check in made)} were skipped")
     if "SKIPPED: scenario" in text:
         wrong.append("the suite skipped it")
     if code and not wrong:
