@@ -12,7 +12,7 @@ from knime_mcp.agents.model.model_errors import login_failed, model_error
 from knime_mcp.cli.errors import command_line_hint
 from tests.support.chat_server import ChatServer, call, calls, fails, says
 
-CHILD = Path(__file__).parents[1] / "tools" / "client" / "stdio_child.py"
+CHILD = Path(__file__).parents[1] / "client" / "stdio_child.py"
 CANARY = "canary-7f3a9c51d2"
 
 

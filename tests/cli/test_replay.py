@@ -191,7 +191,7 @@ def test_a_dry_run_says_that_nothing_was_called(cli, record):
 
 def test_a_command_as_server(cli, tmp_path):
     """stdio servers are started only by this command line."""
-    script = Path(__file__).parents[1] / "tools" / "client" / "stdio_child.py"
+    script = Path(__file__).parents[1] / "client" / "stdio_child.py"
     command = f"{sys.executable} {script}"
     assert cli("call", "--stdio", f"child={command}", "echo", "text=hi", "--audit", "run.jsonl").code == 0
     without = cli("replay", "run.jsonl", "--call", "*", "--json")

@@ -17,7 +17,7 @@ from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from tests.support.processes import gone
 
-CHILD = Path(__file__).parents[1] / "tools" / "client" / "stdio_child.py"
+CHILD = Path(__file__).parents[1] / "client" / "stdio_child.py"
 CANARY = "canary-90aa1c"
 
 
