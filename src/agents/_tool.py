@@ -21,6 +21,7 @@ from langchain_core.utils.json_schema import dereference_refs
 
 from ..types.json_pointer import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
+from .model.langchain_fit import require_fit
 from .model.tool_fitting import declared_properties, simpler_schema
 from .toolbox.replies import ToolReply
 from .toolbox.tool_threads import in_thread
@@ -38,6 +39,9 @@ class ToolContext(Protocol):
     def _execute_workflow_tool(
         self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /
     ) -> ToolReply | str: ...
+
+
+require_fit(StructuredTool, "langchain-core", {"_run": ("args", "kwargs"), "_arun": ("args", "kwargs")})
 
 
 class MCPStructuredTool(StructuredTool):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import httpx
 import openai
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages.tool import invalid_tool_call
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
@@ -14,6 +15,7 @@ from pydantic import PrivateAttr, SecretStr
 from ...types.canonical import without_surrogates
 from .answer_form import GIVEN_BACK, AnswerForm, read_answer, read_arguments
 from .endpoint import CONNECT_SECONDS
+from .langchain_fit import require_fit
 from .tool_fitting import ToolFitting
 
 if TYPE_CHECKING:
@@ -28,6 +30,18 @@ if TYPE_CHECKING:
 
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+
+
+require_fit(
+    ChatOpenAI,
+    "langchain-openai",
+    {
+        "_agenerate": ("messages", "stop", "run_manager"),
+        "_get_request_payload": ("input_", "stop"),
+        "_create_chat_result": ("response", "generation_info"),
+    },
+)
+require_fit(BaseChatModel, "langchain-core", {"_convert_input": ("model_input",)})
 
 
 class EndpointModel(ChatOpenAI):

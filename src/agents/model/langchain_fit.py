@@ -1,0 +1,41 @@
+"""Says in plain words if LangChain is of a version whose inner methods are not those that this project knows.
+
+Some methods that are overridden or called here are not public, so they may change in any version:
+`StructuredTool._run` and `_arun` (in `_tool`; documented as hooks, but not their parameters),
+`ChatOpenAI._agenerate`, `_get_request_payload` and `_create_chat_result`, and `BaseChatModel._convert_input`
+(in `openai_model`). So the versions have an upper bound, and what is there is checked when the class is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from ...types.errors import MCPError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: As in pyproject.toml and pixi.toml; raise the bound after the tests have passed with the next version.
+VERSIONS: Final = {"langchain-core": ">=1.0,<1.8", "langchain-openai": ">=1.0,<1.8"}
+
+
+def require_fit(owner: type, package: str, methods: Mapping[str, Sequence[str]]) -> None:
+    """Checks that a class has methods with the parameters of these names.
+
+    Raises:
+        MCPError: It has not; the error names package, version and methods.
+    """
+    odd = [name for name, parameters in methods.items() if not _takes(owner, name, parameters)]
+    if odd:
+        raise MCPError(
+            f"{package} {metadata.version(package)} does not fit: {owner.__name__} has other methods"
+            f" ({', '.join(odd)}) than this extension knows",
+            fix=f"Install {package}{VERSIONS[package]}",
+        )
+
+
+def _takes(owner: type, name: str, parameters: Sequence[str]) -> bool:
+    method = getattr(owner, name, None)
+    return callable(method) and inspect.signature(method).parameters.keys() >= set(parameters)

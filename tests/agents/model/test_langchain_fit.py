@@ -1,0 +1,48 @@
+"""A version of LangChain that does not fit is told before the first call."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.agents.model.langchain_fit import VERSIONS, require_fit
+from knime_mcp.types.errors import MCPError
+
+ROOT = Path(__file__).parents[3]
+
+
+class Changed:
+    """As a later version may look."""
+
+    def _create_chat_result(self, answer): ...
+
+
+@pytest.mark.parametrize("package", VERSIONS)
+def test_both_files_have_the_upper_bound(package):
+    project, pixi = (
+        tomllib.loads((ROOT / name).read_text("utf-8")) for name in ("pyproject.toml", "pixi.toml")
+    )
+    assert f"{package}{VERSIONS[package]}" in project["project"]["dependencies"]
+    assert (pixi["dependencies"] | pixi["pypi-dependencies"])[package] == VERSIONS[package]
+
+
+def test_what_is_installed_fits():
+    import knime_mcp.agents._tool
+    import knime_mcp.agents.model.openai_model
+
+    assert knime_mcp.agents._tool.MCPStructuredTool
+    assert knime_mcp.agents.model.openai_model.EndpointModel
+
+
+@pytest.mark.parametrize(
+    ("methods", "odd"),
+    [
+        ({"_create_chat_result": ["response"]}, "_create_chat_result"),
+        ({"_create_chat_result": ["answer"], "_agenerate": []}, "_agenerate"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_plain_words(methods, odd):
+    with pytest.raises(MCPError, match=rf"does not fit: Changed has other methods \({odd}\)") as caught:
+        require_fit(Changed, "langchain-openai", methods)
+    assert re.match(r"Install langchain-openai>=1\.0,<\d", caught.value.fix)
