@@ -15,7 +15,7 @@ LIMITS = {
     "client.call_tool": 20,
     "Provider node": 54,
     "Caller node": 83,
-    "an agent's tool call": 44,
+    "an agent's tool call": 29,
     "graph run": 89,
     "nodes search": 17,
 }

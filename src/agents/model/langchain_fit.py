@@ -3,7 +3,7 @@
 Some methods that are overridden or called here are not public, so they may change in any version:
 `StructuredTool._run` and `_arun` (in `_tool`; documented as hooks, but not their parameters),
 `ChatOpenAI._agenerate`, `_get_request_payload` and `_create_chat_result`, and `BaseChatModel._convert_input`
-(in `openai_model`). So the versions have an upper bound, and what is there is checked when the class is loaded.
+(in `openai_model`). So the versions have an upper bound, and what is there is checked when it is loaded.
 """
 
 from __future__ import annotations

@@ -35,6 +35,9 @@ _WHOLE_TIMELINES: Final = 100
 _SHOWN_NOTES: Final = 5
 _SHOWN_CALLS: Final = 4
 _LAST_SECONDS: Final = 2.0  # for calls that are under way when the run ends
+_POLL_SECONDS: Final = 0.1
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -304,9 +307,6 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
-_POLL_SECONDS: Final = 0.1
-
-
 def answer_prompts(
     prompts: Sequence[Prompt],
     ask: Callable[..., Answered],
@@ -390,10 +390,6 @@ def _stops_others(stop: threading.Event) -> Generator[None]:
     except BaseException:
         stop.set()
         raise
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class HostThread:

@@ -195,6 +195,8 @@ class ToolExecutor:
             self._workflow_lock.release()
 
     def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:
+        if not self._options.rules.rules:
+            return None
         since = self._untrusted_since
         rule = self._options.rules.denial(
             bound.tool, bound.shown_name, after_untrusted=since is not None and iteration > since
@@ -252,7 +254,8 @@ class ToolExecutor:
             called = None if record.started_at is None else bound
             content = self._replies.failure(called, text, outcome.answer, reads_on=reads_on)
         origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
-        if origin and self._untrusted_since is None and not self._options.rules.trusts(origin):
+        rules = self._options.rules
+        if origin and rules.rules and self._untrusted_since is None and not rules.trusts(origin):
             self._untrusted_since = request.iteration
         return ToolReply(
             request=request,
