@@ -33,7 +33,7 @@ from .listing import Listings, ToolsWatch
 from .protocol import jsonrpc
 from .protocol.capabilities import ServerInfo, answer_inputs
 from .protocol.jsonrpc import Answer, Refusal, Response, rpc_error
-from .protocol.negotiation import Era, era_of
+from .protocol.negotiation import HANDSHAKE_VERSIONS, Era
 from .protocol.results import ABSENT, CallToolResult
 from .protocol.tools import ToolDefinition, argument_headers
 from .refusals import describe_answer, error_from
@@ -247,11 +247,13 @@ class ToolCalls:
 
     def _is_legacy(self) -> bool:
         # Asks the client: the conversation may be closed already, and its result must not be lost.
-        return era_of(self._client.server.protocol_version) is Era.LEGACY
+        return self._client.server.protocol_version in HANDSHAKE_VERSIONS
 
     def _must_run_as_task(self, name: str) -> bool:
         definition = self._definition(name)
-        return definition is not None and must_run_as_task(definition, self._client.server)
+        if definition is None or "execution" not in definition.raw:
+            return False
+        return must_run_as_task(definition, self._client.server)
 
     def _may_run_twice(self, name: str) -> bool:
         definition = self._definition(name)

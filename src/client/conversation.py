@@ -51,10 +51,13 @@ from .protocol.negotiation import (
 )
 from .refusals import describe_answer, error_from
 from .transports.base import Call, Delivery, Step, Trace, Transport
+from .transports.mock import MockTransport
 from .transports.stdio_server import StdioServer
 
 if TYPE_CHECKING:
     from .transports.http_channel import HttpChannel
+
+    Access = HttpChannel | StdioServer | MockTransport
 
 _logger = logging.getLogger(__name__)
 _NAMESPACE: Final = "io.modelcontextprotocol/"
@@ -314,7 +317,7 @@ class ConnectSettings:
     trace: Trace | None
     on_list_changed: Callable[[], None]
 
-    def memory_key(self, server: "HttpChannel | StdioServer") -> tuple[str, ...]:
+    def memory_key(self, server: "Access") -> tuple[str, ...]:
         """The key under which the outcome of a negotiation is remembered."""
         command = tuple(server.command) if isinstance(server, StdioServer) else ()
         identity = self.authorization.identity if self.authorization is not None else ""
@@ -329,12 +332,15 @@ def _remember(key: tuple[str, ...], value: Remembered) -> None:
 
 
 def connect(
-    channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait, ids: Iterator[int]
+    channel: "Access",
+    settings: ConnectSettings,
+    wait: Wait,
+    ids: Iterator[int],
 ) -> Conversation:
     """Negotiates with a server.
 
     Args:
-        channel: Connections to the server, which stay open if the negotiation fails; or the command to start.
+        channel: Connections to the server, which stay open if the negotiation fails; or what replaces them.
         settings: Credentials, versions, limits and callbacks.
         wait: Clocks and cancel.
         ids: Ids of requests, continued from session to session, so that a late reply matches no new request.
@@ -362,7 +368,7 @@ class _Connector:
 
     def __init__(
         self,
-        channel: "HttpChannel | StdioServer",
+        channel: "Access",
         settings: ConnectSettings,
         wait: Wait,
         remembered: Remembered | None,
@@ -421,6 +427,8 @@ class _Connector:
 
     def _first_transport(self) -> Transport:
         settings = self._settings
+        if isinstance(self._channel, MockTransport):
+            return self._channel
         if isinstance(self._channel, StdioServer):
             from .transports.stdio import StdioTransport
 
@@ -434,7 +442,7 @@ class _Connector:
     def _open_sse(self) -> Outcome:
         from .transports.legacy_sse import LegacySse
 
-        assert not isinstance(self._channel, StdioServer)
+        assert not isinstance(self._channel, StdioServer | MockTransport)
         if self._transport.kind == "sse":  # the probe ended the stream: a new one is needed
             self._transport.close()
             self._transport = self._first_transport()

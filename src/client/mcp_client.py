@@ -33,6 +33,7 @@ from .protocol.negotiation import ALL_VERSIONS
 from .protocol.results import CallToolResult
 from .protocol.tools import ToolDefinition
 from .transports.base import Step, Trace, client_closed
+from .transports.mock import MockTransport
 from .transports.stdio_server import StdioServer
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class MCPClient:
             instead.
         auth: The caller's authorization.
         headers: Further headers; like the credentials they go to the server's own origin only.
-        transport: ``http`` allows streamable HTTP only, ``sse`` HTTP+SSE only.
+        transport: ``http`` allows streamable HTTP only, ``sse`` HTTP+SSE only. A `MockTransport` takes the
+            server's place in tests.
         protocol_version: The only revision to accept, instead of the newest that both sides speak.
         timeouts: The three clocks.
         limits: Limits on what a server can make the client read, hold, follow or repeat.
@@ -79,7 +81,7 @@ class MCPClient:
         *,
         auth: Authorization | None = None,
         headers: Mapping[str, str] | None = None,
-        transport: Literal["auto", "http", "sse"] = "auto",
+        transport: Literal["auto", "http", "sse"] | MockTransport = "auto",
         protocol_version: str | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         limits: Limits = Limits(),  # noqa: B008 - frozen
@@ -96,13 +98,16 @@ class MCPClient:
                 setting="protocol_version",
                 fix=f"Use one of {', '.join(ALL_VERSIONS)}",
             )
-        if stdio is not None and server_uri is not None:
+        if (server_uri, stdio, transport if isinstance(transport, MockTransport) else None).count(None) < 2:
             raise SettingInvalid(
-                "A server is either a URL or a command", setting="server_url", fix="Leave one of them out"
+                "A server is either a URL or a command, or a mock",
+                setting="server_url",
+                fix="Leave the others out",
             )
         self._stdio = stdio
+        self._mock = transport if isinstance(transport, MockTransport) else None
         url = None if server_uri is None else checked_url(server_uri)
-        self._url = url if stdio is None else stdio.url
+        self._url = stdio.url if stdio is not None else self._mock.url if self._mock is not None else url
         self._auth = auth
         self._headers = dict(headers or {})
         self._timeouts = timeouts
@@ -117,7 +122,7 @@ class MCPClient:
         self._ids = request_ids()
         self._settings = ConnectSettings(
             authorization=auth,
-            transport=transport,
+            transport="auto" if isinstance(transport, MockTransport) else transport,
             protocol_version=protocol_version,
             limits=limits,
             requests=ServerRequests(elicitation),
@@ -297,7 +302,7 @@ class MCPClient:
 
     def _open(self, wait: Wait) -> Conversation:
         before = self._channel
-        server = self._open_channel() if self._stdio is None else self._stdio
+        server = self._mock or self._stdio or self._open_channel()
         try:
             self._conversation = connect(server, self._settings, wait, self._ids)
         except BaseException:

@@ -12,6 +12,7 @@ from ..client.protocol.capabilities import ServerInfo
 from ..client.protocol.results import ABSENT, CallToolResult
 from ..client.protocol.tools import ToolDefinition
 from ..client.transports.base import Step
+from ..client.transports.mock import MockTransport
 from ..client.transports.stdio_server import StdioServer
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "HeaderAuth",
     "Limits",
     "MCPClient",
+    "MockTransport",
     "NetworkSettings",
     "Progress",
     "ServerInfo",

@@ -381,5 +381,4 @@ def test_what_is_kept_for_the_time_of_the_server_is_done_once_when_all_was_sent(
         assert connection.receive(wait)[0] == 200
         assert connection.chunk(wait) == b"12"
         taker.join(30)
-    delivery.busy()
     assert seen == [False]

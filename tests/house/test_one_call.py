@@ -12,7 +12,7 @@ from tests.support import peers
 
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
-    "client.call_tool": 20,
+    "client.call_tool": 10,
     "Provider node": 54,
     "Caller node": 83,
     "an agent's tool call": 29,

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ...types.canonical import compact_json, without_surrogates
+from ...types.canonical import without_surrogates
 from ...types.collector import collector_paused
 from ...types.errors import ProtocolError
 
@@ -71,6 +71,7 @@ def _integer(text: str) -> int | None:
         return None
 
 
+_encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 # Not strict: servers that write JSON by hand, such as shell scripts, do not escape tabs and line breaks.
 _decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, strict=False)
 _slow_decoder: Final = json.JSONDecoder(
@@ -226,7 +227,11 @@ def encode(message: Mapping[str, Any]) -> bytes:
         ValueError: The message has a value that JSON does not have, such as NaN.
         TypeError: The message has an object of another class.
     """
-    return compact_json(message).encode()
+    text = _encoder.encode(message)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return without_surrogates(text).encode()
 
 
 def request(request_id: int, method: str, params: Mapping[str, Any]) -> Message:

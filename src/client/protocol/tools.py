@@ -104,6 +104,11 @@ class ToolDefinition:
         """The input schema as JSON text, keys in the server's order."""
         return compact_json(self.input_schema)
 
+    @cached_property
+    def output_schema_json(self) -> str:
+        """The output schema as JSON text; ``null`` if the tool declares none."""
+        return compact_json(self.output_schema)
+
     @property
     def display_title(self) -> str:
         """``title``, else ``annotations.title``, else ``name`` (revision 2025-06-18, *Tool*)."""

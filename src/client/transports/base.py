@@ -54,41 +54,24 @@ class Step:
 Trace = Callable[[Step], None]
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """What is known about one attempt to bring a request to the server: whether it may be sent again.
 
     Transports note it here, `calling.Requests` reads it.
 
-    Args:
-        on_sent: Called in the thread of the request as soon as the server is busy with it, once.
-
     Attributes:
-        unsent: True until the whole request may have been sent: before that it surely did not run.
+        on_sent: Called in the thread of the request as soon as the server is busy with it.
+        unsent: True until the whole request may have been sent: before that it surely did not run. True
+            again when it is sent anew after a redirect or login, as a refused request did not run.
         missed: True if the server probably closed the kept connection before the request arrived.
         interrupt: Ends the exchange from another thread, once the request is sent.
     """
 
-    __slots__ = ("_on_sent", "interrupt", "missed", "unsent")
-
-    def __init__(self, on_sent: Callable[[], None] | None = None) -> None:
-        self._on_sent = on_sent
-        self.interrupt: Callable[[], None] | None = None
-        self.begin()
-
-    def begin(self) -> None:
-        """The request is sent from now on, perhaps again: a refused or redirected request did not run."""
-        self.unsent, self.missed = True, False
-
-    def sent(self) -> None:
-        """The whole request was sent, and there is no reply yet."""
-        self.unsent = False
-        self.busy()
-
-    def busy(self) -> None:
-        """The server has the request, or will have it soon."""
-        work, self._on_sent = self._on_sent, None
-        if work is not None:
-            work()
+    on_sent: Callable[[], None] | None = None
+    unsent: bool = True
+    missed: bool = False
+    interrupt: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,9 @@ class Connection:
             self._is_damaged = True
             raise BrokenConnection from None
         delivery.interrupt = self.shut_down
-        delivery.sent()
+        delivery.unsent = False
+        if delivery.on_sent is not None:
+            delivery.on_sent()
 
     def _send(self, data: bytes, wait: Wait) -> None:
         rest = memoryview(data)

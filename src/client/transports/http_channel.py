@@ -217,7 +217,7 @@ class HttpChannel:
         delivery: Delivery,
     ) -> "Reply":
         """Sends one request and returns its reply, without following redirects or renewing a login."""
-        delivery.begin()
+        delivery.unsent, delivery.missed = True, False
         sent = [*self._base, *headers]
         if self._authorization is not None:
             sent.extend(self._authorization.headers(wait.is_over).items())

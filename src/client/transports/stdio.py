@@ -83,7 +83,8 @@ class StdioTransport:
         stream.calls.add(call.id, pending)
         outgoing = stream.process.send(call.body)
         try:
-            call.delivery.busy()
+            if call.delivery.on_sent is not None:
+                call.delivery.on_sent()
             wait.for_event(pending.done)
         except TimedOut as error:
             if not call.is_handshake:

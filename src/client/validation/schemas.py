@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urljoin
 
-from ...types.canonical import compact_json
 from ...types.errors import ProtocolError, ResultInvalid
 from ...types.json_pointer import at_pointer
 from ..limits import Limits
@@ -526,7 +525,7 @@ def check_structured_content(definition: ToolDefinition, value: Any, limits: Lim
         ResultInvalid: The result violates the schema.
     """
     try:
-        schema = compile_schema(compact_json(definition.output_schema), limits)
+        schema = compile_schema(definition.output_schema_json, limits)
     except ProtocolError as error:
         _logger.warning("results of %s are not checked: %s", definition.name, error.what)
         return
