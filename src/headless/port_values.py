@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from knime._arrow import LogicalTypeExtensionType, schema_of, spec_of
-from knime._arrow._table_data import check_batches
+from knime._arrow import LogicalTypeExtensionType, check_batches, schema_of, spec_of
 from knime.api import table as knime_table
-from knime.api._columnar import _ColumnarView  # pyright: ignore[reportPrivateUsage]
 from knime.api.schema import (
     BinaryPortObjectSpec,
     Column,
@@ -18,6 +16,7 @@ from knime.api.schema import (
     ImagePortObjectSpec,
     PortObjectSpec,
     Schema,
+    _ColumnarView,  # pyright: ignore[reportPrivateUsage]
     wrap_primitive,
 )
 from knime.api.table import ArrowSourceTable

@@ -323,16 +323,3 @@ def test_a_view_is_made_of_what_can_be_shown(shown, found):
     import knime.extension as knext
 
     assert found in knext.view(shown).html
-
-
-def test_proxy_settings_come_from_the_environment(monkeypatch):
-    import knime.extension as knext
-
-    monkeypatch.setenv("https_proxy", "http://me:p%40ss@proxy.example:8080")
-    monkeypatch.setenv("no_proxy", "localhost")
-    found = knext.get_proxy_settings("https")
-    assert (found.host_name, found.port_number, found.password) == ("proxy.example", "8080", "p@ss")
-    assert found.exclude_hosts == "localhost"
-    assert str(found) == "http://me:p%40ss@proxy.example:8080"
-    with pytest.raises(ValueError, match="ftp"):
-        knext.get_proxy_settings("ftp")

@@ -1,6 +1,7 @@
 """Where the stand-in is found, and that it never meets KNIME's own package."""
 
 import datetime as dt
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -113,3 +114,38 @@ def test_pandas_is_asked_for_only_where_it_is_needed(trial, monkeypatch):
             with pytest.raises(ModuleNotFoundError, match="pandas"):
                 use()
         assert knext.BatchOutputTable.from_batches([table.to_pyarrow()]).num_batches == 1
+
+
+def absent():
+    """All names that modules of the stand-in refuse; none where this is KNIME."""
+    try:
+        from knime.api import _absent
+    except ImportError:
+        return []
+    for module in ("api.env", "extension.env", "extension.testing", "types.message"):
+        importlib.import_module(f"knime.{module}")
+    return [(module, name) for module, names in _absent.ABSENT.items() for name in names]
+
+
+@pytest.mark.parametrize(("module", "name"), absent())
+def test_a_name_of_knime_that_is_not_here_says_so(module, name):
+    with pytest.raises(NotImplementedError, match=f"{name} of {module} is not part of the stand-in"):
+        getattr(importlib.import_module(module), name)
+    with pytest.raises(NotImplementedError, match=name):
+        exec(f"from {module} import {name}")
+
+
+def test_a_name_that_knime_has_not_either_is_an_ordinary_mistake():
+    import knime.extension as knext
+
+    with pytest.raises(AttributeError, match="nonsense"):
+        knext.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "plotly"])
+def test_a_figure_is_not_shown_and_the_view_says_so(library):
+    import knime.extension as knext
+
+    figure = type("Figure", (), {"__module__": f"{library}.figure", "_repr_html_": lambda self: None})
+    with pytest.raises(NotImplementedError, match=library):
+        knext.view(figure())

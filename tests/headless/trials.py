@@ -118,11 +118,7 @@ CALLED = [
     "view_png",
     "view_jpeg",
     "view_ipy_repr",
-    "view_matplotlib",
-    "view_plotly",
-    "view_seaborn",
     "InvalidParametersError",
-    "get_proxy_settings",
 ]
 SAVED = {
     "new": ({"first": "1", "second": "2", "late": {"level": "x"}}, "1.2.0"),

@@ -10,7 +10,6 @@ from tests.headless.api import (
     groups,
     kinds,
     making,
-    messages,
     parameters,
     schemas,
     tables,
@@ -36,11 +35,8 @@ CASES = _named(
     table=tables.TABLES,
     **{"class": classes.CLASSES},
     spec=classes.SPECS,
-    proxy=classes.PROXIES,
-    converter=classes.CONVERTERS,
     factory=kinds.FACTORIES,
     own_context=contexts.OWN_CONTEXTS,
-    message=messages.MESSAGES,
 )
 #: Given the API, and the context and the input of a node that executes.
 RUNNING = _named(making=making.TABLES, batch=tables.BATCHES, context=contexts.CONTEXTS, arrow=columns.ARROW)

@@ -1,10 +1,6 @@
 """Classes that nodes are made of: ports, specs, views, versions."""
 
 import importlib
-import os
-import sys
-import tempfile
-import unittest.mock
 import warnings
 
 from tests.headless.api.tools import made, raises
@@ -14,38 +10,9 @@ def shown(**members):
     return type("Shown", (), members)()
 
 
-def without(package, function, *arguments):
-    """Calls a function where a package is not installed."""
-    with unittest.mock.patch.dict(sys.modules, {package: None}):
-        return function(*arguments)
-
-
-def moved(knext, _):
-    """A port object that was written into a file, and read from it."""
-    from knime.extension import nodes
-
-    kind = made(
-        knext.PortObject,
-        serialize=lambda self: b"data",
-        deserialize=classmethod(lambda cls, spec, storage: [spec, storage.decode()]),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/object"
-        nodes.save_port_object(kind(None), path)
-        return nodes.load_port_object(kind, "spec", path)
-
-
-def proxy(knext, *arguments, **options):
-    """The variables that a proxy sets."""
-    with unittest.mock.patch.dict(os.environ, clear=True):
-        knext.ProxySettings(*arguments, **options).set_as_environment_variable()
-        return dict(os.environ)
-
-
 def former(knext, _):
     names = {
         "knime_extension": "IntParameter",
-        "knime.extension.env": "ProxySettings",
         "knime_node": "PythonNode",
         "knime_node_table": "Table",
         "knime_parameter": "IntParameter",
@@ -59,82 +26,10 @@ def former(knext, _):
     return [own, modules["knime_types"].PythonValueFactory.__module__]
 
 
-def converter(use):
-    """What a converter between KNIME's port objects and Python's does."""
-
-    def case(knext, _):
-        from knime.extension import ports
-
-        text = ports.StringIntermediateRepresentation
-        own = made(
-            ports.PortObjectConverter,
-            encode_spec=lambda self, spec: text(spec),
-            decode_spec=lambda self, given: given.getStringRepresentation(),
-            encode_object=lambda self, given: ports.EmptyIntermediateRepresentation(),
-            decode_object=lambda self, given, spec: spec,
-        )
-        return use(own(dict, str), ports)
-
-    return case
-
-
-CONVERTERS = {
-    "types": (converter(lambda own, _: [own.object_type is dict, own.spec_type is str]), [True, True]),
-    "there and back": (converter(lambda own, _: own.decode_spec(own.encode_spec("a"))), "a"),
-    "kinds": (
-        converter(lambda own, ports: isinstance(own, ports.PortObjectDecoder | ports.PortObjectEncoder)),
-        True,
-    ),
-    "of a type": (lambda k, _: made(module("knime.extension.ports").PortObjectEncoder)(), raises(TypeError)),
-}
-
-
 def module(name):
     return importlib.import_module(name)
 
 
-def workflow_spec(knext, _):
-    from knime.api.schema import WorkflowPortObjectSpec
-
-    table = {
-        "type_name": "Table",
-        "type_id": "t",
-        "table_spec": knext.Schema([knext.int32()], ["a"]).serialize(),
-    }
-    ports = {"inputs": {"1": table}, "outputs": {"2": {"type_name": "Image", "type_id": "i"}}}
-    spec = WorkflowPortObjectSpec.deserialize({"name": "w", **ports})
-    return [
-        spec.name,
-        spec.inputs["1"].schema.column_names,
-        spec.outputs["2"].type_name,
-        spec.outputs["2"].schema,
-    ]
-
-
-PROXIES = {
-    "as text": (
-        lambda k, _: [str(k.ProxySettings("HTTPS", "h", 80)), str(k.ProxySettings("ftp", "h"))],
-        ["http://h:80", ""],
-    ),
-    "of a dictionary": (
-        lambda k, _: k.ProxySettings.from_dict({"protocol_name": "HTTP", "host_name": "h"}).protocol_name,
-        "http",
-    ),
-    "as a variable": (
-        lambda k, _: [
-            list(k.ProxySettings(*parts).create_proxy_environment_key_value_pair())
-            for parts in (("http", "h", "1"), ("http",), ("ftp", "h"))
-        ],
-        [["http_proxy", "http://h:1"], ["", ""], ["ftp_proxy", ""]],
-    ),
-    "set": (
-        lambda k, _: proxy(k, "http", "h", exclude_hosts="localhost|*.x.org|*y.org|*|*.*| a "),
-        {"http_proxy": "http://h", "no_proxy": "localhost,.x.org,.y.org,*,*,a"},
-    ),
-    "set without a host": (lambda k, _: proxy(k, "http", exclude_hosts="a"), {"no_proxy": "a"}),
-    "set for another protocol": (lambda k, _: proxy(k, "ftp", "h", exclude_hosts="a"), {}),
-    "protocols": (lambda k, _: "https" in k.ProxySettings.supported_proxy_protocols(), True),
-}
 CLASSES = {
     "category of no module": (
         lambda k, _: eval('declare("/community/", "l", "n", "d", "i")', {"declare": k.category}),
@@ -142,7 +37,6 @@ CLASSES = {
     ),
     "former names": (former, [[], "knime.api.types"]),
     "names of typing": (lambda k, _: module("knime.api.schema").List[int].__origin__ is list, True),
-    "object in a file": (moved, ["spec", "data"]),
     "optional port": (
         lambda k, _: k.input_table("P", "p", optional=None)(type("N", (), {})).input_ports[0].optional,
         None,
@@ -190,15 +84,7 @@ CLASSES = {
 }
 
 
-def hub():
-    from knime.api.schema import HubAuthenticationPortObjectSpec
-
-    spec = HubAuthenticationPortObjectSpec.deserialize({"data": "x", "hub_url": "https://hub.test"})
-    return [spec.hub_url, spec.serialize()]
-
-
 SPECS = {
-    "workflow": (workflow_spec, ["w", ["a"], "Image", None]),
     "binary": (
         lambda k, _: [
             k.BinaryPortObjectSpec("x").serialize(),
@@ -223,10 +109,6 @@ SPECS = {
     "credential": (
         lambda k, _: k.CredentialPortObjectSpec.deserialize({"data": "x"}).serialize(),
         {"data": "x"},
-    ),
-    "login at a Hub": (
-        lambda k, _: hub(),
-        ["https://hub.test", {"data": "x", "hub_url": "https://hub.test"}],
     ),
     "port types": (
         lambda k, _: [k.PortType.TABLE, k.PortType.WORKFLOW, k.PortType.HUB_AUTHENTICATION],
@@ -297,17 +179,5 @@ SPECS = {
     "view with metadata": (
         lambda k, _: k.view_ipy_repr(shown(_repr_html_=lambda self: ("<p>", {"a": 1}))).html,
         "<p>",
-    ),
-    "view of a plot without library": (
-        lambda k, _: without("matplotlib", k.view_matplotlib),
-        raises(ModuleNotFoundError),
-    ),
-    "view of a figure without library": (
-        lambda k, _: without("plotly", k.view_plotly, 5),
-        raises(ModuleNotFoundError),
-    ),
-    "view of seaborn without library": (
-        lambda k, _: without("matplotlib", k.view_seaborn),
-        raises(ModuleNotFoundError),
     ),
 }

@@ -5,7 +5,7 @@ import json
 import warnings
 
 from tests.headless.api.parameters import Plain
-from tests.headless.api.tools import key, made, raises
+from tests.headless.api.tools import key, raises
 
 
 def dictionary_text(knext, _):
@@ -54,23 +54,6 @@ def list_like(types, kind):
     return types.get_converter(f'{{"value_factory_class":"org.knime.core.data.v2.value.{kind}ValueFactory"}}')
 
 
-def suppressed(types):
-    """What a converter of pandas columns does with warnings."""
-    own = made(
-        types.FromPandasColumnConverter,
-        warnings_to_suppress=["old"],
-        can_convert=lambda self, dtype: True,
-        convert_column=lambda self, frame, name: None,
-    )()
-    with warnings.catch_warnings(record=True) as shown:
-        warnings.simplefilter("always")
-        with own.warning_manager():
-            warnings.warn("old thing", stacklevel=1)
-            warnings.warn("new thing", stacklevel=1)
-        warnings.warn("old again", stacklevel=1)
-    return [str(warning.message) for warning in shown]
-
-
 FACTORIES = {
     "class by its name": (helper(lambda t: t.get_python_type_from_name("datetime.date") is dt.date), True),
     "class of no module": (
@@ -92,9 +75,6 @@ FACTORIES = {
         helper(lambda t: [list_like(t, "Set").compatible_type is set, list_like(t, "Set").encode(None)]),
         [True, None],
     ),
-    "other converters of columns": (helper(lambda t: made(t.ToPandasColumnConverter)()), raises(TypeError)),
-    "suppressed warnings": (helper(suppressed), ["new thing", "old again"]),
-    "files": (helper(lambda t: hasattr(t.FileStoreHandler(), "create_file_store")), True),
     "text with a dictionary": (dictionary_text, ["String[dict_encoding=INT_KEY]", "INT_KEY"]),
     "time with a zone": (zoned_time, [3_720_000_000_000, ["UserWarning"]]),
 }

@@ -40,7 +40,6 @@ class PandasLogicalTypeExtensionType(ExtensionDtype):
 
     @property
     def name(self) -> str:
-        """The name that pandas shows below a column."""
         return f"PandasLogicalTypeExtensionType({self.arrow.storage_type}, {self.arrow.logical_type})"
 
     @property
@@ -57,7 +56,6 @@ class PandasLogicalTypeExtensionType(ExtensionDtype):
         raise TypeError(f"no column type is made of the text {string!r}")
 
     def construct_array_type(self) -> Any:
-        """The class of the columns."""
         return KnimePandasExtensionArray
 
     def __from_arrow__(self, data: Any) -> "KnimePandasExtensionArray":
@@ -136,7 +134,6 @@ class KnimePandasExtensionArray(ExtensionArray):
 
     @property
     def dtype(self) -> PandasLogicalTypeExtensionType:
-        """The column's type."""
         return self._data.type.to_pandas_dtype()
 
     @property
@@ -145,7 +142,6 @@ class KnimePandasExtensionArray(ExtensionArray):
         return self._data.nbytes
 
     def isna(self) -> Any:
-        """An array that is True for missing cells."""
         return np.array(self._data.is_null().to_pylist(), dtype=bool)
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Self:

@@ -9,8 +9,6 @@ from . import types as kt
 
 
 class KnimeType:
-    """Base of all column types."""
-
     def __init__(self) -> None:
         if type(self) is KnimeType:
             raise TypeError("KnimeType is abstract")
@@ -73,7 +71,6 @@ class PrimitiveType(KnimeType, metaclass=_OneOfAKind):
 
     @property
     def plain_type(self) -> "PrimitiveType":
-        """The type without a dictionary."""
         return PrimitiveType(self._type_id)
 
     def __str__(self) -> str:
@@ -82,8 +79,6 @@ class PrimitiveType(KnimeType, metaclass=_OneOfAKind):
 
 
 class ListType(KnimeType):
-    """A list whose elements have one type."""
-
     def __init__(self, inner_type: KnimeType) -> None:
         if not isinstance(inner_type, KnimeType):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"the elements of a list need a KnimeType, not {inner_type!r}")
@@ -91,7 +86,6 @@ class ListType(KnimeType):
 
     @property
     def inner_type(self) -> KnimeType:
-        """The type of the elements."""
         return self._inner_type
 
     def __eq__(self, other: object) -> bool:
@@ -116,7 +110,6 @@ class StructType(KnimeType):
 
     @property
     def inner_types(self) -> Iterable[KnimeType]:
-        """The types of the fields."""
         return self._inner_types
 
     def __eq__(self, other: object) -> bool:
@@ -147,7 +140,6 @@ class LogicalType(KnimeType):
 
     @property
     def storage_type(self) -> KnimeType:
-        """The type of the stored values."""
         return self._storage_type
 
     @property
@@ -211,22 +203,18 @@ class LogicalType(KnimeType):
 
 
 def int32() -> PrimitiveType:
-    """The type of whole numbers of 32 bits."""
     return PrimitiveType(PrimitiveTypeId.INT)
 
 
 def int64() -> PrimitiveType:
-    """The type of whole numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.LONG)
 
 
 def double() -> PrimitiveType:
-    """The type of floating-point numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.DOUBLE)
 
 
 def bool_() -> PrimitiveType:
-    """The type of booleans."""
     return PrimitiveType(PrimitiveTypeId.BOOL)
 
 

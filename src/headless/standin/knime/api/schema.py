@@ -1,15 +1,37 @@
-"""Schemas of tables, and the descriptions of their types for KNIME's Java side."""
+"""Specs of ports, and schemas of tables with the descriptions of their types for KNIME's Java side.
+
+Schemas and tables are ordered columns; their operations on columns return lazy views.
+"""
 
 # Nodes import names of other modules from here (even ks.List), so not every import is used.
-# ruff: noqa: F401, UP035
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG003, F401, UP035
 # pyright: reportUnusedImport=false
 
+import datetime as dt
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sized
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Self, Sequence, Type, Union, cast
+from dataclasses import dataclass
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Protocol,
+    Self,
+    Sequence,
+    Type,
+    Union,
+    cast,
+)
 
 from . import _ktypes as k
-from ._columnar import Column, _Columnar, _ColumnarView  # pyright: ignore[reportPrivateUsage]
+from ._absent import absent as _absent
 from ._ktypes import (
     DictEncodingKeyType,
     KnimeType,
@@ -30,22 +52,264 @@ from ._ktypes import (
     string,
     struct,
 )
-from ._specs import (
-    BinaryPortObjectSpec,
-    CredentialPortObjectSpec,
-    HubAuthenticationPortObjectSpec,
-    ImagePortObjectSpec,
-    PortObjectSpec,
-    WorkflowPortInfo,
-    WorkflowPortObjectSpec,
-)
+
+if TYPE_CHECKING:
+    from enum import Enum
 
 LOGGER = logging.getLogger(__name__)
 
 
-class Schema(_Columnar, PortObjectSpec):
-    """The schema of a table, that is, its columns."""
+class Column:
+    """A column: its type, its name and, for input columns, KNIME's metadata about the type."""
 
+    ktype: KnimeType
+    name: str
+    metadata: dict[str, Any] | None
+
+    def __init__(self, ktype: KnimeType | type, name: str, metadata: dict[str, Any] | None = None) -> None:
+        if not isinstance(ktype, KnimeType):
+            ktype = logical(ktype)
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a column's name must be a string, not {type(name).__name__}")
+        if not name.strip():
+            raise ValueError("a column's name must not be empty")
+        self.ktype = ktype
+        self.name = name
+        self.metadata = metadata
+
+    def __str__(self) -> str:
+        metadata = "" if self.metadata is None else f", {self.metadata}"
+        return f"Column<'{self.name}', {self.ktype}{metadata}>"
+
+    def __eq__(self, other: Any) -> bool:
+        # As in KNIME, a column can be compared with columns only.
+        return other.ktype == self.ktype and other.name == self.name and other.metadata == self.metadata
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Operation(Protocol):
+    """The operation of a view, which is applied when the result is needed."""
+
+    def apply(self, source: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    columns: Any
+
+    def apply(self, source: Any) -> Any:
+        return source._select_columns(self.columns)
+
+    def __str__(self) -> str:
+        return f"ColumnSlicingOp({self.columns})"
+
+
+@dataclass(frozen=True)
+class Addition:
+    other: Any
+
+    def apply(self, source: Any) -> Any:
+        return source._append(self.other)
+
+    def __str__(self) -> str:
+        return f"AppendOp({self.other})"
+
+
+class _Columnar(ABC):
+    """The common base of schemas and tables: ordered columns. Operations return lazy views."""
+
+    @property
+    def num_columns(self) -> int:
+        return len(self.column_names)
+
+    @property
+    @abstractmethod
+    def column_names(self) -> list[str]: ...
+
+    def __getitem__(self, slicing: Any) -> Any:
+        # Without this an int index would make `for column in schema` endless.
+        if isinstance(slicing, int) and slicing >= self.num_columns:
+            raise IndexError(f"index {slicing} is beyond the {self.num_columns} columns")
+        return self._view(Selection(slicing))
+
+    def append(self, other: Any) -> Any:
+        return _ColumnarView(self, Addition(other))
+
+    def insert(self, other: Any, at: int) -> Any:
+        count = self.num_columns
+        order = list(range(count))
+        added = 1 if isinstance(other, Column) else other.num_columns
+        order[at:at] = range(count, count + added)
+        return self.append(other)[order]
+
+    def remove(self, slicing: int | str | list[str]) -> Any:
+        """A view without a column (by index or name) or without several (by names)."""
+        names = self.column_names
+        if isinstance(slicing, list):
+            missing = [name for name in slicing if name not in names]
+            if missing:
+                raise ValueError(f"there are no columns {missing}; columns: {names}")
+            kept: list[Any] = [name for name in names if name not in slicing]
+        elif isinstance(slicing, int):
+            if not 0 <= slicing < len(names):
+                raise IndexError(f"index {slicing} is not among the {len(names)} columns")
+            kept = names[:slicing] + names[slicing + 1 :]
+        elif isinstance(slicing, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            names.remove(slicing)
+            kept = names
+        else:
+            raise TypeError(f"columns cannot be removed by {type(slicing).__name__}")
+        return _ColumnarView(self, Selection(kept))
+
+    def _view(self, operation: Operation) -> Any:
+        return _ColumnarView(self, operation)
+
+    def _position(self, entry: Any) -> int:
+        """The position of a column that is given by name or position."""
+        names = self.column_names
+        if isinstance(entry, str):
+            if entry not in names:
+                raise IndexError(f"there is no column {entry!r}; columns: {names}")
+            return names.index(entry)
+        if not isinstance(entry, int) or not 0 <= entry < len(names):
+            raise IndexError(f"{entry!r} is not the position of one of {len(names)} columns")
+        return entry
+
+
+class _ColumnarView(_Columnar):
+    """A schema or table with an operation that is applied on demand; ``get()`` returns the result."""
+
+    def __init__(self, delegate: Any, operation: Operation) -> None:
+        self.delegate = delegate
+        self.operation = operation
+        self._result: Any = None
+
+    def get(self, cache: bool = True) -> Any:
+        """The schema, table or column that is the result of the operation."""
+        if self._result is not None:
+            return self._result
+        source = self.delegate.get(cache=False) if isinstance(self.delegate, _ColumnarView) else self.delegate
+        result = self.operation.apply(source)
+        if cache:
+            self._result = result
+        return result
+
+    @property
+    def column_names(self) -> list[str]:
+        return self.get().column_names
+
+    @property
+    def num_columns(self) -> int:
+        return self.get().num_columns
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.get(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return self.get() == (other.get() if isinstance(other, _ColumnarView) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return f"ColumnarView<delegate={self.delegate}, op={self.operation}>"
+
+
+class PortObjectSpec(ABC):
+    """The description of a port's content before it is computed."""
+
+    @abstractmethod
+    def serialize(self) -> dict[str, Any]: ...
+
+    @classmethod
+    @abstractmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "PortObjectSpec":
+        """The spec from its document. KNIME also accepts implementations without the second argument."""
+
+
+class BinaryPortObjectSpec(PortObjectSpec):
+    """The spec of a binary port. Ports with the same id can be connected."""
+
+    def __init__(self, id: str) -> None:  # noqa: A002  # KNIME's name
+        self._id = id
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    def serialize(self) -> dict[str, Any]:
+        return {"id": self._id}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "BinaryPortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
+        return cls(data["id"])
+
+
+class ImagePortObjectSpec(PortObjectSpec):
+    """The spec of an image port, which has the format."""
+
+    def __init__(self, format: "str | Enum") -> None:  # noqa: A002  # KNIME's name
+        self._format = format if isinstance(format, str) else str(format.value)
+
+    @property
+    def format(self) -> str:
+        """``png`` or ``svg``."""
+        return self._format
+
+    def serialize(self) -> dict[str, Any]:
+        return {"format": self._format}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "ImagePortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
+        return cls(data["format"])
+
+
+class CredentialPortObjectSpec(PortObjectSpec):
+    """The spec of a credential port. The secrets stay with KNIME and are fetched when they are read.
+
+    Reading a secret raises a ValueError if the upstream node has not been executed.
+    """
+
+    #: The object that has the secrets: KNIME's Java side, or here the node host.
+    _java_callback: ClassVar[Any] = None
+
+    def __init__(self, xml_data: str | None) -> None:
+        self._xml_data = xml_data
+
+    def _ask(self, what: str) -> Any:
+        try:
+            return getattr(self._java_callback, what)(self._xml_data)
+        except LookupError:
+            raise ValueError(
+                "the credential is not there; maybe the upstream nodes have to be executed"
+            ) from None
+
+    @property
+    def auth_schema(self) -> str:
+        """``Bearer`` or ``Basic``."""
+        return self._ask("get_auth_schema")
+
+    @property
+    def auth_parameters(self) -> str:
+        """The token, which follows the schema in an Authorization header."""
+        return self._ask("get_auth_parameters")
+
+    @property
+    def expires_after(self) -> dt.datetime | None:
+        """The time when the token expires (UTC, without time zone), if it is known."""
+        return self._ask("get_expires_after")
+
+    def serialize(self) -> dict[str, Any]:
+        return {"data": self._xml_data}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "CredentialPortObjectSpec":
+        return cls(data.get("data"))
+
+
+class Schema(_Columnar, PortObjectSpec):
     def __init__(
         self,
         ktypes: Sequence[KnimeType | type],
@@ -69,7 +333,6 @@ class Schema(_Columnar, PortObjectSpec):
 
     @classmethod
     def from_columns(cls, columns: Sequence[Column] | Column) -> "Schema":
-        """A schema of one column or several."""
         given = [columns] if isinstance(columns, Column) else columns
         if not isinstance(given, Sized):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"columns must be a list, not {type(given).__name__}")
@@ -85,12 +348,10 @@ class Schema(_Columnar, PortObjectSpec):
         names: Sequence[str],
         metadata: Sequence[dict[str, Any] | None] | None = None,
     ) -> "Schema":
-        """A schema from types and names."""
         return cls(ktypes, names, metadata)
 
     @property
     def column_names(self) -> list[str]:
-        """See `_Columnar`."""
         return [column.name for column in self._columns]
 
     def __iter__(self) -> Iterator[Column]:
@@ -232,3 +493,8 @@ def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:
         own["dict_encoding"] = ktype.dict_encoding_key_type.value
         ktype = ktype.plain_type
     return _SPEC_NAMES[ktype], {"traits": own, "type": "simple"}
+
+
+__getattr__ = _absent(
+    __name__, "HubAuthenticationPortObjectSpec", "WorkflowPortInfo", "WorkflowPortObjectSpec"
+)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ._columnar import (
+from .schema import (
     Operation,
+    Schema,
     Selection,
     _Columnar,  # pyright: ignore[reportPrivateUsage]
     _ColumnarView,  # pyright: ignore[reportPrivateUsage]
 )
-from .schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,19 +25,16 @@ class Backend:
     file_store_handler: Any
 
     def table_of_arrow(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
-        """See `Table.from_pyarrow`."""
-        from knime._arrow._table_data import of_arrow
+        from knime._arrow import of_arrow
 
         return made(of_arrow(data, row_ids, sentinel=sentinel))
 
     def table_of_frame(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
-        """See `Table.from_pandas`."""
-        from knime._arrow._table_data import of_frame
+        from knime._arrow import of_frame
 
         return made(of_frame(data, row_ids, sentinel=sentinel))
 
     def batch_output_table(self, row_ids: str) -> "BatchOutputTable":
-        """See `BatchOutputTable.create`."""
         return BatchOutputTable._made(row_ids)  # pyright: ignore[reportPrivateUsage]
 
 
@@ -57,12 +54,9 @@ def running_backend() -> Backend:
 
 @dataclass(frozen=True)
 class RowSelection:
-    """The operation that selects rows."""
-
     rows: Any
 
     def apply(self, source: Any) -> Any:
-        """See `Operation`."""
         return source._select_rows(self.rows)
 
     def __str__(self) -> str:
@@ -72,18 +66,15 @@ class RowSelection:
 class _Tabular(_Columnar):
     @property
     @abstractmethod
-    def num_rows(self) -> int:
-        """The number of rows."""
+    def num_rows(self) -> int: ...
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The numbers of columns and rows."""
         return self.num_columns, self.num_rows
 
     @property
     @abstractmethod
-    def schema(self) -> Schema:
-        """The columns."""
+    def schema(self) -> Schema: ...
 
     def __getitem__(self, slicing: Any) -> Any:
         """A view: ``table[columns]``, or ``table[columns, rows]`` with rows as a slice."""
@@ -159,8 +150,7 @@ class Table(_Tabular):
         Args:
             sentinel: the value for missing whole numbers; see `from_pyarrow`.
         """
-        from knime._arrow import ROW_ID, unwrap_table
-        from knime._arrow._table_data import with_sentinel
+        from knime._arrow import ROW_ID, unwrap_table, with_sentinel
 
         if ROW_ID in self.column_names:
             raise RuntimeError(f"the column name {ROW_ID} is KNIME's own; rename the column")
@@ -191,17 +181,14 @@ class Table(_Tabular):
 
     @property
     def num_rows(self) -> int:
-        """See `_Tabular`."""
         return len(self._data)
 
     @property
     def column_names(self) -> list[str]:
-        """See `_Columnar`."""
         return list(self._data.schema.names[1:])
 
     @property
     def schema(self) -> Schema:
-        """See `_Tabular`."""
         from knime._arrow import schema_of
 
         return schema_of(self._data)
@@ -242,8 +229,6 @@ class ArrowTable(Table):
 
 
 class ArrowSourceTable(ArrowTable):
-    """A table that a node's execute() gets."""
-
     _known_schema: Schema
 
     @property
@@ -253,7 +238,6 @@ class ArrowSourceTable(ArrowTable):
 
     @property
     def num_batches(self) -> int:
-        """The number of batches."""
         return len(self._parts())
 
     def batches(self) -> Iterator[Table]:
@@ -262,7 +246,7 @@ class ArrowSourceTable(ArrowTable):
             yield made(part)
 
     def _parts(self) -> list[Any]:
-        from knime._arrow._table_data import batches_of
+        from knime._arrow import batches_of
 
         return batches_of(self._data)
 
@@ -286,8 +270,6 @@ def is_frame(value: object) -> bool:
 
 
 class BatchOutputTable:
-    """An output table that is made batch by batch."""
-
     _batches: list[Any]
     _row_ids: str
     _sizes: list[int]
@@ -326,7 +308,6 @@ class BatchOutputTable:
 
     @property
     def num_batches(self) -> int:
-        """The number of appended batches."""
         return len(self._batches)
 
     def append(self, batch: Any) -> None:
@@ -337,7 +318,7 @@ class BatchOutputTable:
             TypeError: the batch is not a table.
         """
         import pyarrow as pa
-        from knime._arrow._table_data import check_batches, of_arrow, of_frame
+        from knime._arrow import check_batches, of_arrow, of_frame
 
         data: Any = batch
         if isinstance(data, ArrowSourceTable):

@@ -7,14 +7,13 @@ import functools
 import importlib
 import io
 import json
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
+
+from ._absent import absent as _absent
 
 
 class PythonValueFactory:
@@ -25,15 +24,12 @@ class PythonValueFactory:
 
     @property
     def compatible_type(self) -> Any:
-        """The class of the values."""
         return self._compatible_type
 
     def decode(self, storage: Any) -> Any:
-        """The value of a cell."""
         return storage
 
     def encode(self, value: Any) -> Any:
-        """The storage of a value."""
         return value
 
     def needs_conversion(self) -> bool:
@@ -92,19 +88,15 @@ class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
     """A value factory that serializes a value into a file or, if it is small, into the table."""
 
     def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
-        """Reads a value."""
         raise NotImplementedError
 
     def serialize(self, value: Any, output: BinaryIO) -> None:
-        """Writes a value; leaves the output open."""
         raise NotImplementedError
 
     def should_be_stored_in_filestore(self, value: Any) -> bool:
-        """Returns whether the value is stored in a file."""
         return True
 
     def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
-        """See `FileStorePythonValueFactory`."""
         output = io.BytesIO()
         self.serialize(value, output)
         if not self.should_be_stored_in_filestore(value):
@@ -113,20 +105,7 @@ class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
         return None
 
     def read(self, file_paths: list[str], table_data: Any) -> Any:
-        """See `FileStorePythonValueFactory`."""
         return self.deserialize(io.BytesIO(Path(file_paths[0]).read_bytes() if file_paths else table_data))
-
-
-class FileStoreHandler:
-    """KNIME's interface for files of cells."""
-
-    def file_store_key_to_absolute_path(self, file_store_key: str) -> str:
-        """The path of a file."""
-        raise NotImplementedError
-
-    def create_file_store(self) -> tuple[str, str]:
-        """The path and the key of a new file."""
-        raise NotImplementedError
 
 
 class FallbackPythonValueFactory(PythonValueFactory):
@@ -136,7 +115,6 @@ class FallbackPythonValueFactory(PythonValueFactory):
         super().__init__(None)
 
     def needs_conversion(self) -> bool:
-        """Returns False, as values are their storage."""
         return False
 
 
@@ -157,13 +135,10 @@ class ListValueFactory(PythonValueFactory):
         super().__init__(list)
 
     def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
         return None if value is None else encode_inner_elements(value)
 
 
 class SetValueFactory(ListValueFactory):
-    """Sets, which are stored as lists."""
-
     def __init__(self) -> None:
         PythonValueFactory.__init__(self, set)
 
@@ -189,35 +164,6 @@ class PythonValueFactoryBundle:
     def value_factory(self) -> PythonValueFactory:
         """The value factory, which is imported and made on first use."""
         return _make(self.python_module, self.python_value_factory_name)
-
-
-class _PandasColumnConverter(ABC):
-    warnings_to_suppress: list[str] | None = None
-
-    @abstractmethod
-    def can_convert(self, dtype: Any) -> bool:
-        """Returns whether this converter converts columns of a type."""
-
-    @abstractmethod
-    def convert_column(self, data_frame: Any, column_name: str) -> Any:
-        """The converted column of a frame."""
-
-    @contextmanager
-    def warning_manager(self) -> Generator[None]:
-        """Suppresses the warnings in `warnings_to_suppress` until exit."""
-        for message in self.warnings_to_suppress or ():
-            warnings.filterwarnings("ignore", message=message)
-        yield
-        for message in self.warnings_to_suppress or ():
-            warnings.filterwarnings("default", message=message)
-
-
-class FromPandasColumnConverter(_PandasColumnConverter):
-    """Converts a column of a frame before a table is made from it. Extensions register it with Java."""
-
-
-class ToPandasColumnConverter(_PandasColumnConverter):
-    """Converts a column of a frame that was made from a table. Extensions register it with Java."""
 
 
 def _imported(module_name: str) -> ModuleType:
@@ -295,7 +241,6 @@ def register_python_value_factory(
 
 
 def name_of(python_type: type) -> str:
-    """Module and name of a class."""
     return f"{python_type.__module__}.{python_type.__qualname__}"
 
 
@@ -363,3 +308,6 @@ def get_value_factory_bundle_for_python_type(python_type: type) -> PythonValueFa
     if name not in _python_type_to_bundle:
         raise TypeError(f"no Python value factory is registered for {name}")
     return _python_type_to_bundle[name]
+
+
+__getattr__ = _absent(__name__, "FileStoreHandler", "FromPandasColumnConverter", "ToPandasColumnConverter")

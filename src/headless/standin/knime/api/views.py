@@ -1,11 +1,10 @@
 """Views of nodes: self-contained HTML pages."""
 
 import base64
-import contextlib
-import importlib
-import io
 from collections.abc import Callable
 from typing import Any, cast
+
+from ._absent import absent as _absent
 
 _PAGE = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"></head><body>{body}</body></html>\n'
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -45,22 +44,18 @@ def view_html(
     render_fn: Callable[[], str | bytes] | None = None,
     can_be_used_in_report: bool = False,
 ) -> NodeView:
-    """A view of one self-contained HTML page."""
     return NodeView(html, svg_or_png, render_fn, can_be_used_in_report)
 
 
 def view_svg(svg: str) -> NodeView:
-    """A view of an SVG."""
     return NodeView(_PAGE.format(body=svg), svg, can_be_used_in_report=True)
 
 
 def view_png(png: bytes) -> NodeView:
-    """A view of a PNG."""
     return _picture(png, "png")
 
 
 def view_jpeg(jpeg: bytes) -> NodeView:
-    """A view of a JPEG."""
     return _picture(jpeg, "jpeg")
 
 
@@ -96,10 +91,11 @@ def _shown(shown: Any) -> Any:
 
 
 def view(obj: Any) -> NodeView:
-    """A view of HTML or SVG text, PNG or JPEG bytes, a figure, or an object that notebooks can show.
+    """A view of HTML or SVG text, PNG or JPEG bytes, or an object that notebooks can show.
 
     Raises:
         ValueError: the object is none of these; HTML must start with ``<!DOCTYPE html>``.
+        NotImplementedError: the object is a figure of matplotlib or plotly.
     """
     if type(obj) is str:  # as in KNIME, subclasses of str and bytes do not count
         if obj.lstrip()[:15].lower() == "<!doctype html>":
@@ -111,48 +107,13 @@ def view(obj: Any) -> NodeView:
             return view_png(obj)
         if obj.startswith(b"\xff\xd8\xff") and obj.endswith(b"\xff\xd9"):
             return view_jpeg(obj)
-    for make in (view_matplotlib, view_plotly):
-        with contextlib.suppress(ImportError, TypeError):
-            return make(obj)
+    library = type(obj).__module__.partition(".")[0]
+    if library in ("matplotlib", "plotly"):
+        raise NotImplementedError(f"views of {library}'s figures are not part of the stand-in")
     try:
         return view_ipy_repr(obj)
     except ValueError as error:
         raise ValueError(f"there is no view of {type(obj).__name__} objects: {error}") from None
 
 
-def view_matplotlib(fig: Any = None, format: str = "png") -> NodeView:  # noqa: A002  # KNIME's name
-    """A view of a matplotlib figure, by default the current one. The figure is closed.
-
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        TypeError: the object is not a figure.
-        ValueError: the format is neither ``png`` nor ``svg``.
-    """
-    figures = importlib.import_module("matplotlib.figure")
-    if format not in ("png", "svg"):
-        raise ValueError(f"a figure is shown as png or svg, not as {format!r}")
-    if fig is not None and not isinstance(fig, figures.Figure):
-        raise TypeError(f"{type(fig).__name__} is not a figure of matplotlib")
-    plots = importlib.import_module("matplotlib.pyplot")
-    fig = plots.gcf() if fig is None else fig
-    shown = io.BytesIO()
-    fig.savefig(shown, format=format)
-    plots.close(fig)
-    return view_png(shown.getvalue()) if format == "png" else view_svg(shown.getvalue().decode())
-
-
-def view_seaborn() -> NodeView:
-    """A view of seaborn's current figure, which is the current figure of matplotlib."""
-    return view_matplotlib()
-
-
-def view_plotly(fig: Any) -> NodeView:
-    """A view of a plotly figure. Unlike in KNIME, the view does not share its selection with other views.
-
-    Raises:
-        ModuleNotFoundError: plotly is not installed.
-        TypeError: the object is not a figure.
-    """
-    if not isinstance(fig, importlib.import_module("plotly.graph_objects").Figure):
-        raise TypeError(f"{type(fig).__name__} is not a figure of plotly")
-    return view_html(fig.to_html(), render_fn=lambda: fig.to_image("png"))
+__getattr__ = _absent(__name__, "view_matplotlib", "view_plotly", "view_seaborn")

@@ -8,7 +8,7 @@ is missing. Functions that are not implemented raise an error that says so.
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
-from knime.api.env import ProxySettings, get_proxy_settings
+from knime.api._absent import absent as _absent
 from knime.api.schema import (
     BinaryPortObjectSpec,
     Column,
@@ -41,10 +41,7 @@ from knime.api.views import (
     view_html,
     view_ipy_repr,
     view_jpeg,
-    view_matplotlib,
-    view_plotly,
     view_png,
-    view_seaborn,
     view_svg,
 )
 
@@ -110,3 +107,6 @@ from .ports import (
 )
 
 supported_value_types = LogicalType.supported_value_types
+__getattr__ = _absent(
+    __name__, "ProxySettings", "get_proxy_settings", "view_matplotlib", "view_plotly", "view_seaborn"
+)

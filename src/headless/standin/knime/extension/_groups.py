@@ -15,8 +15,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from ._base import Parameter, Setting, settings_of, values_of, with_list
-from .rules import Condition, Effect, Rule
+from ._base import Condition, Effect, Parameter, Rule, Setting, settings_of, values_of, with_list
 from .version import Version
 
 if TYPE_CHECKING:

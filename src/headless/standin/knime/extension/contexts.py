@@ -61,7 +61,6 @@ class _BaseContext:
         return self._flow_variables
 
     def get_credential_names(self) -> list[str]:
-        """The names of the workflow's credentials."""
         return list(self._java_ctx.get_credential_names())
 
     def get_credentials(self, identifier: str) -> Credential:
@@ -92,13 +91,10 @@ class DialogCreationContext(_BaseContext):
         return self._specs
 
     def get_flow_variables(self) -> FlowVariables:
-        """The flow variables."""
         return self._flow_variables
 
 
 class ConfigurationContext(_BaseContext):
-    """The context of a node's configure()."""
-
     def __init__(
         self,
         java_ctx: JavaContext,
@@ -136,8 +132,6 @@ def port_counts(
 
 
 class ExecutionContext(ConfigurationContext):
-    """The context of a node's execute()."""
-
     def set_progress(self, progress: float, message: str | None = None) -> None:
         """Sets the progress of the node, from 0 to 1.
 
@@ -160,7 +154,6 @@ class ExecutionContext(ConfigurationContext):
         return self._java_ctx.is_canceled()
 
     def get_workflow_temp_dir(self) -> str:
-        """A folder for temporary files of the workflow."""
         return self._java_ctx.get_workflow_temp_dir()
 
     def get_workflow_data_area_dir(self) -> str:

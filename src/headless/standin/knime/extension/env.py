@@ -1,3 +1,5 @@
-"""The former name of ``knime.api.env``, which extensions still import."""
+"""The former name of ``knime.api.env``."""
 
-from knime.api.env import *  # noqa: F403
+from knime.api._absent import absent as _absent
+
+__getattr__ = _absent(__name__, "ProxySettings", "get_proxy_settings")

@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, TypeVar
 
-from knime.api._columnar import _ColumnarView  # pyright: ignore[reportPrivateUsage]
-from knime.api.schema import PortObjectSpec
+from knime.api._absent import absent as _absent
+from knime.api.schema import (
+    PortObjectSpec,
+    _ColumnarView,  # pyright: ignore[reportPrivateUsage]
+)
 from knime.api.table import BatchOutputTable, Table
 
 from .contexts import ConfigurationContext, Credential, DialogCreationContext, ExecutionContext
@@ -71,14 +73,11 @@ class PythonNode(ABC):
         """Returns the specs of the outputs for the specs of the inputs."""
 
     @abstractmethod
-    def execute(self, exec_context: ExecutionContext, *inputs: Any) -> Any:
-        """Returns the outputs for the inputs."""
+    def execute(self, exec_context: ExecutionContext, *inputs: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A folder of the node repository."""
-
     path: str
     level_id: str
     name: str
@@ -217,22 +216,6 @@ def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
     return _loaded_port_types().of_id(id) is not None
 
 
-def load_port_object(port_object_type: type, spec: Any, file_path: str) -> Any:
-    """Reads a port object that `save_port_object` wrote."""
-    kind: Any = port_object_type
-    if issubclass(kind, FilestorePortObject):
-        return kind.read_from(spec, file_path)
-    return kind.deserialize(spec, Path(file_path).read_bytes())
-
-
-def save_port_object(port_object: PortObject, file_path: str) -> None:
-    """Writes a port object's data into a file."""
-    if isinstance(port_object, FilestorePortObject):
-        port_object.write_to(file_path)
-    else:
-        Path(file_path).write_bytes(port_object.serialize())
-
-
 def get_port_type_for_spec_type(spec_type: type) -> PortType:
     """The port type with this class of specs.
 
@@ -323,3 +306,18 @@ def _without_views(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _real(result: Any) -> Any:
     return result.get() if isinstance(result, _ColumnarView) else result
+
+
+__getattr__ = _absent(
+    __name__,
+    "load_port_object",
+    "save_port_object",
+    "EmptyIntermediateRepresentation",
+    "IntermediateRepresentation",
+    "PortObjectConverter",
+    "PortObjectDecoder",
+    "PortObjectEncoder",
+    "PortObjectIntermediateRepresentation",
+    "PortObjectSpecIntermediateRepresentation",
+    "StringIntermediateRepresentation",
+)

@@ -7,28 +7,43 @@
 from typing import TYPE_CHECKING, Any
 
 from . import _base
-from ._base import Parameter, Setting, set_extension_version, settings_of
-from ._column_filter import (
+from ._base import (
+    And,
+    Condition,
+    Contains,
+    DialogContextCondition,
+    Effect,
+    OneOf,
+    Or,
+    Parameter,
+    Rule,
+    Setting,
+    set_extension_version,
+    settings_of,
+)
+from ._columns import (
     ColumnFilterConfig,
     ColumnFilterMode,
     ColumnFilterParameter,
+    ColumnParameter,
     ManualFilterConfig,
+    MultiColumnParameter,
     PatternFilterConfig,
     TypeFilterConfig,
 )
-from ._columns import ColumnParameter, MultiColumnParameter
-from ._date_time import DateTimeParameter
-from ._enums import EnumParameter, EnumParameterOptions, EnumSetParameter
 from ._groups import LayoutDirection, ParameterArray, ParameterGroup, inject, parameter_group, validate
-from ._simple import (
+from ._values import (
     BoolParameter,
+    DateTimeParameter,
     DoubleParameter,
+    EnumParameter,
+    EnumParameterOptions,
+    EnumSetParameter,
     IntParameter,
     LocalPathParameter,
     MultilineStringParameter,
     StringParameter,
 )
-from .rules import And, Condition, Contains, DialogContextCondition, Effect, OneOf, Or, Rule
 from .version import Version
 
 if TYPE_CHECKING:
@@ -91,7 +106,6 @@ def extract_schema(
 
 
 def extract_ui_schema(obj: object, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
-    """The layout of the dialog (JSON Forms)."""
     return _Layout(obj, dialog_creation_context).document()
 
 

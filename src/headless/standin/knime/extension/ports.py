@@ -1,7 +1,7 @@
 """Ports of nodes: their types, the objects at ports, and the decorators that declare ports."""
 
-# Signatures are KNIME's, so not every argument is used; extensions import the converters from here.
-# ruff: noqa: ARG003, F403
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG003
 
 import datetime as dt
 from abc import ABC, abstractmethod
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
+from knime.api._absent import absent as _absent
 from knime.api.schema import CredentialPortObjectSpec, PortObjectSpec
-
-from ._converters import *
 
 N = TypeVar("N", bound=Callable[..., Any])
 
@@ -25,17 +24,14 @@ class PortObject(ABC):
 
     @property
     def spec(self) -> Any:
-        """The spec."""
         return self._spec
 
     @abstractmethod
-    def serialize(self) -> bytes:
-        """The data."""
+    def serialize(self) -> bytes: ...
 
     @classmethod
     @abstractmethod
-    def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
-        """The object from its spec and data."""
+    def deserialize(cls, spec: Any, storage: bytes) -> "PortObject": ...
 
 
 class FilestorePortObject(PortObject):
@@ -51,13 +47,11 @@ class FilestorePortObject(PortObject):
         raise RuntimeError("a FilestorePortObject reads itself with read_from")
 
     @abstractmethod
-    def write_to(self, file_path: str) -> None:
-        """Writes the data."""
+    def write_to(self, file_path: str) -> None: ...
 
     @classmethod
     @abstractmethod
-    def read_from(cls, spec: Any, file_path: str) -> "FilestorePortObject":
-        """Reads the data."""
+    def read_from(cls, spec: Any, file_path: str) -> "FilestorePortObject": ...
 
 
 class ConnectionPortObject(PortObject):
@@ -78,8 +72,7 @@ class ConnectionPortObject(PortObject):
 
     @classmethod
     @abstractmethod
-    def from_connection_data(cls, spec: Any, data: Any) -> "ConnectionPortObject":
-        """The object from another node's data."""
+    def from_connection_data(cls, spec: Any, data: Any) -> "ConnectionPortObject": ...
 
 
 @dataclass
@@ -107,16 +100,12 @@ class PortType:
 
 
 class ImageFormat(Enum):
-    """Formats of image ports."""
-
     PNG = "png"
     SVG = "svg"
 
 
 @dataclass
 class Port:
-    """A port of a node."""
-
     type: Any
     name: str
     description: str
@@ -177,7 +166,6 @@ def _declare(slot: str, port: Port | PortGroup) -> Callable[[N], N]:
 
 
 def input_table(name: str, description: str, optional: bool | None = False) -> Callable[[N], N]:
-    """Declares an input table."""
     return _declare("input_ports", Port(PortType.TABLE, name, description, optional=optional))
 
 
@@ -209,7 +197,6 @@ def input_port_group(name: str, description: str, port_type: Any) -> Callable[[N
 
 
 def output_table(name: str, description: str) -> Callable[[N], N]:
-    """Declares an output table."""
     return _declare("output_ports", Port(PortType.TABLE, name, description))
 
 
@@ -271,19 +258,15 @@ class CredentialPortObject:
 
     @property
     def spec(self) -> Any:
-        """The spec, which has schema, token and expiry."""
         return self._spec
 
     def get_auth_schema(self) -> str:
-        """The spec's schema."""
         return self._spec.auth_schema
 
     def get_auth_parameters(self) -> str:
-        """The spec's token."""
         return self._spec.auth_parameters
 
     def get_expires_after(self) -> dt.datetime | None:
-        """The spec's expiry."""
         return self._spec.expires_after
 
 
@@ -297,8 +280,6 @@ CREDENTIAL_TYPE = PortType(
 
 
 class PortTypeRegistry:
-    """The port types of one extension."""
-
     def __init__(self, extension_id: str) -> None:
         self._extension_id = extension_id
         self._types = [CREDENTIAL_TYPE]
@@ -339,3 +320,17 @@ class PortTypeRegistry:
     def of_spec(self, spec_class: type) -> PortType | None:
         """The type with this class of specs, or None."""
         return next((known for known in self._types if known.spec_class is spec_class), None)
+
+
+# Converters between ports of KNIME's Java side and Python.
+__getattr__ = _absent(
+    __name__,
+    "EmptyIntermediateRepresentation",
+    "IntermediateRepresentation",
+    "PortObjectConverter",
+    "PortObjectDecoder",
+    "PortObjectEncoder",
+    "PortObjectIntermediateRepresentation",
+    "PortObjectSpecIntermediateRepresentation",
+    "StringIntermediateRepresentation",
+)

@@ -32,7 +32,6 @@ class _ValueFactory(PythonValueFactory):
         return None if storage is None else self._value(storage)
 
     def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
         return None if value is None else self._storage(value)
 
     def _value(self, storage: Any) -> Any:
@@ -151,7 +150,6 @@ class FSLocationValue:
     path: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -173,13 +171,10 @@ class BooleanSetValue:
     has_missing: bool
 
     def to_dict(self) -> dict[str, bool]:
-        """The fields by name."""
         return asdict(self)
 
 
 class BooleanSetValueFactory(_StructValueFactory):
-    """Sets of booleans."""
-
     _of = BooleanSetValue
 
 
@@ -198,8 +193,6 @@ class DenseBitVectorValue(str):
 
 
 class DenseBitVectorValueFactory(_ValueFactory):
-    """Vectors of bits."""
-
     _of = DenseBitVectorValue
 
     def _value(self, storage: Any) -> Any:
@@ -210,7 +203,7 @@ class DenseBitVectorValueFactory(_ValueFactory):
 
 
 class DenseByteVectorValue(bytes):
-    """Counts from 0 to 255."""
+    pass
 
 
 class DenseByteVectorValueFactory(_ValueFactory):
@@ -232,12 +225,10 @@ class XmlValueFactory(TableOrFileStorePythonValueFactory):
         super().__init__(ET.ElementTree)
 
     def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
-        """See `TableOrFileStorePythonValueFactory`."""
         length = int.from_bytes(input.read(8), "little")
         return ET.parse(io.BytesIO(input.read(length)))  # noqa: S314  # as KNIME reads its cells
 
     def serialize(self, value: Any, output: BinaryIO) -> None:
-        """See `TableOrFileStorePythonValueFactory`."""
         document = io.BytesIO()
         value.write(document)
         output.write(len(document.getvalue()).to_bytes(8, "little"))
@@ -251,12 +242,10 @@ class PNGImageValueFactory(TableOrFileStorePythonValueFactory):
         super().__init__(_pillow().Image)
 
     def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
-        """See `TableOrFileStorePythonValueFactory`."""
         length = int.from_bytes(input.read(4), "little")
         return _pillow().open(io.BytesIO(input.read(length)))
 
     def serialize(self, value: Any, output: BinaryIO) -> None:
-        """See `TableOrFileStorePythonValueFactory`."""
         png = io.BytesIO()
         value.save(png, format="PNG")
         output.write(len(png.getvalue()).to_bytes(4, "little"))

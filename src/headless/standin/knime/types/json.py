@@ -13,12 +13,10 @@ class JsonValueFactory(TableOrFileStorePythonValueFactory):
         super().__init__(dict)
 
     def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
-        """See `TableOrFileStorePythonValueFactory`."""
         input.read(8)
         return json.load(input)
 
     def serialize(self, value: Any, output: BinaryIO) -> None:
-        """See `TableOrFileStorePythonValueFactory`."""
         text = json.dumps(value).encode()
         output.write(len(text).to_bytes(8, "little"))
         output.write(text)

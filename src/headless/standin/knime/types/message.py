@@ -1,30 +1,24 @@
 """KNIME's type for messages to and from chat models, so that tables outside KNIME can have such columns.
 
-In KNIME the type is part of the AI extension. LangChain is needed only to convert messages from and to
-LangChain.
+In KNIME the type is part of the AI extension.
 """
 
-import base64
-import importlib
 import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from knime.api._absent import absent as _absent
 from knime.api.types import PythonValueFactory
 
 
 class MessageType(Enum):
-    """The sender of a message."""
-
     USER = "USER"
     TOOL = "TOOL"
     AI = "AI"
 
 
 class MessageContentPartType(Enum):
-    """The type of a part of a message."""
-
     TEXT = "text"
     PNG = "png"
 
@@ -39,8 +33,6 @@ class MessageContentPart:
 
 @dataclass
 class ToolCall:
-    """A tool call that a model requests."""
-
     tool_name: str
     id: str
     arguments: dict[str, Any]
@@ -48,8 +40,6 @@ class ToolCall:
 
 @dataclass
 class MessageValue:
-    """A message of a user, a tool or a model."""
-
     message_type: MessageType
     content: list[MessageContentPart]
     tool_calls: list[ToolCall] | None = None
@@ -71,7 +61,6 @@ class MessageValueFactory(PythonValueFactory):
         super().__init__(MessageValue)
 
     def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`."""
         if storage is None:
             return None
         calls = storage["2"]
@@ -86,7 +75,6 @@ class MessageValueFactory(PythonValueFactory):
         )
 
     def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
         if value is None:
             return None
         calls = value.tool_calls
@@ -118,65 +106,4 @@ def _text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def to_langchain_message(msg: MessageValue) -> Any:
-    """Converts a message to LangChain's message."""
-    made: Any = importlib.import_module("langchain_core.messages")
-    parts = [_langchain_part(part) for part in msg.content]
-    options: dict[str, Any] = {"content": parts or "", "name": msg.name}
-    match msg.message_type:
-        case MessageType.USER:
-            return made.HumanMessage(**options)
-        case MessageType.TOOL:
-            return made.ToolMessage(tool_call_id=msg.tool_call_id, **options)
-        case MessageType.AI:
-            calls = [
-                {"name": call.tool_name, "args": call.arguments, "id": call.id, "type": "tool_call"}
-                for call in msg.tool_calls or ()
-            ]
-            return made.AIMessage(tool_calls=calls, id=msg.tool_call_id, **options)
-
-
-def _langchain_part(part: MessageContentPart) -> dict[str, Any]:
-    if part.type is MessageContentPartType.PNG:
-        url = f"data:image/png;base64,{base64.b64encode(part.data).decode()}"
-        return {"type": "image_url", "image_url": {"url": url}}
-    try:
-        text = part.data.decode()
-    except UnicodeDecodeError:
-        text = part.data.decode("latin-1")
-    return {"type": "text", "text": text}
-
-
-def from_langchain_message(lc_msg: Any) -> MessageValue:
-    """Converts a message of LangChain.
-
-    Raises:
-        ValueError: the message is not of a person, a model or a tool, or has a part that is neither text nor
-            image.
-    """
-    known: Any = importlib.import_module("langchain_core.messages")
-    if isinstance(lc_msg, known.HumanMessage):
-        return MessageValue(MessageType.USER, _parts(lc_msg.content), name=lc_msg.name)
-    if isinstance(lc_msg, known.ToolMessage):
-        parts = _parts(lc_msg.content)
-        return MessageValue(MessageType.TOOL, parts, tool_call_id=lc_msg.tool_call_id, name=lc_msg.name)
-    if isinstance(lc_msg, known.AIMessage):
-        calls = [ToolCall(call["name"], call["id"], call["args"]) for call in lc_msg.tool_calls]
-        return MessageValue(MessageType.AI, _parts(lc_msg.content), calls or None, lc_msg.id, lc_msg.name)
-    raise ValueError(f"LangChain's {type(lc_msg).__name__} cannot become a message of KNIME's")
-
-
-def _parts(content: Any) -> list[MessageContentPart]:
-    return [_part(part) for part in ([content] if isinstance(content, str) else content)]
-
-
-def _part(part: Any) -> MessageContentPart:
-    if isinstance(part, str):
-        return MessageContentPart(MessageContentPartType.TEXT, part.encode())
-    match part.get("type"):
-        case "text":
-            return MessageContentPart(MessageContentPartType.TEXT, part.get("text", "").encode())
-        case "image_url":  # as in KNIME, the data of such a part is the URL
-            return MessageContentPart(MessageContentPartType.PNG, part["image_url"]["url"].encode())
-        case kind:
-            raise ValueError(f"a part of a message cannot be of the type {kind!r}")
+__getattr__ = _absent(__name__, "from_langchain_message", "to_langchain_message")

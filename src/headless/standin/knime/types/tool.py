@@ -51,7 +51,6 @@ class WorkflowToolValueFactory(FileStorePythonValueFactory):
         super().__init__(WorkflowTool)
 
     def read(self, file_paths: list[str], table_data: Any) -> WorkflowTool:
-        """See `FileStorePythonValueFactory`."""
         return WorkflowTool(
             name=table_data["0"],
             description=table_data["1"],
@@ -62,13 +61,11 @@ class WorkflowToolValueFactory(FileStorePythonValueFactory):
         )
 
     def decode(self, storage: Any) -> Any:
-        """See `FileStorePythonValueFactory`."""
         tool = super().decode(storage)
         tool._filestore_keys = storage.get("0")
         return tool
 
     def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
-        """See `FileStorePythonValueFactory`."""
         if value is None:
             return None
         return {
@@ -81,6 +78,5 @@ class WorkflowToolValueFactory(FileStorePythonValueFactory):
         }
 
     def encode(self, value: Any) -> Any:
-        """See `FileStorePythonValueFactory`."""
         encoded = super().encode(value)
         return {"0": value._filestore_keys, "1": encoded["1"]}
