@@ -13,8 +13,8 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 54,
-    "Caller node": 83,
+    "Provider node": 40,
+    "Caller node": 57,
     "an agent's tool call": 29,
     "graph run": 89,
     "nodes search": 17,
