@@ -93,14 +93,11 @@ def text_of(field: Recorded, value: Any) -> str:
 
 
 def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
-    """Computes the hash of a record.
+    """The hash of a record, ``sha256:`` and 64 hexadecimal digits.
 
     Args:
         previous: Hash of the record before, "" for the first record.
         texts: Text by field name; only those of `HASHED` that are not empty.
-
-    Returns:
-        ``sha256:`` and 64 hexadecimal digits.
     """
     return _hash(previous, canonical_json(texts))
 
@@ -112,17 +109,11 @@ def chained(record: CallRecord, previous: str, *, call: int) -> CallRecord:
 def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[CallRecord, str]:
     """Adds a record to a chain, and makes its line for the journal.
 
-    The hashed text and the line are nearly the same: each value is written once for both.
-
-    Args:
-        record: The record.
-        previous: Hash of the record before, "" for the first record.
-        call: The record's completion number.
-
     Returns:
-        The record with its number and both hashes; the canonical JSON of its `CallRecord.to_json`, with the
-        member ``"kind":"call"``.
+        The record with its completion number and both hashes; the canonical JSON of its `CallRecord.to_json`,
+        with the member ``"kind":"call"``.
     """
+    # The hashed text and the line are nearly the same: each value is written once for both.
     values = vars(record)
     early, late = _early_members(values), _made_members(_LATE_KEYS, _late_values(values))
     hashed = [f'"call":"{call}"', *early.hashed, *late.hashed]

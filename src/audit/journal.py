@@ -58,8 +58,7 @@ class JournalWriteError(OSError):
 def new_run_id() -> str:
     """Makes the id of a run: it sorts by time, is unique, and is a file name on every system.
 
-    Returns:
-        The id, such as ``20260131T120000.123456Z-9f86d0``.
+    An example is ``20260131T120000.123456Z-9f86d0``.
     """
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(3)}"
 
@@ -121,13 +120,7 @@ class Journal:
             raise
 
     def append(self, record: CallRecord) -> CallRecord:
-        """Writes a finished call.
-
-        Args:
-            record: The call; its ``call`` is ignored.
-
-        Returns:
-            The record as written, with its completion number and its place in the chain.
+        """Writes a finished call, and returns it with its completion number and its place in the chain.
 
         Raises:
             JournalWriteError: The line could not be written, and the journal is intact without it; or the
@@ -140,11 +133,7 @@ class Journal:
         return written
 
     def close(self, outcome: Outcome = "complete") -> None:
-        """Closes the run. Closing again does nothing.
-
-        Args:
-            outcome: The end of the run. A ``complete`` run cannot be resumed.
-        """
+        """Closes the run. Closing again does nothing; a ``complete`` run cannot be resumed."""
         with self._lock:
             if not self._file.closed:
                 end = {"run": self.run, "calls": self.count, "head": self.head, "outcome": outcome}
@@ -212,12 +201,6 @@ class JournalContent:
 def read_journal(path: Path) -> JournalContent:
     """Reads a journal, finished or not.
 
-    Args:
-        path: The file.
-
-    Returns:
-        Its content.
-
     Raises:
         JournalError: A line is not one of a journal, or the first line is incomplete.
         OSError: The file cannot be read.
@@ -228,18 +211,9 @@ def read_journal(path: Path) -> JournalContent:
 
 
 def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) -> JournalContent:
-    """Reads a journal, and keeps none of its calls.
+    """Reads a journal as `read_journal` does, but keeps none of its calls.
 
-    Args:
-        path: The file.
-        take: Called with each finished call and its line, in the order of the file.
-
-    Returns:
-        Its content, without records.
-
-    Raises:
-        JournalError: As `read_journal`.
-        OSError: The file cannot be read.
+    ``take`` is called with each finished call and its line, in the order of the file.
     """
     run, about, outcome, torn = "", "", None, False
     for line in journal_lines(path):
@@ -267,29 +241,15 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """A line in the file of a journal.
+    """A line in the file of a journal."""
 
-    Attributes:
-        number: The line's number, from 1.
-        start: The offset of its first byte in the file.
-        data: The line's bytes.
-        torn: Whether its writer was stopped in the middle of the line.
-    """
-
-    number: int
-    start: int
+    number: int  # from 1
+    start: int  # offset of its first byte in the file
     data: bytes
-    torn: bool = False
+    torn: bool = False  # its writer was stopped in the middle of the line
 
     def entry(self) -> dict[str, Any]:
-        """Parses the line.
-
-        Returns:
-            The JSON object.
-
-        Raises:
-            ValueError: The line is not a JSON object in UTF-8.
-        """
+        """Parses the line; `ValueError` if it is not a JSON object in UTF-8."""
         try:
             value = json.loads(self.data.decode("utf-8-sig"))
         except UnicodeDecodeError:
@@ -300,13 +260,7 @@ class JournalLine:
 
 
 def journal_lines(path: Path) -> Iterator[JournalLine]:
-    """Reads the lines of a journal one by one.
-
-    Args:
-        path: The file.
-
-    Yields:
-        Each line that is not empty, also if it is not one of a journal.
+    """Yields each line of a file that is not empty, also if it is not one of a journal.
 
     Raises:
         JournalError: The path is a device, which may have no end, or a pipe.
@@ -361,15 +315,9 @@ def _is_json(data: bytes) -> bool:
 
 
 def latest(folder: Path, about: str) -> Path | None:
-    """Finds the last run of its kind in a folder of journals.
+    """Finds the journal with the highest run id and the same ``about`` in a folder, which need not exist.
 
-    Args:
-        folder: The folder; need not exist.
-        about: The tool and settings of the run, see `Journal`.
-
-    Returns:
-        The journal with the highest run id and the same ``about``; None if there is no such journal. Files
-        that cannot be read, or are not journals, are skipped.
+    Files that cannot be read, or are not journals, are skipped.
     """
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         try:

@@ -62,14 +62,8 @@ class SecretMarker:
     def for_call(self, arguments: Mapping[str, Any], schema_json: str) -> SecretMarker:
         """Makes the marker of one call, which also knows the arguments that the tool's schema calls secret.
 
-        So such an argument is also marked where the server repeats it in its answer.
-
-        Args:
-            arguments: The arguments of the call.
-            schema_json: The tool's schema as text; a schema that cannot be read calls nothing secret.
-
-        Returns:
-            A marker with the same key.
+        So such an argument is also marked where the server repeats it in its answer. A schema that cannot be
+        read calls nothing secret.
         """
         schema = _schema_with_secrets(schema_json)
         values = [] if schema is None else list(_secret_values(arguments, schema, schema))
@@ -80,15 +74,7 @@ class SecretMarker:
         return marker
 
     def mark(self, arguments: Mapping[str, Any], schema_json: str = "") -> dict[str, Any]:
-        """Marks the secrets in the arguments of a call.
-
-        Args:
-            arguments: The arguments as sent; they are not changed.
-            schema_json: The tool's schema as text; a schema that cannot be read calls nothing secret.
-
-        Returns:
-            A copy with marks instead of secrets.
-        """
+        """A copy of the arguments of a call with marks instead of secrets; see `for_call` for the schema."""
         schema = _schema_with_secrets(schema_json)
         if schema is None:
             return self.scrub(dict(arguments))
@@ -97,14 +83,7 @@ class SecretMarker:
         return self._copy(arguments, schema, schema)
 
     def scrub(self, value: Any) -> Any:
-        """Marks every secret of the run in text, or in the strings of a JSON value.
-
-        Args:
-            value: Text or JSON value.
-
-        Returns:
-            The value with marks instead of secrets; the same object if it contains no secrets.
-        """
+        """Text or a JSON value with marks instead of the run's secrets; the same object if it has none."""
         if not self._known:
             return value
         match value:

@@ -47,61 +47,35 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with the records.
+    """A problem with the records."""
 
-    Attributes:
-        verdict: The kind of problem; never intact.
-        text: The problem as a sentence that names the calls and their places.
-        run: Id of the run, "" if the problem concerns the whole file.
-        calls: The missing or altered calls, as ranges of their numbers.
-    """
-
-    verdict: Verdict
-    text: str
-    run: str = ""
-    calls: tuple[range, ...] = ()
+    verdict: Verdict  # never intact
+    text: str  # a sentence that names the calls and their places
+    run: str = ""  # "" if the problem concerns the whole file
+    calls: tuple[range, ...] = ()  # numbers of the missing or altered calls
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRun:
-    """A run that was verified.
-
-    Attributes:
-        run: The id of the run.
-        count: The number of its calls in the file or table.
-        head: Hash of the last call, "" if there is none.
-        outcome: The end of the run, None if it is not known.
-    """
-
     run: str
-    count: int
-    head: str
-    outcome: str | None = None
+    count: int  # of its calls in the file or table
+    head: str  # hash of the last call, "" if there is none
+    outcome: str | None = None  # None if it is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of verifying.
-
-    Attributes:
-        runs: The runs, in the order of their ids.
-        findings: The problems, per run; empty if all records are intact.
-        notes: Remarks that are not problems.
-    """
-
-    runs: tuple[VerifiedRun, ...]
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()
+    runs: tuple[VerifiedRun, ...]  # in the order of their ids
+    findings: tuple[Finding, ...]  # the problems, run by run
+    notes: tuple[str, ...] = ()  # remarks that are not problems
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the verdicts."""
         worst = list(Verdict)
         return max((finding.verdict for finding in self.findings), key=worst.index, default=Verdict.INTACT)
 
     @property
     def intact(self) -> bool:
-        """True if all records are intact."""
         return not self.findings
 
 
@@ -148,15 +122,9 @@ def verify_file(file: Path, *, head: str | None = None) -> Verification:
 def verify_table(
     table: pa.Table, tools: Sequence[Tool | None] | None = None, *, head: str | None = None
 ) -> Verification:
-    """Verifies a table *Tool calls*.
+    """Verifies a table *Tool calls*, with its rows in any order; for ``head`` see `verify_file`.
 
-    Args:
-        table: The table, with its rows in any order.
-        tools: The tools of the rows, if the caller has read them already.
-        head: See `verify_file`.
-
-    Returns:
-        The result.
+    ``tools`` are those of the rows, if the caller has read them already.
 
     Raises:
         TableError: The table has no column of calls, or the tool column cannot be read.
