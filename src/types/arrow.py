@@ -183,17 +183,12 @@ _PARTS: Final = attrgetter(*ToolPort.__slots__)
 
 
 def _texts_of(ports: Sequence[ToolPort]) -> tuple[PortTexts, ...]:
-    """The texts of ports, a tuple for each."""
     return tuple(map(_PARTS, ports))
 
 
 @lru_cache(maxsize=1024)
 def _ports_of(texts: tuple[PortTexts, ...]) -> tuple[ToolPort, ...]:
-    """Makes ports from their texts, once for all cells with the same texts.
-
-    Args:
-        texts: The texts as `_texts_of` returns them; a missing text becomes "", a missing spec stays None.
-    """
+    """Makes ports once for all cells with the same texts; a missing text is "", a missing spec None."""
     return tuple(
         ToolPort(name or "", description or "", kind or "", spec) for name, description, kind, spec in texts
     )
@@ -206,12 +201,7 @@ def _cell_storage(*kinds: pa.DataType) -> pa.StructType:
 
 
 def _encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) -> pa.StructArray:
-    """Writes cells as an array of a type that `_cell_storage` made.
-
-    Args:
-        rows: For each cell its file store keys and the values of its struct; None for a missing cell.
-        storage: The type.
-    """
+    """Writes for each cell its file store keys and the values of its struct; None for a missing cell."""
     inner = storage.field(1).type
     missing = pa.array([row is None for row in rows], pa.bool_())
     empty_row = (None,) * (1 + inner.num_fields)
@@ -225,14 +215,9 @@ def _encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) 
 
 
 def _decode_cells(cells: Any) -> list[list[Any]]:
-    """Reads cells, field by field.
+    """The values of all cells for the file store keys, then for each field of the struct.
 
-    Args:
-        cells: An array of a type that `_cell_storage` made, possibly a slice.
-
-    Returns:
-        The values of all cells for the file store keys, then for each field of the struct; a list of ports is
-        a tuple of `PortTexts`, empty for a missing list.
+    A list of ports is a tuple of `PortTexts`, empty for a missing list.
     """
     keys, inner = cells.flatten()
     return [
@@ -298,15 +283,7 @@ def encode_carrier(tools: Sequence[Tool | None]) -> pa.StructArray:
 def decode_carrier(
     cells: Any, rows: Sequence[str], native: Callable[[int], object | None]
 ) -> list[Tool | None]:
-    """Reads tools from KNIME's workflow tool cells.
-
-    Args:
-        cells: An array of type `CARRIER_STORAGE`, possibly a slice.
-        rows: The RowID of each cell.
-        native: Returns the `native` value of a workflow tool, by position.
-
-    Returns:
-        One tool per cell, None for a missing one.
+    """Reads tools from KNIME's workflow tool cells, possibly a slice; `native` is by position.
 
     Raises:
         ToolFormatError: A field is missing; the message names row and field.
@@ -373,13 +350,6 @@ def decode_knime_tools(cells: Any, rows: Sequence[str]) -> list[Tool | None]:
 
     A workflow tool keeps no reference to its cell: KNIME executes the older kind of value, which is made from
     the fields.
-
-    Args:
-        cells: An array of type `KNIME_TOOL_STORAGE`, possibly a slice.
-        rows: The RowID of each cell.
-
-    Returns:
-        One tool per cell, None for a missing one.
 
     Raises:
         ToolFormatError: The type is unknown or a field is missing; the message names row and field.

@@ -64,20 +64,13 @@ class ColumnForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeCell:
-    """KNIME's own cell of a workflow tool, kept unchanged for execution.
+    """KNIME's own cell of a workflow tool, kept unchanged for execution."""
 
-    Attributes:
-        kind: The cell's type, whose value factory makes the value.
-        cells: The cells of the column.
-        position: Position of the cell in the column.
-    """
-
-    kind: Any
-    cells: Any
+    kind: Any  # the cell's type, whose value factory makes the value
+    cells: Any  # of the column
     position: int
 
     def value(self) -> object:
-        """Decodes the cell with KNIME's value factory."""
         return self.kind.decode(self.cells[self.position].as_py())
 
 
@@ -116,14 +109,9 @@ def knime_type(form: ColumnForm) -> Any:
 
 
 def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
-    """Makes the tool column of a node's output.
+    """Makes the tool column of a node's output, None for a missing cell; as carrier only in ``execute``.
 
-    Args:
-        tools: The tools, None for a missing cell. In carrier form only while a node executes.
-        form: The column's form, as `choose_form` returned it.
-
-    Returns:
-        An Arrow array of the type that `knext.Table.from_pyarrow` requires for such a column.
+    The array has the type that `knext.Table.from_pyarrow` requires for such a column.
 
     Raises:
         SettingInvalid: This KNIME does not support the form.
@@ -158,14 +146,7 @@ def may_hold_tools(column: knext.Column) -> bool:
 
 
 def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[str]:
-    """Finds the tool columns of a table.
-
-    Args:
-        schema: The table's schema.
-        wanted: A column's name; `AUTO`, None or "" for all tool columns.
-
-    Returns:
-        The names in the table's order, empty if there is no tool column.
+    """Names of the tool columns of a table: the wanted one or, for `AUTO`, None and "", all of them.
 
     Raises:
         SettingInvalid: The wanted column does not exist, or cannot hold tools.
@@ -186,15 +167,9 @@ def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[s
 
 
 def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | None]:
-    """Reads the tools of a table with tool columns of any form.
+    """Reads the tools of a table with tool columns of any form: one per row, None if all cells are missing.
 
-    Args:
-        table: An input table.
-        column: The tool column; `AUTO`, None or "" for all tool columns, of which each row's first cell that
-            is not missing counts.
-
-    Returns:
-        One tool per row, None if all cells are missing.
+    For `AUTO`, None and "" each row's first cell in a tool column that is not missing counts.
 
     Raises:
         SettingInvalid: The column does not exist, or the table has no tool column.
@@ -215,13 +190,7 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
 
 
 def knime_value(tool: WorkflowTool) -> object:
-    """Returns KNIME's own value of a workflow tool, which KNIME can execute.
-
-    Args:
-        tool: A workflow tool, usually read from a table.
-
-    Returns:
-        The value for the execution context.
+    """KNIME's own value of a workflow tool, for the execution context.
 
     Raises:
         MCPError: The tool has no file store with its workflow, or this KNIME has no workflow tools.

@@ -98,22 +98,21 @@ def from_fields(
 ) -> Tool:
     """Makes a tool from the values of the nine fields, without parsing JSON text.
 
+    None means the same as "" or, for the index, -1. The name, and the server of an MCP tool, are required.
+
     Args:
         tool_type: The discriminator, see `ToolType`.
-        name: Name of the tool; required.
-        description: Description; None and "" are the same.
-        parameter_schema: JSON text; None and "" are the same.
+        name: Name of the tool.
+        description: Description.
+        parameter_schema: JSON text.
         input_spec: Workflow: the inputs, or their JSON text.
         output_spec: Workflow: the outputs, or their JSON text. MCP: JSON text of the server's output
             schema, annotations and title.
-        message_output_port_index: Workflow: the output with the message; None and -1 are the same.
-        workflow_filestore: Workflow: file store keys; None and "" are the same.
-        server_uri: MCP: URL and routing; required.
+        message_output_port_index: Workflow: the output with the message.
+        workflow_filestore: Workflow: file store keys.
+        server_uri: MCP: URL and routing.
         row: The row of the fields, for errors.
         native: Workflow: KNIME's own value.
-
-    Returns:
-        The tool.
 
     Raises:
         ToolFormatError: The discriminator is unknown, or a field is missing.
@@ -180,16 +179,13 @@ def from_columns(
     rows: Sequence[str | int],
     native: Callable[[int], object | None] = lambda _: None,
 ) -> list[Tool | None]:
-    """Makes the tools of a column, as `from_fields` makes one.
+    """Makes the tools of a column, as `from_fields` makes one; None for a row without a tool.
 
     Args:
         columns: For each of the nine fields the values of all tools.
         present: For each row whether it has a tool.
         rows: The rows of the tools, for errors.
         native: Returns KNIME's own value of a workflow tool, by position.
-
-    Returns:
-        The tools, None for a row without a tool.
 
     Raises:
         ToolFormatError: The discriminator of a tool is unknown, or a field is missing.
