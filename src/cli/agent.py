@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..agents.model.chat_model import DEFAULT_TIMEOUT
+from .command_errors import CommandError, ExitCode, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
-from .errors import CommandError, ExitCode, UsageError, command_line_hint, reports_errors
 from .files import (
     check_folder,
     check_journal,
@@ -20,8 +20,10 @@ from .files import (
     write_page,
 )
 from .interrupt import Interrupt
-from .option_groups import takes
-from .shared_options import SaveDirOption  # noqa: TC001 - typer evaluates annotations
+from .shared_options import (
+    SaveDirOption,
+    takes,
+)
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:

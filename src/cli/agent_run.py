@@ -18,11 +18,10 @@ from ..agents.toolbox.toolset import Toolset
 from ..audit.chain import chained
 from ..types.errors import Canceled
 from .agent_timeline import AgentTimeline
+from .command_errors import CommandError, command_line_hint
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
-from .errors import CommandError, command_line_hint
-from .files import open_journal
-from .json_output import json_record
+from .files import json_record, open_journal
 from .sessions import Sessions
 from .terminal import complain
 

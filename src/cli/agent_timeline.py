@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from ..agents.agent_events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
 from ..agents.model_messages import shown_text
 from ..agents.timeline import arguments_line, duration_text, kind_of, status_of_call, tokens_text
-from .progress import StatusLine
-from .terminal import err, one_line, visible
+from .terminal import StatusLine, err, one_line, visible
 
 if TYPE_CHECKING:
     from ..agents.agent_events import AgentEvent

@@ -73,7 +73,7 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
-        from .extras import how_to_install
+        from .command_errors import how_to_install
 
         sys.exit(f"The command line needs the extra 'cli'. {how_to_install('cli')}")
     build_app(first)(prog_name="knime-mcp")

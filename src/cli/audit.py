@@ -11,17 +11,17 @@ import typer
 
 from ..audit.table_formats import WRITABLE, either
 from ..types.short_texts import counted
-from .errors import CommandError, ExitCode, UsageError, reports_errors
+from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
     check_output,
     check_page,
     check_table,
     is_same,
+    json_record,
     reading_records,
     write_page,
     writing,
 )
-from .json_output import json_record
 from .shared_options import RecordsArgument
 from .terminal import complain, note, one_line, print_json, say, show, table
 

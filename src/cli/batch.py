@@ -9,8 +9,8 @@ import typer
 
 from ..audit.table_formats import READABLE, WRITABLE, either
 from ..types.short_texts import counted
+from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
-from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .files import JSON, check_folder, check_journal, check_table, is_same, read_table
 from .interrupt import Interrupt

@@ -12,11 +12,9 @@ from ..runs.parameter_table import ParameterRows, PlannedCalls
 from ..runs.table_run import RunEnding, TableRun
 from ..tools.caller.results_table import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
-from .errors import CommandError
-from .files import JSON, TableFile, writing
-from .json_output import json_record
-from .progress import batch_progress
-from .terminal import one_line, show, table
+from .command_errors import CommandError
+from .files import JSON, TableFile, json_record, writing
+from .terminal import batch_progress, one_line, show, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

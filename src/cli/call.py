@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from .command_errors import ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
-from .errors import ExitCode, UsageError, reports_errors
-from .files import check_folder, check_journal, open_journal, text_or_file
+from .files import check_folder, check_journal, json_record, open_journal, text_or_file
 from .interrupt import Interrupt
-from .json_output import json_record
 from .key_value import split_pairs, with_pairs
 from .shared_options import SaveDirOption
 from .terminal import complain, note, print_json, print_text
@@ -62,8 +61,8 @@ def call(
     check_folder(save_dir)
     with Interrupt() as interrupt:
         from ..runs.one_call import Call, recorded_call
-        from .progress import CallProgress
         from .sessions import Sessions
+        from .terminal import CallProgress
 
         with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
             definition = sessions.find_tool(route, tool)

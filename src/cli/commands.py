@@ -19,7 +19,7 @@ class _Group(NamedTuple):
 
 
 _COMMANDS: Final[Mapping[str, str | _Group]] = {
-    "demo": "demo.command:demo",
+    "demo": "demo:demo",
     "inspect": "inspect:inspect",
     "list": "list:list_tools",
     "call": "call:call",

@@ -13,8 +13,8 @@ import typer
 
 from ..tools.node_settings.connection import Credential
 from ..types.errors import SettingInvalid
+from .command_errors import UsageError
 from .connection_options import ConnectionOptions
-from .errors import UsageError
 
 KEYRING_SERVICE = "knime-mcp"
 

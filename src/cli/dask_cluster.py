@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..runs.worker_side import installed_version
 from ..version import VERSION
-from .errors import CommandError
-from .extras import needs
+from .command_errors import CommandError, needs
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..types.errors import SettingInvalid
-from .errors import UsageError
+from .command_errors import UsageError
 from .interrupt import Interrupt
 
 if TYPE_CHECKING:

@@ -1,17 +1,21 @@
-"""Files that commands read and write. Unusable files are refused before any call is made."""
+"""Files and JSON that commands read and write. Unusable files are refused before any call is made."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..audit.table_formats import WRITABLE, TableError, TableWriter, read_table_file, wrong_ending
+from ..client.protocol.jsonrpc import decode
 from ..types.canonical import why_no_json
-from .errors import CommandError, UsageError, why_not
+from ..types.column_kinds import ROW_ID
+from ..types.errors import ProtocolError
+from .command_errors import CommandError, UsageError, why_not
 from .terminal import note
 
 if TYPE_CHECKING:
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..audit.journal import Journal
+    from ..audit.record import CallRecord
     from ..audit.table_formats import FileTable
+
 
 JSON: Final = ".json"
 _PAGES: Final = (".html", ".htm")
@@ -257,3 +263,42 @@ def read_json(file: Path) -> Any:
         return json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{file} cannot be read as JSON: {why_no_json(error)}.") from None
+
+
+_JSON_COLUMNS = ("Tool (JSON)", "Parameters", "Example arguments", "Security findings")
+_JSON_KEYS = ("tool", "arguments", "structured_result")
+
+
+def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Turns a table into JSON objects: *Tool name* becomes ``tool_name``, and JSON texts are parsed."""
+    keys = {name: _key(name) for name in table.column_names if name != ROW_ID}
+    return [
+        {key: _parsed(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()}
+        for row in table.to_pylist()
+    ]
+
+
+def json_record(record: CallRecord) -> dict[str, Any]:
+    """Turns a record of a call into a JSON object, with its JSON texts parsed.
+
+    Args:
+        record: The record.
+
+    Returns:
+        One key per attribute of the record; absent attributes are left out.
+    """
+    members = record.to_json()
+    return {key: _parsed(value) if key in _JSON_KEYS else value for key, value in members.items()}
+
+
+def _parsed(text: str | None) -> Any:
+    """Parses JSON text; returns the text itself if it is not JSON, as in edited tables."""
+    try:
+        return None if text is None else decode(text)
+    except ProtocolError:
+        return text
+
+
+def _key(column: str) -> str:
+    words = re.sub(r"[^0-9a-z]+", "_", column.removesuffix(" (JSON)").lower())
+    return words.strip("_")

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..types.canonical import why_no_json
-from .errors import UsageError
+from .command_errors import UsageError
 from .terminal import note
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ import typer
 
 from ..audit.table_formats import WRITABLE, either
 from ..types.short_texts import counted
+from .command_errors import ExitCode, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
-from .errors import ExitCode, command_line_hint, reports_errors
-from .files import JSON, TableFile, check_table, writing
+from .files import JSON, TableFile, check_table, json_rows, writing
 from .interrupt import Interrupt
-from .json_output import json_rows
 from .terminal import complain, note, one_line, print_json, show, table
 
 if TYPE_CHECKING:

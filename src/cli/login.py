@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from .command_errors import ExitCode, reports_errors
 from .connection_options import CaFileOption, ProxyOption
-from .errors import ExitCode, reports_errors
-from .option_groups import takes
+from .shared_options import takes
 
 _CLIENT = "Registered by hand"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from ..version import VERSION
 from .app import until_canceled
-from .errors import ExitCode, exit_code
-from .extras import needs_graph
+from .command_errors import ExitCode, exit_code, needs_graph
 from .graph.graph_documents import DialectChoice, serve_document
 
 

@@ -15,8 +15,8 @@ from ..client.oauth.oauth import OAuth, login_key
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
 from ..types.short_texts import counted
+from .command_errors import ExitCode, UsageError
 from .credentials import secret_in
-from .errors import ExitCode, UsageError
 from .files import read_text
 from .interrupt import Interrupt
 from .login import LoginOptions

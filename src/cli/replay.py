@@ -9,13 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from ..audit.table_formats import WRITABLE, either
+from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions
-from .errors import CommandError, ExitCode, UsageError, reports_errors
 from .executors import Concurrency, ExecutorOption, check_executor
 from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
 from .interrupt import Interrupt
-from .option_groups import takes
-from .shared_options import RecordsArgument
+from .shared_options import RecordsArgument, takes
 
 _WHAT = "What is called"
 _ON_RECORD: Final = (

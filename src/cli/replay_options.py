@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..runs.replay_comparison import IgnoreRules
 from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
-from .errors import UsageError
+from .command_errors import UsageError
 from .shared_options import pairs
 
 if TYPE_CHECKING:

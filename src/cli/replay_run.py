@@ -14,12 +14,11 @@ from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay import ShownCalls, replay_page
 from ..types.errors import Canceled, MCPError
 from ..types.short_texts import counted
-from .errors import ExitCode
+from .command_errors import ExitCode
 from .executors import call_executor
 from .files import TableFile, open_journal
-from .progress import batch_progress
 from .sessions import Sessions
-from .terminal import complain, note, one_line, print_json, say, show, table
+from .terminal import batch_progress, complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

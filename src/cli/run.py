@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..audit.table_formats import READABLE, either
+from ..audit.table_formats import READABLE, as_text, either, in_microseconds
 from ..types.short_texts import counted
+from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions
-from .errors import CommandError, ExitCode, UsageError, reports_errors
-from .files import check_folder, writing
+from .files import check_folder, read_table, writing
 from .interrupt import Interrupt
-from .progress import StatusLine
 from .shared_options import pairs
-from .terminal import complain, note, one_line, print_json, say, show, table
+from .terminal import StatusLine, complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+
     from ..headless.host import ExtensionHost
     from ..headless.workflows import CredentialValue, NodeOutcome, RunReport, Step
     from ..knwf import Workflow
+
 
 _SERVERS = r"(.+?)=(https?:.+)"
 _ROWS_SHOWN = 20
@@ -133,7 +135,6 @@ def _run(
     workflow, host = _loaded(file)
     from ..headless.workflows import RunOptions, run_workflow
     from ..headless.workflows.run_results import write_results
-    from .workflow_inputs import read_input
 
     _check(workflow, settings, servers, tables, host.id)
     check_folder(out)
@@ -290,3 +291,58 @@ def _ended(report: RunReport) -> ExitCode:
         return ExitCode.CANCELED
     note(f"{executed:,} of {nodes} executed")
     return ExitCode.OK if report.ok else ExitCode.FAILED
+
+
+def read_input(file: Path, host: ExtensionHost) -> Any:
+    """Reads a table; a workflow becomes a table with one tool.
+
+    Args:
+        file: A ``.knwf`` file, or a table in one of `table_formats.FORMATS`.
+        host: Turns workflows into tools.
+
+    Raises:
+        CommandError: The file cannot be read, or KNIME cannot have such a table.
+    """
+    if file.suffix.lower() == ".knwf":
+        from ..headless.workflows import make_workflow_tool, tools_table
+
+        return tools_table(host, [make_workflow_tool(file, host)])
+    table = read_table(file).table
+    if not table.num_columns:
+        raise CommandError(f"{file} has no columns.")
+    if not all(name.strip() for name in table.column_names):
+        raise CommandError(f"{file} has a column without a name. Name it, or remove it.")
+    for position, field in enumerate(table.schema):
+        table = table.set_column(position, field.name, _knime_column(table.column(position)))
+    return table
+
+
+def _knime_column(column: pa.ChunkedArray[Any]) -> Any:
+    """The column with a type that KNIME has, otherwise as text."""
+    import pyarrow as pa
+
+    column = in_microseconds(column)
+    kind = _knime_type(column.type)
+    try:
+        return as_text(column) if kind is None else column.cast(kind)
+    except pa.ArrowInvalid:  # a number that is too large
+        return as_text(column)
+
+
+def _knime_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _knime_type(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = _knime_type(kind.value_type)
+        is_plain = inner is not None and not types.is_nested(inner) and not types.is_temporal(inner)
+        return pa.list_(inner) if is_plain else None
+    if types.is_integer(kind):
+        return pa.int64() if kind.bit_width == 64 or kind == pa.uint32() else pa.int32()
+    if types.is_floating(kind) or types.is_decimal(kind):
+        return pa.float64()
+    if str(kind) in ("string", "large_string", "string_view"):
+        return pa.string()
+    return kind if types.is_boolean(kind) or types.is_null(kind) or types.is_temporal(kind) else None

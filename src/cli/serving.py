@@ -8,7 +8,7 @@ import sys
 from enum import StrEnum
 from typing import NoReturn
 
-from .errors import ExitCode
+from .command_errors import ExitCode
 
 
 class LogLevel(StrEnum):

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from ..client.mcp_client import MCPClient, SessionPool
 from ..tools.node_settings.connection import fill
 from ..types.errors import Canceled, ToolNotFound
+from .connection_options import how_to_name, is_command, named_server
 from .credentials import Credentials
-from .stdio import how_to_name, is_command, named_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from knime_mcp.agents.model.model_errors import login_failed, model_error
-from knime_mcp.cli.errors import command_line_hint
+from knime_mcp.cli.command_errors import command_line_hint
 from tests.support.chat_server import ChatServer, call, calls, fails, says
 
 CHILD = Path(__file__).parents[1] / "client" / "stdio_child.py"

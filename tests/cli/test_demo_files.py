@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
-from knime_mcp.cli.demo import file_tools
+from knime_mcp.cli import demo_file_tools as file_tools
 
 FOLDER = Path(__file__).parents[2] / "examples" / "demo" / "files"
 

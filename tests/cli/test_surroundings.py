@@ -50,7 +50,7 @@ def test_remarks_into_a_log_load_no_console():
     """What a tool reports comes in the thread that reads, whatever the others are importing."""
     script = (
         "import sys\n"
-        "from knime_mcp.cli.progress import CallProgress\n"
+        "from knime_mcp.cli.terminal import CallProgress\n"
         "from knime_mcp.cli.terminal import complain\n"
         "from knime_mcp.client.mcp_client import Progress\n"
         "with CallProgress() as progress:\n"

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from knime_mcp.cli.errors import CommandError
+from knime_mcp.cli.command_errors import CommandError
 from knime_mcp.cli.nodes.node_catalogue import extension_nodes, nodes_of, own_files, own_nodes
 from knime_mcp.knowledge import default_catalogue
 from knime_mcp.knowledge.catalogue_file import CatalogueError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from knime_mcp.cli.errors import reports_errors
+from knime_mcp.cli.command_errors import reports_errors
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.knowledge.packs import own_packs
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...types.short_texts import counted
-from ..errors import CommandError, ExitCode, UsageError, reports_errors
-from ..extras import needs_graph
+from ..command_errors import CommandError, ExitCode, UsageError, needs_graph, reports_errors
 from ..files import check_output, check_page, read_json, write_page, writing
 from ..serving import LogLevel
 from ..shared_options import HostOption, HttpOption, LogLevelOption

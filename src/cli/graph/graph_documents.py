@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ..errors import CommandError, ExitCode
+from ..command_errors import CommandError, ExitCode
 from ..files import check_journal, open_journal
 from ..serving import LogLevel, announce, end_now, log_to_stderr
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ...types.canonical import why_no_json
-from ..errors import ExitCode, UsageError, reports_errors
-from ..extras import needs_graph
+from ..command_errors import ExitCode, UsageError, needs_graph, reports_errors
 from ..files import check_journal, check_output, open_journal, text_or_file, writing
 from ..interrupt import Interrupt
 from ..key_value import split_pairs, with_pairs

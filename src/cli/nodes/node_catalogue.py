@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...types.short_texts import counted
-from ..errors import CommandError, ExitCode, reports_errors
+from ..command_errors import CommandError, ExitCode, reports_errors
 from ..terminal import err, note, plain, print_json, say
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def build(
     from ...knowledge.default_catalogue import user_catalogue
     from ...knowledge.sources.catalogue_build import build_catalogue
     from ..files import check_output
-    from ..progress import steps_progress
+    from ..terminal import steps_progress
 
     check_output(out)
     path = out if out is not None else user_catalogue()

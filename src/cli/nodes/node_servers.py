@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ExitCode, UsageError, reports_errors
-from ..extras import needs_gateway, needs_server
+from ..command_errors import ExitCode, UsageError, needs_gateway, needs_server, reports_errors
 from ..serving import LogLevel, announce, end_now, log_to_stderr
 from ..shared_options import HostOption, HttpOption, LogLevelOption
 from ..terminal import complain, note, print_json, say, show, table

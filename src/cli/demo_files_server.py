@@ -1,6 +1,6 @@
 """The demo's MCP server: tools for the files of one folder, made with the official SDK, on loopback only.
 
-Runs as a separate process, ``python -m knime_mcp.cli.demo.files_server FOLDER [PORT]``. It prints one line
+Runs as a separate process, ``python -m knime_mcp.cli.demo_files_server FOLDER [PORT]``. It prints one line
 with its URL as soon as it listens, and ends when its standard input closes, so that it always ends with the
 process that started it.
 """
@@ -18,10 +18,10 @@ from mcp.server.mcpserver import Image
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from ...version import VERSION
-from . import file_tools as files
-from .file_tools import ColumnSummary, FileInfo, Match, WordCount
-from .processes import when_stdin_closes
+from ..version import VERSION
+from . import demo_file_tools as files
+from .demo_file_tools import ColumnSummary, FileInfo, Match, WordCount
+from .demo_servers import when_stdin_closes
 
 INSTRUCTIONS = """A small server that belongs to knime-mcp's demo. It reads the files of one folder and \
 changes nothing. Start with list_files."""

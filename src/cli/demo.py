@@ -1,24 +1,100 @@
-"""The steps of the demo and their texts."""
+"""``knime-mcp demo``: runs the extension's own nodes on a real MCP server, without any account."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING, Any
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ...types.errors import Canceled
-from ..errors import CommandError
-from ..files import TableFile, read_table
-from ..terminal import complain, one_line, out, say, show, table
+import typer
+
+from ..types.errors import Canceled
+from .command_errors import CommandError, ExitCode, reports_errors
+from .files import TableFile, check_folder, read_table
+from .interrupt import Interrupt
+from .terminal import complain, note, one_line, out, say, show, table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
-    from ...headless import NodeResult, OutputTable
-    from ..interrupt import Interrupt
-    from .processes import ServerProcess
+    from ..headless import NodeResult, OutputTable
+    from .demo_servers import ServerProcess
+
+
+@reports_errors
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the tables.")] = Path(
+        "demo-output"
+    ),
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve", help="Only run the MCP server that reads files, until Ctrl-C, so that you can use it."
+        ),
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")] = 0,
+) -> ExitCode:
+    """Show what this does, in a few seconds, without any account.
+
+    Starts two MCP servers on this machine: node knowledge, and a small one that reads files. Runs KNIME's
+    nodes MCP Tool Provider and MCP Tool Caller against them, and shows the tables that they make. Nothing
+    leaves this machine.
+    """
+    root = extension_root()
+    with Interrupt() as interrupt:
+        return _serve(root, port, interrupt) if serve else _run(root, port, out, interrupt)
+
+
+def extension_root() -> Path:
+    """Finds the folder of knime.yml and of the examples: the checkout, or the copy inside the wheel.
+
+    Raises:
+        CommandError: There is no such folder.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for root in (package.parent, package):
+        if (root / "knime.yml").is_file() and (root / "examples" / "demo").is_dir():
+            return root
+    raise CommandError(
+        "This installation came without the demo's example files. Run the demo from a clone of the project."
+    )
+
+
+def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
+    from .demo_servers import DemoServer
+
+    with DemoServer(_files(root), port) as server:
+        say(f"The demo's MCP server runs on this machine only: {server.url}")
+        say(f"Try, in another terminal:  knime-mcp list {server.url}")
+        note("Ctrl-C ends it.")
+        while not interrupt():
+            if server.wait(0.2):
+                raise CommandError(
+                    "The demo's server ended by itself. Start it again, with another --port if it was taken."
+                )
+    return ExitCode.OK
+
+
+def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
+    from .demo_servers import DemoServer, NodesServer
+
+    check_folder(out)
+    began = time.perf_counter()
+    # Both start at the same time, as imports take most of the time and use one core each.
+    with NodesServer() as nodes, DemoServer(_files(root), port) as server:
+        if interrupt():
+            raise Canceled("The demo was stopped")
+        story = DemoStory(root, nodes, server, out, interrupt)
+        story.tell()
+    story.close(time.perf_counter() - began)
+    return ExitCode.OK
+
+
+def _files(root: Path) -> Path:
+    return root / "examples" / "demo" / "files"
+
 
 PROVIDER, CALLER = "mcp_tool_provider", "mcp_tool_caller"
 NODE_QUERY = "VLOOKUP"
@@ -141,7 +217,7 @@ class DemoStory:
         self._write("results", output)
 
     def _run(self, node_id: str, inputs: list[Any], parameters: dict[str, Any]) -> NodeResult:
-        from ...headless import HeadlessError, load_extension
+        from ..headless import HeadlessError, load_extension
 
         try:
             host = load_extension(self._root)
@@ -170,7 +246,7 @@ class DemoStory:
         return self._out / "workflow"
 
     def _write(self, name: str, output: OutputTable) -> None:
-        from ...headless.workflows.run_results import plain_table
+        from ..headless.workflows.run_results import plain_table
 
         self._out.mkdir(parents=True, exist_ok=True)
         for ending in (".csv", ".parquet"):
@@ -198,7 +274,7 @@ def _typed(parameters: pa.Table) -> pa.Table:
 
 
 def _parameters(schema: str) -> str:
-    from ...tools.node_settings.flow_choices import signature
+    from ..tools.node_settings.flow_choices import signature
 
     return signature(json.loads(schema))
 

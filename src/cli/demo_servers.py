@@ -4,18 +4,19 @@ import importlib.util
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from ..errors import CommandError
-from ..extras import missing_extra
+from .command_errors import CommandError, missing_extra
 
 START_SECONDS = 30.0  # a cold start of the SDK on a busy machine takes several seconds
 STOP_SECONDS = 5.0
@@ -125,7 +126,14 @@ class DemoServer(ServerProcess):
     """
 
     def __init__(self, folder: Path, port: int = 0) -> None:
-        super().__init__("files_server", str(folder), str(port))
+        super().__init__("demo_files_server", str(folder), str(port))
+
+
+class NodesServer(ServerProcess):
+    """The server of node knowledge, see `serve_nodes`."""
+
+    def __init__(self) -> None:
+        super().__init__("demo_servers")
 
 
 def when_stdin_closes(end: Callable[[], None]) -> None:
@@ -142,3 +150,28 @@ def when_stdin_closes(end: Callable[[], None]) -> None:
 
     # A daemon thread, as it may still wait when the server ends for another reason.
     threading.Thread(target=wait, daemon=True).start()
+
+
+def serve_nodes() -> None:
+    """Serves node knowledge, like ``knime-mcp nodes serve --http 0`` without a built catalogue.
+
+    Runs as a process of its own, ``python -m knime_mcp.cli.demo_servers``. Like the other server it prints
+    one line with its URL as soon as it listens, and ends when its standard input closes.
+    """
+    import anyio
+
+    from ..knowledge.catalogue_reader import Catalogue
+    from ..knowledge.mcp_server import ServedTools, serve_http
+    from ..knowledge.node_service import NodeKnowledgeMCPService
+    from .nodes.node_catalogue import catalogue_that_comes_along
+
+    when_stdin_closes(lambda: signal.raise_signal(signal.SIGINT))
+    with Catalogue(catalogue_that_comes_along()) as catalogue, suppress(KeyboardInterrupt):
+        tools = ServedTools(NodeKnowledgeMCPService(catalogue))
+        anyio.run(
+            lambda: serve_http(tools, 0, on_ready=lambda url: print(json.dumps({"url": url}), flush=True))
+        )
+
+
+if __name__ == "__main__":
+    serve_nodes()

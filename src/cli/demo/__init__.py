@@ -1,1 +1,0 @@
-"""``knime-mcp demo``: two MCP servers on this machine, and the nodes that use them."""
