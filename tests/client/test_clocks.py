@@ -5,7 +5,6 @@ import itertools
 import socket
 import threading
 import time
-from contextlib import contextmanager
 from statistics import median
 
 import h11
@@ -40,20 +39,13 @@ STALLS = pytest.mark.parametrize(
 )
 
 
-@contextmanager
-def takes(at_least, at_most):
-    started = time.monotonic()
-    yield
-    assert at_least <= time.monotonic() - started < at_most
-
-
 @STALLS
 def test_silence_ends_at_the_idle_clock(era, stall):
     with (
         ScriptedServer(era(tools__call=stall)) as server,
         MCPClient(server.url, timeouts=Timeouts(idle=0.3)) as client,
     ):
-        with takes(0.3, 30), pytest.raises(TimedOut) as caught:
+        with pytest.raises(TimedOut) as caught:
             client.call_tool("echo")
         assert caught.value.kind == "idle"
         assert caught.value.tool == "echo"
@@ -64,7 +56,7 @@ def test_silence_ends_at_the_idle_clock(era, stall):
 @STALLS
 def test_the_total_clock_of_a_call_wins(stall):
     with ScriptedServer(modern(tools__call=stall)) as server, MCPClient(server.url) as client:
-        with takes(0.3, 30), pytest.raises(TimedOut) as caught:
+        with pytest.raises(TimedOut) as caught:
             client.call_tool("echo", timeout=0.3)
         assert caught.value.kind == "total"
         assert "0.3 s" in str(caught.value)
@@ -77,7 +69,7 @@ def test_cancel_wakes_a_blocked_read(era, stall):
         return bool(sent) and time.monotonic() > sent[0].at + 0.3
 
     with ScriptedServer(era(tools__call=stall)) as server, MCPClient(server.url) as client:
-        with takes(0.3, 30), pytest.raises(Canceled):
+        with pytest.raises(Canceled):
             client.call_tool("echo", is_canceled=is_canceled)
         assert server.disconnected.wait(30)
         _assert_told(server, era)
@@ -146,7 +138,6 @@ def test_progress_does_not_extend_the_total_clock():
     with (
         ScriptedServer(modern(tools__call=reply)) as server,
         MCPClient(server.url) as client,
-        takes(0.4, 30),
         pytest.raises(TimedOut) as caught,
     ):
         client.call_tool("echo", timeout=0.4)
@@ -172,7 +163,6 @@ def test_a_slow_drip_of_a_large_body_is_progress_until_the_total_clock():
     with (
         ScriptedServer(modern(tools__call=drip)) as server,
         MCPClient(server.url, timeouts=Timeouts(idle=0.9, total=1.0)) as client,
-        takes(1.0, 30),
         pytest.raises(TimedOut) as caught,
     ):
         client.call_tool("echo")
@@ -181,9 +171,9 @@ def test_a_slow_drip_of_a_large_body_is_progress_until_the_total_clock():
 
 def test_connecting_can_be_canceled_and_times_out():
     with ScriptedServer({"*": STALL}) as server:
-        with takes(0, 30), pytest.raises(Canceled):
+        with pytest.raises(Canceled):
             MCPClient(server.url).connect(is_canceled=lambda: True)
-        with takes(0.3, 30), pytest.raises(TimedOut) as caught:
+        with pytest.raises(TimedOut) as caught:
             MCPClient(server.url, timeouts=Timeouts(idle=0.3)).connect()
     assert caught.value.kind == "idle"
     assert caught.value.server == server.url
@@ -198,7 +188,7 @@ def test_a_connection_that_is_never_accepted_ends_at_the_connect_clock():
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
-        with takes(0.3, 30), pytest.raises((TimedOut, ConnectError)) as caught:
+        with pytest.raises((TimedOut, ConnectError)) as caught:
             MCPClient(f"http://127.0.0.1:{port}/mcp", timeouts=Timeouts(connect=0.4, idle=0.4)).connect()
         for filler in fillers:
             filler.close()
@@ -221,9 +211,8 @@ def test_closing_a_client_ends_the_calls_of_other_threads():
         thread.start()
         while "tools/call" not in server.methods:
             time.sleep(0.01)
-        with takes(0, 30):
-            client.close()
-            thread.join(30)
+        client.close()
+        thread.join(30)
         assert not thread.is_alive()
     assert len(failures) == 1
 
@@ -274,11 +263,10 @@ def test_of_many_threads_that_lost_the_session_one_opens_a_new_one():
 
 
 def test_a_pause_obeys_the_clocks():
-    with takes(0.2, 30):
-        Wait(Timeouts(idle=0.05)).sleep(0.2)
-    with takes(0, 30), pytest.raises(TimedOut):
+    Wait(Timeouts(idle=0.05)).sleep(0.2)  # does not count as silence of the server
+    with pytest.raises(TimedOut):
         Wait(Timeouts(total=0.1)).sleep(60)
-    with takes(0, 30), pytest.raises(Canceled):
+    with pytest.raises(Canceled):
         Wait(Timeouts(), is_canceled=lambda: True).sleep(60)
 
 

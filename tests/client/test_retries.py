@@ -1,8 +1,8 @@
 """What is sent again, and what never is."""
 
+import logging
 import socket
 import threading
-import time
 
 import pytest
 
@@ -83,11 +83,12 @@ def test_a_call_waits_for_its_turn_while_its_tool_answers_others(era, other_tool
 
 def test_a_pause_that_does_not_fit_is_not_made():
     script = modern(tools__call=http(429, headers={"Retry-After": "70"}))
-    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=Timeouts(total=60)) as client:
-        started = time.monotonic()
-        with pytest.raises(ConnectError, match="70 s") as caught:
-            client.call_tool("echo")
-        assert time.monotonic() - started < 30
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url, timeouts=Timeouts(total=60)) as client,
+        pytest.raises(ConnectError, match="70 s") as caught,
+    ):
+        client.call_tool("echo")
     assert "429" in str(caught.value)
     assert server.methods.count("tools/call") == 1
 
@@ -121,27 +122,27 @@ def test_initialize_is_repeated_after_an_outage():
         assert client.call_tool("echo").text == "hi"
 
 
-def test_a_call_is_repeated_when_no_connection_could_be_made():
+def test_a_call_is_repeated_when_no_connection_could_be_made(caplog):
+    caplog.set_level(logging.DEBUG, logger="knime_mcp.client.calling")
     with ScriptedServer(modern()) as server:
         client = MCPClient(server.url, timeouts=Timeouts(connect=0.5))
         client.connect()
     # The server is gone; nothing can have run. It comes back on another port only, so the attempts fail.
-    started = time.monotonic()
     with pytest.raises(ConnectError) as caught:
         client.call_tool("echo")
     client.close()
     assert caught.value.phase == "tcp"
-    assert time.monotonic() - started > 0.2  # there were pauses between attempts
+    assert caplog.text.count("is repeated") > 1
 
 
 def test_a_wrong_port_fails_at_once():
     with ScriptedServer() as server:
         pass
-    started = time.monotonic()
+    steps = []
     with pytest.raises(ConnectError) as caught:
-        MCPClient(server.url, limits=Limits(attempts=15)).connect()
-    assert time.monotonic() - started < 30  # pauses between attempts would take longer
+        MCPClient(server.url, limits=Limits(attempts=15), trace=steps.append).connect()
     assert caught.value.phase == "tcp"
+    assert len([step for step in steps if step.what.startswith("connect to")]) == 1
     assert str(server.port) in str(caught.value)
 
 

@@ -71,16 +71,14 @@ def _needs(environment):
 
 @contextlib.contextmanager
 def connected(server, **options):
-    """A client whose server must end when its input is closed; it would else be killed after a minute."""
+    """A client whose server must end when its input is closed; the test would else run out of time."""
     steps = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stdio_process, "_POLITE_SECONDS", 60)
+        patch.setattr(stdio_process, "_POLITE_SECONDS", 3600)
         with MCPClient(stdio=server, trace=steps.append, **options) as client:
             pid = int(steps[0].detail.removeprefix("process "))
             os.killpg(pid, 0)
             yield client
-            started = time.monotonic()
-        assert time.monotonic() - started < 30, "it did not end when its input was closed"
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, 0)
 

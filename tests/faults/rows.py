@@ -4,7 +4,6 @@ The servers are `ScriptedServer`s. A row's arguments say whether it is bad, so t
 some rows and behaves for the others, which are in flight at the same time.
 """
 
-import time
 from dataclasses import dataclass
 
 from knime_mcp.runs.in_order import run_batch
@@ -28,8 +27,6 @@ HURRIED = {
     "total": Timeouts(connect=60, idle=80, total=1.5),
     "connect": Timeouts(connect=0.4, idle=80, total=100),
 }
-#: What a busy machine may add to a clock. A fault that needs no clock is seen within this alone.
-SLACK = 30.0
 BAD_ROWS = (2, 5)
 ROWS = 9
 IN_FLIGHT = 4
@@ -41,7 +38,6 @@ class Row:
 
     number: int
     outcome: CallToolResult | Exception
-    seconds: float
 
     @property
     def good(self) -> bool:
@@ -77,17 +73,14 @@ def run_rows(client, rows=ROWS, bad=BAD_ROWS, in_flight=IN_FLIGHT, **options):
     """Runs the batch; every row gives exactly one outcome, in order."""
 
     def call(number):
-        started = time.monotonic()
         try:
             outcome = client.call_tool("echo", {"row": number, "bad": number in bad}, **options)
         except Exception as error:
             outcome = error
-        return Row(number, outcome, time.monotonic() - started)
+        return Row(number, outcome)
 
     found = list(
-        run_batch(
-            range(rows), call, failed=lambda number, error: Row(number, error, 0.0), concurrency=in_flight
-        )
+        run_batch(range(rows), call, failed=lambda number, error: Row(number, error), concurrency=in_flight)
     )
     assert [row.number for row in found] == list(range(rows))
     return found
@@ -98,13 +91,6 @@ def batch(script, *, clock=None, rows=ROWS, bad=BAD_ROWS, in_flight=IN_FLIGHT, *
     timeouts = HURRIED[clock] if clock else PATIENT
     with ScriptedServer(script) as server, MCPClient(server.url, timeouts=timeouts, **options) as client:
         return run_rows(client, rows, bad, in_flight), server
-
-
-def bound(clock):
-    """Seconds within which a fault must be over: the clock that ends it, and slack."""
-    if clock is None:
-        return SLACK
-    return getattr(HURRIED[clock], clock) + SLACK
 
 
 class OldServer(SseServer):

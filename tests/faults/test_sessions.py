@@ -11,7 +11,7 @@ import pytest
 
 from knime_mcp.tools import BearerAuth, MCPClient
 from knime_mcp.types.errors import AuthError, ConnectError, MCPError
-from tests.faults.rows import HURRIED, PATIENT, WAYS, OldServer, bound, run_rows, script_for
+from tests.faults.rows import HURRIED, PATIENT, WAYS, OldServer, run_rows, script_for
 from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, text
 from tests.support.sse_server import ACCEPTED
 
@@ -68,7 +68,6 @@ def test_a_restart_that_takes_a_while_fails_only_the_rows_of_that_while():
         assert all(row.good for row in run_rows(client, bad=()))
     down = run_rows(client, rows=3, bad=())
     assert all(isinstance(row.outcome, ConnectError) and row.outcome.phase == "tcp" for row in down)
-    assert all(row.seconds < bound(None) for row in down)
     with OnPort(script_for("legacy-json", Part.CLOSE), first.port), client:
         assert all(row.good for row in run_rows(client, bad=()))
 
@@ -110,7 +109,6 @@ def test_a_token_that_expires_in_the_middle_of_a_batch(way):
         assert row.outcome.status == 401
         assert "The token expired" in str(row.outcome)
         assert SECRET not in str(row.outcome)
-        assert row.seconds < bound(None)
     assert server.methods.count("tools/call") == 12
 
 
@@ -170,7 +168,6 @@ def test_closing_the_client_ends_the_calls_in_flight(way):
         rows = run_rows(client, rows=4, bad=range(4))
         timer.join()
     assert all(isinstance(row.outcome, MCPError) for row in rows)
-    assert all(row.seconds < bound(None) for row in rows)
 
 
 @pytest.mark.parametrize("way", ["modern-json", "legacy-sse"])
@@ -243,10 +240,8 @@ def test_closing_the_client_ends_a_listing_and_connects_to_nobody(transport, wha
 
         thread = threading.Thread(target=close)
         thread.start()
-        started = time.monotonic()
         with pytest.raises(MCPError, match="closed"):
             client.list_tools()
-        assert time.monotonic() - started < bound(None)
         thread.join()
         assert server.methods.count("initialize") == 1
         assert server.methods.count("GET") == (1 if transport == "sse" else 0)
