@@ -41,13 +41,7 @@ if TYPE_CHECKING:
 
 
 class AuditedCalls:
-    """Makes calls and writes a record of each to a journal. Safe to use from several threads.
-
-    Args:
-        journal: Writes the records.
-        client: Returns the client of a server by its name.
-        servers: The document's servers, by name.
-    """
+    """Makes calls and writes a record of each to a journal. Safe to use from several threads."""
 
     def __init__(
         self,

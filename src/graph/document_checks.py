@@ -38,13 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedNode:
-    """A node of the document, which may be a duplicate.
-
-    Attributes:
-        raw: The document's mapping.
-        path: Its key path.
-        node: The node of the model, or None if the mapping is invalid.
-    """
+    """A node of the document, which may be a duplicate; None as `node` if its mapping is invalid."""
 
     raw: Any
     path: Path
@@ -52,20 +46,13 @@ class PlacedNode:
 
     @property
     def id(self) -> str | None:
-        """The id, if there is one."""
         value = as_mapping(self.raw).get("id")
         return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedTool:
-    """A tool of the document.
-
-    Attributes:
-        name: Its name.
-        path: Its key path.
-        nodes: Its nodes in the order of the document.
-    """
+    """A tool of the document, with its nodes in the order of the document."""
 
     name: str
     path: Path
@@ -73,14 +60,7 @@ class PlacedTool:
 
 
 class GraphChecks:
-    """Checks the graphs of one document.
-
-    Args:
-        findings: Collects the problems.
-        dialect: The dialect of the document.
-        servers: Names of the servers that nodes may call.
-        tools: Names of the document's tools.
-    """
+    """Checks the graphs of one document; `servers` and `tools` are the names that nodes may call."""
 
     def __init__(
         self, findings: Findings, dialect: Dialect, servers: Collection[str], tools: Collection[str]
@@ -91,11 +71,7 @@ class GraphChecks:
         self._tools = tools
 
     def check(self, tool: PlacedTool) -> None:
-        """Checks one tool.
-
-        Args:
-            tool: The tool. Only the ids of invalid nodes are used.
-        """
+        """Checks one tool. Only the ids of invalid nodes are used."""
         entry, exit_ = (self._only_one(tool, kind) for kind in ("entry", "exit"))
         self._duplicates(tool)
         known = {placed.id for placed in tool.nodes if placed.id is not None}
@@ -298,13 +274,7 @@ _OTHER_LANGUAGES: Final = (
 
 
 def check_expressions(findings: Findings, node: Node, ids: Collection[str]) -> None:
-    """Checks the expressions of a node.
-
-    Args:
-        findings: Collects the problems.
-        node: Any node.
-        ids: The ids of the tool's nodes.
-    """  # @NodeTypeDispatch
+    """Checks the expressions of a node; `ids` are those of the tool's nodes."""  # @NodeTypeDispatch
     checks = _Checks(findings, node.id, ids)
     match node:
         case TransformNode():
@@ -328,7 +298,6 @@ class _Checks:
         self._ids = ids
 
     def jsonata(self, expression: Expression, where: str) -> None:
-        """Checks one expression."""
         path = expression.position.path if expression.position is not None else ()
         problem = check_jsonata(expression.text)
         if problem is not None:
@@ -348,7 +317,6 @@ class _Checks:
             self._findings.warn(message, path, fix)
 
     def template(self, template: Template, where: str) -> None:
-        """Checks all expressions among arguments."""
         match template:
             case Expression():
                 is_marked = template.position is not None and template.position.path[-1:] == ("expr",)

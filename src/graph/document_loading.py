@@ -55,8 +55,6 @@ class CheckedDocument:
     """The result of reading a document.
 
     Attributes:
-        document: The document, or None if it has errors.
-        problems: Errors and warnings in the order of the file.
         dialect: The dialect and the reason for it; None if nothing could be read.
     """
 
@@ -103,17 +101,7 @@ def check_document(
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> CheckedDocument:
-    """Reads a document and finds all its problems.
-
-    Args:
-        path: The YAML file.
-        dialect: The dialect of the document; None to detect it.
-        mcp_file: A ``mcp.json`` with further servers; servers of the document take precedence.
-        environ: Environment variables for ``${NAME}``; None to leave the references as they are.
-
-    Returns:
-        The document, if it can be served, and all problems.
-    """
+    """Reads a document and finds all its problems; see `check_text`."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -138,9 +126,6 @@ def check_text(
         dialect: The dialect of the document; None to detect it.
         mcp_file: A ``mcp.json`` with further servers; servers of the document take precedence.
         environ: Environment variables for ``${NAME}``; None to leave the references as they are.
-
-    Returns:
-        The document, if it can be served, and all problems.
     """
     try:
         source = read_yaml(text, str(path or "document"))
@@ -285,7 +270,6 @@ class ServerReading:
     """Reads the servers of one file.
 
     Args:
-        findings: Collects the problems.
         folder: The file's folder; relative working folders start there.
         environ: Environment variables, or None to leave references unchanged.
         lenient: Whether the file is a ``mcp.json`` of another program. There ``args`` may be missing, and a
@@ -302,15 +286,7 @@ class ServerReading:
         self._args: Any = [] if lenient else REQUIRED
 
     def read(self, servers: Mapping[str, Any], key: str = "mcpServers") -> dict[str, ServerConfig]:
-        """Reads all servers.
-
-        Args:
-            servers: The servers by name.
-            key: The key in the file that holds them.
-
-        Returns:
-            The valid servers; problems of the other servers are in the findings.
-        """
+        """Reads all servers of a key; returns the valid ones. Problems of the others are in the findings."""
         configs = {name: self._server(name, raw, (key, name)) for name, raw in servers.items()}
         return {name: config for name, config in configs.items() if config is not None}
 
@@ -458,10 +434,6 @@ _REFERENCE: Final = re.compile(
 
 def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """Fills in environment variables.
-
-    Args:
-        text: Text with references.
-        environ: The variables.
 
     Returns:
         The text with values, and the names of variables that are not set (their references stay).

@@ -56,13 +56,7 @@ _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 class ToolReading:
-    """Reads the tools of one document.
-
-    Args:
-        findings: Collects the problems.
-        node_reading: Reads the nodes.
-        raw: The document's values.
-    """
+    """Reads the tools of one document."""
 
     def __init__(self, findings: Findings, node_reading: NodeReading, raw: dict[str, Any]) -> None:
         self._findings = findings
@@ -71,11 +65,7 @@ class ToolReading:
         self._definitions: list[tuple[ToolDefinition, PlacedTool]] = []
 
     def placed(self) -> list[PlacedTool]:
-        """Reads the tools and reports their problems.
-
-        Returns:
-            The tools in the order of the document; of tools with the same name only the first.
-        """
+        """Reads the tools, in the order of the document; of those with the same name the first one counts."""
         shared = self._raw.get("nodes")
         everywhere = self._nodes(as_list(shared), ("nodes",)) if isinstance(shared, list) else None
         placed_tools: dict[str, PlacedTool] = {}
@@ -246,12 +236,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class NodeReading:
-    """Reads the nodes of one document.
-
-    Args:
-        findings: Collects the problems.
-        dialect: The dialect of the document.
-    """
+    """Reads the nodes of one document."""
 
     def __init__(self, findings: Findings, dialect: Dialect) -> None:
         self._findings = findings
@@ -270,15 +255,7 @@ class NodeReading:
         }
 
     def node(self, raw: Any, path: Path) -> Node | None:
-        """Reads one node.
-
-        Args:
-            raw: The document's value.
-            path: Its key path.
-
-        Returns:
-            The node, or None, after reporting the errors, if it is invalid.
-        """
+        """Reads one node; None, after reporting the errors, if it is invalid."""
         if not isinstance(raw, dict):
             self._findings.error(f"a node must be a mapping, not {kind_of(raw)}", path)
             return None

@@ -116,12 +116,7 @@ _LOOKS_LIKE_JSONATA: Final = re.compile(r"\$(?:[.$\[({^]|[^\W\d]|\s*(?:~>|[&=?!]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A dialect and the reason for it.
-
-    Attributes:
-        dialect: The dialect.
-        reason: The part of the document that shows the dialect.
-    """
+    """A dialect, and the part of the document that shows it."""
 
     dialect: Dialect
     reason: str
@@ -132,12 +127,6 @@ def choose_dialect(data: Any) -> Choice:
 
     A switch decides first, as its two forms exclude each other; then ``{expr: ...}`` among arguments; then
     arguments that look like expressions. A document with none of these has the same meaning in both dialects.
-
-    Args:
-        data: The document's values, of any shape.
-
-    Returns:
-        The dialect and the reason, for the log.
     """
     nodes = list(raw_nodes(data))
     for node in nodes:
@@ -166,7 +155,6 @@ def looks_like_jsonata(text: str) -> bool:
 
 
 def raw_nodes(data: Any) -> Iterator[dict[str, Any]]:
-    """All mappings in the document that are nodes."""
     for holder in (data, *_entries(data, "tools")):
         yield from _entries(holder, "nodes")
 

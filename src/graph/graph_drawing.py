@@ -33,14 +33,7 @@ _SPECIAL: Final = re.compile(r"[^\w .,:;/()\[\]-]")
 
 
 def mermaid(tool: ToolDefinition) -> str:
-    """Draws a tool.
-
-    Args:
-        tool: The tool.
-
-    Returns:
-        The text of a flow chart. The chart has its own ids, as ids of nodes may be any text.
-    """
+    """Draws a tool as a flow chart. The chart has its own ids, as ids of nodes may be any text."""
     names = {node.id: f"n{number}" for number, node in enumerate(tool.nodes)}
     lines = ["flowchart TD"]
     lines += [f"    {names[node.id]}{_shape(node)}" for node in tool.nodes]
@@ -100,15 +93,7 @@ _BACK_GAP, _ASIDE = 14.0, 16.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """The position of a node.
-
-    Attributes:
-        id: The node.
-        x: Horizontal position of its center.
-        y: Vertical position of its center.
-        width: Its width.
-        height: Its height.
-    """
+    """The box of a node; x and y are its center."""
 
     id: str
     x: float
@@ -122,8 +107,6 @@ class Line:
     """The line of an edge.
 
     Attributes:
-        source: The node where it begins.
-        target: The node where it ends.
         label: The text on it, or an empty text.
         points: Its points, including the ends.
         is_back: Whether it leads to a node above, or back to its own node.
@@ -138,15 +121,6 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """The drawing of a whole graph.
-
-    Attributes:
-        width: Its width.
-        height: Its height.
-        boxes: The nodes.
-        lines: The edges.
-    """
-
     width: float
     height: float
     boxes: tuple[Box, ...]
@@ -270,14 +244,7 @@ class _Layout:
 
 
 def lay_out(tool: ToolDefinition) -> Drawing:
-    """Lays out a tool's graph.
-
-    Args:
-        tool: The tool; all its edges lead to its own nodes.
-
-    Returns:
-        The drawing, in pixels from the top left corner.
-    """
+    """Lays out a tool's graph, in pixels from the top left corner; all its edges lead to its own nodes."""
     layout = _Layout(tool)
     layout.place()
     middle = [_MARGIN + _HEIGHT / 2 + level * (_HEIGHT + _LAYER_GAP) for level in range(len(layout.rows))]

@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """A JSONata expression.
-
-    Attributes:
-        text: The text of the expression.
-        position: Its place in the document.
-    """
+    """A JSONata expression, and its place in the document."""
 
     text: str
     position: Position | None = field(default=None, compare=False, repr=False)
@@ -37,10 +32,6 @@ class InvalidExpression:
     """A value that is not an expression, in the place of one: evaluating it fails with this message.
 
     Like the reference, documents with such values can be loaded, and fail only when the value is used.
-
-    Attributes:
-        message: The error.
-        position: Its place in the document.
     """
 
     message: str
@@ -88,23 +79,14 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """The caching of a read-only call's results, for calls with the same arguments.
-
-    Attributes:
-        ttl: Seconds for which a result is kept.
-    """
+    """The caching of a read-only call's results for `ttl` seconds, for calls with the same arguments."""
 
     ttl: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBase:
-    """The common attributes of all nodes.
-
-    Attributes:
-        id: Name of the node, unique in its tool.
-        position: The node's place in the document.
-    """
+    """What all nodes have: an id that is unique in the tool, and a place in the document."""
 
     id: str
     position: Position | None = field(default=None, compare=False, repr=False)
@@ -112,11 +94,7 @@ class NodeBase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryNode(NodeBase):
-    """The beginning of a run; its output is the arguments.
-
-    Attributes:
-        next: Node that follows.
-    """
+    """The beginning of a run; its output is the arguments."""
 
     next: str
 
@@ -131,8 +109,6 @@ class TransformNode(NodeBase):
     """Evaluates an expression on the context.
 
     Attributes:
-        expression: The expression.
-        next: Node that follows.
         on_error: Node that follows if this one fails; None ends the run.
     """
 
@@ -147,9 +123,7 @@ class McpNode(NodeBase):
 
     Attributes:
         server: Key in `GraphDocument.servers`.
-        tool: Name of the tool on that server.
         args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
-        next: Node that follows.
         on_error: Node that follows if the call fails for good; None ends the run.
         retry: The retries; None: no retries.
         timeout: Seconds for one call; None: the default.
@@ -176,9 +150,7 @@ class Condition:
 
     Attributes:
         rule: JSON Logic as plain JSON; meaningless if `always`.
-        next: Node that follows if the rule holds.
         always: Whether the condition has no rule and holds always.
-        position: The rule's place in the document.
     """
 
     rule: Any
@@ -234,8 +206,6 @@ class ForEachNode(NodeBase):
         body: First node of the chain.
         next: Node that follows after the last entry.
         on_error: Node that follows if an entry fails; None ends the run.
-        max_concurrency: Maximum number of entries that run at the same time.
-        max_items: Maximum number of entries; more are an error.
     """
 
     items: Expression
@@ -251,11 +221,6 @@ class ToolNode(NodeBase):
     """Calls another tool of the same document.
 
     Attributes:
-        tool: Name of a tool of the document.
-        args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
-        next: Node that follows.
-        on_error: Node that follows if the call fails for good; None ends the run.
-        retry: The retries; None: no retries.
         timeout: Seconds for one call; None: the rest of the run's time.
     """
 
@@ -299,9 +264,6 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
 def exits(node: Node) -> tuple[tuple[str, str], ...]:
     """The nodes to which a run can go from a node.
 
-    Args:
-        node: Any node.
-
     Returns:
         Pairs of an edge's label (``""``, ``condition 1``, ``default``, ``error``, ``branch``, ``each``) and
         the id of the node it leads to, in the order in which they are tried.
@@ -338,9 +300,6 @@ class StdioConfig:
     """A server that is a child process. Environment and arguments may hold secrets, so they are never shown.
 
     Attributes:
-        name: Key in the document.
-        command: Program.
-        args: Its arguments.
         cwd: Working folder, absolute; None: the document's folder.
         env: Environment variables in addition to the minimal ones.
     """
@@ -357,9 +316,6 @@ class UrlConfig:
     """A server with a URL. URL and headers may hold secrets, so they are never shown.
 
     Attributes:
-        name: Key in the document.
-        url: Its URL.
-        headers: The headers of each request.
         transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` tries both.
     """
 
@@ -389,15 +345,9 @@ class ToolDefinition:
     """A tool and its graph.
 
     Attributes:
-        name: Name of the tool.
-        description: Description for people and models.
-        input_schema: JSON Schema of the arguments, from the document.
-        output_schema: JSON Schema of the result, from the document.
         nodes: The nodes, in the order of the document; ids are unique.
         title: Name for people, or None.
         annotations: MCP's hints about the tool (``readOnlyHint`` ...), or None.
-        position: The tool's place in the document.
-        by_id: The nodes by their ids.
     """
 
     name: str
@@ -415,12 +365,10 @@ class ToolDefinition:
 
     @property
     def entry(self) -> EntryNode:
-        """The node where a run begins."""
         return next(node for node in self.nodes if isinstance(node, EntryNode))
 
     @property
     def exit(self) -> ExitNode:
-        """The node where a run ends."""
         return next(node for node in self.nodes if isinstance(node, ExitNode))
 
 
@@ -429,8 +377,6 @@ class ServerMetadata:
     """The description of the document's own server.
 
     Attributes:
-        name: Name for programs.
-        version: Its version.
         title: Name for people; the name if the document has none.
         instructions: How to use its tools, or None.
     """
@@ -443,12 +389,7 @@ class ServerMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionLimits:
-    """The limits of a run, checked before each node.
-
-    Attributes:
-        max_node_executions: Maximum number of nodes in one run.
-        max_execution_time_ms: Maximum time of one run in milliseconds.
-    """
+    """The limits of a run, checked before each node."""
 
     max_node_executions: int = 1000
     max_execution_time_ms: int = 300_000
@@ -460,12 +401,8 @@ class GraphDocument:
 
     Attributes:
         version: Version of the format, from the document.
-        server: The description of the document's own server.
-        limits: The limits of each run.
         servers: The MCP servers that nodes call, by name.
         tools: The tools, in the order of the document; names are unique.
-        dialect: The dialect of the document.
-        path: The file, or None.
         warnings: The warnings that ``check`` reports; the tools can run all the same.
     """
 
@@ -479,5 +416,4 @@ class GraphDocument:
     warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 
     def tool(self, name: str) -> ToolDefinition | None:
-        """The tool of that name, or None."""
         return next((tool for tool in self.tools if tool.name == name), None)

@@ -68,7 +68,6 @@ class GraphService:
 
     @property
     def info(self) -> Info:
-        """The description of the document's server."""
         server = self._api.server_info
         return Info(
             name=server.name, title=server.title, version=server.version, instructions=server.instructions
@@ -76,15 +75,10 @@ class GraphService:
 
     @property
     def is_observed(self) -> bool:
-        """True if the service makes spans."""
         return self._api.executor.spans is not None or is_traced()
 
     def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
-        """The tools, as MCP lists them.
-
-        Args:
-            any_json: Whether the client accepts structured results that are not objects.
-        """
+        """The tools, as MCP lists them; `any_json`: the client takes results that are not objects."""
         listed: list[dict[str, Any]] = []
         for tool in self._api.list_tools():
             described: dict[str, Any] = {"name": tool.name, "description": tool.description}
@@ -99,11 +93,7 @@ class GraphService:
         return listed
 
     async def replace(self, api: McpGraphApi) -> None:
-        """Serves another document from now on. Current runs finish with the old document.
-
-        Args:
-            api: The other document.
-        """
+        """Serves another document from now on. Current runs finish with the old document."""
         with self._used_changed:
             old = self._api
             self._serve(api)
@@ -133,9 +123,6 @@ class GraphService:
         Args:
             asked: The call.
             report: Receives progress; None if the client did not ask for it.
-
-        Returns:
-            MCP's result of a call, also for a run that failed.
         """
         if report is None:
             run_result = self._quick_runs.run(asked.tool, asked.arguments)
@@ -208,11 +195,9 @@ class _Reporter:
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
 
     def node(self, _index: int, node: Node, _context: Any) -> None:
-        """Reports the beginning of a node."""
         self._put(node.id)
 
     def tool(self, node: Node, text: str) -> None:
-        """Reports the progress of a tool."""
         self._put(f"{node.id}: {text}")
 
     def close(self) -> None:
@@ -220,7 +205,6 @@ class _Reporter:
         self._queue.put_nowait(None)
 
     async def send(self, report: Report) -> None:
-        """Sends the reports until `close`."""
         count = 0
         while (text := await self._queue.get()) is not None:
             count += 1
@@ -287,15 +271,7 @@ class QuickRuns:
         self._pauses = {tool.name: 0 for tool in tools if _only_computes(tool)}
 
     def run(self, tool: str, arguments: Mapping[str, Any] | None) -> RunResult | None:
-        """Runs a tool if it is quick.
-
-        Args:
-            tool: Name of the tool.
-            arguments: Its arguments, JSON.
-
-        Returns:
-            The result. None if the tool was not tried, took too long, or failed.
-        """
+        """Runs a tool; None if it was not tried, took too long, or failed."""
         pause = self._pauses.get(tool)
         if pause != 0:
             if pause is not None:
@@ -326,7 +302,6 @@ class Reload:
 
     Args:
         files: The document, and the other files that it is made from, in their current state.
-        load: Loads the document again.
     """
 
     def __init__(self, files: list[Path], load: Callable[[], McpGraphApi]) -> None:
@@ -335,11 +310,7 @@ class Reload:
         self._loaded = self._state()
 
     async def run(self, service: GraphService) -> None:
-        """Checks the files until it is canceled.
-
-        Args:
-            service: Serves each new version.
-        """
+        """Checks the files until it is canceled; the service gets each new version."""
         before = self._loaded
         while True:
             await anyio.sleep(_LOOK_SECONDS)

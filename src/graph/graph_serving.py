@@ -23,15 +23,7 @@ _GRACE_SECONDS: Final = 3
 
 
 async def serve_stdio(service: GraphService, reload: Reload | None = None) -> bool:
-    """Serves one client over standard input and output.
-
-    Args:
-        service: The tools; closed at the end.
-        reload: Applies changes of the document, or None.
-
-    Returns:
-        Whether a signal ended the serving, and not the client.
-    """
+    """Serves one client over standard input and output; returns whether a signal ended it."""
     beside = [] if reload is None else [partial(reload.run, service)]
     try:
         return await serve_one(partial(_serve_client, service), *beside)
@@ -62,13 +54,6 @@ async def serve_http(
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes.
-
-    Args:
-        service: The tools; closed at the end.
-        port: The port; 0 for any that is free.
-        host: The address to listen on.
-        reload: Applies changes of the document, or None.
-        on_ready: Called with the URL.
 
     Raises:
         OSError: The address cannot be bound; the message names it.

@@ -23,18 +23,13 @@ if TYPE_CHECKING:
 
 
 class Spans(Tracing):
-    """Makes spans.
-
-    Args:
-        provider: The tracer provider; None for the provider of the process.
-    """
+    """Makes spans; without a provider, with that of the process."""
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         super().__init__("knime_mcp.graph", provider)
 
     @contextmanager
     def run(self, run: Run) -> Generator[None]:
-        """Opens the span of a run for the duration of the block."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
@@ -53,7 +48,6 @@ class Spans(Tracing):
 
     @contextmanager
     def node(self, run: Run, node: Node, record: NodeRecord) -> Generator[None]:
-        """Opens the span of a node for the duration of the block."""
         attributes: dict[str, Any] = {
             "graph.tool": run.tool.name,
             "graph.node.id": node.id,

@@ -211,20 +211,12 @@ class Controller:
             return self._changed.wait_for(lambda: self._status in statuses, timeout)
 
     def become(self, status: RunStatus) -> None:
-        """Sets the state of the run. For the executor."""
         with self._changed:
             self._status = status
             self._changed.notify_all()
 
     def before(self, index: int, node: Node, hooks: Hooks, *, wants_pause: bool = False) -> None:
-        """Pauses before a node if necessary. For the executor.
-
-        Args:
-            index: Number of the execution.
-            node: The next node.
-            hooks: The functions to call for pause and resume.
-            wants_pause: Whether to pause in any case.
-        """
+        """Pauses before a node, if it is to; in any case with `wants_pause`. For the executor."""
         if not (wants_pause or self._pause or node.id in self._breakpoints):
             return
         with self._changed:

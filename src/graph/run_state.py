@@ -151,7 +151,6 @@ class View:
 
     Attributes:
         context: Latest output by node id. Undefined outputs are left out.
-        marked: The context for expressions, from `marked`.
     """
 
     __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context", "marked")
@@ -171,7 +170,6 @@ class View:
         return self._start + len(self._own)
 
     def add(self, record: NodeRecord) -> None:
-        """Adds the record of a node that has ended."""
         self._own.append(record)
         self._by_node.setdefault(record.node_id, []).append(record)
         _set(self.context, record)
@@ -194,7 +192,6 @@ class View:
         return None if view is None else view._own[index - view._start]
 
     def count(self, node_id: str) -> int:
-        """The number of executions of a node."""
         executions = len(self._by_node.get(node_id, ()))
         return executions + (self._parent.count(node_id) if self._parent is not None else 0)
 
@@ -210,7 +207,6 @@ class View:
         return executions[position - before] if position - before < len(executions) else None
 
     def all_of(self, node_id: str) -> list[NodeRecord]:
-        """All executions of a node, in order."""
         before = self._parent.all_of(node_id) if self._parent is not None else []
         return [*before, *self._by_node.get(node_id, ())]
 
@@ -261,7 +257,6 @@ class Run:
         return self.started + self.limits.max_execution_time_ms / 1000 - time.monotonic()
 
     def is_stopped(self) -> bool:
-        """Returns whether the caller or the controller wants the run to end."""
         if self.controller is not None and self.controller.is_stopped:
             return True
         return self.is_canceled is not None and self.is_canceled()
@@ -290,7 +285,6 @@ class Run:
         )
 
     def end(self, error: BaseException | None) -> None:
-        """Sets the controller's final state."""
         if self.controller is None:
             return
         if error is None:
@@ -314,8 +308,6 @@ class Line:
     """A sequence of nodes that run one after the other: the whole run, a branch, or one entry of a loop.
 
     Args:
-        run: The run.
-        view: The records that its nodes see.
         branch: Names of the branches around it, outermost first.
         outer: The line around it, which ends it, too; None at the top.
     """

@@ -35,9 +35,6 @@ class _Server(Server[Any]):
 class GraphServer:
     """Serves a document.
 
-    Args:
-        service: Lists and runs its tools.
-
     Attributes:
         server: The SDK's server, to be run over a transport.
     """
@@ -66,7 +63,6 @@ class GraphServer:
         await self.server.run(reader, writer, self.server.create_initialization_options())
 
     def end_streams(self) -> None:
-        """Ends the subscriptions of all clients."""
         self._listeners.close()
 
     async def _tell_of_change(self) -> None:

@@ -51,13 +51,7 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 
 class CallOptions(TypedDict):
-    """The way in which a call is made.
-
-    Attributes:
-        timeout: Seconds.
-        on_progress: Called with the tool's progress, or None.
-        is_canceled: Called repeatedly; True ends the call.
-    """
+    """The way in which a call is made."""
 
     timeout: float
     on_progress: Callable[[Progress], None] | None
@@ -79,15 +73,7 @@ class CallTool(Protocol):
 
 
 def filled(template: Any, line: Line) -> Any:
-    """Evaluates the expressions in arguments.
-
-    Args:
-        template: JSON with `Expression` values in it.
-        line: The line whose context is used.
-
-    Returns:
-        JSON. Members that are undefined are left out; undefined entries of lists are null.
-    """
+    """Evaluates expressions in arguments. Undefined members are left out, undefined entries are null."""
     match template:
         case Expression():
             return line.evaluate(template.text)
@@ -105,18 +91,7 @@ def filled(template: Any, line: Line) -> Any:
 
 
 def arguments_of(template: Template, line: Line) -> dict[str, Any]:
-    """Evaluates the arguments of a node.
-
-    Args:
-        template: The arguments, or an expression for all of them; an undefined value means no arguments.
-        line: The line whose context is used.
-
-    Returns:
-        The arguments, JSON.
-
-    Raises:
-        RunError: The value of the expression is not an object.
-    """
+    """Evaluates the arguments of a node; an undefined value means none."""
     arguments = filled(template, line)
     if arguments is UNDEFINED:
         return {}
@@ -126,20 +101,7 @@ def arguments_of(template: Template, line: Line) -> dict[str, Any]:
 
 
 def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
-    """Makes the call of a node, once.
-
-    Args:
-        node: The node.
-        arguments: The arguments.
-        line: The line that the node runs in.
-        call: Makes calls.
-
-    Returns:
-        The node's output.
-
-    Raises:
-        RunError: The call failed.
-    """
+    """Makes the call of a node, once, and returns the node's output."""
     run, tell = line.run, line.run.hooks.on_progress
 
     def report(progress: Progress) -> None:
@@ -206,14 +168,7 @@ def may_succeed_later(error: RunError, retry: Retry) -> bool:
 
 
 def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callable[[], Any]) -> Any:
-    """Makes a call with the node's retries.
-
-    Args:
-        retry: Number and timing of retries; None: no retries.
-        line: The line that the node runs in.
-        record: Counts the attempts.
-        attempt: Makes the call.
-    """
+    """Makes a call with the node's retries; the record counts the attempts."""
     delay = retry.delay if retry is not None else 0.0
     left = retry.attempts if retry is not None else 1
     while True:
@@ -229,11 +184,7 @@ def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callab
 
 
 class ResultCache:
-    """Caches outputs of read-only calls for a limited time. Safe to use from several threads.
-
-    Args:
-        most: Maximum number of outputs.
-    """
+    """Caches outputs of read-only calls for a limited time. Safe to use from several threads."""
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
@@ -251,7 +202,6 @@ class ResultCache:
             return entry[1]
 
     def put(self, node: McpNode, arguments: dict[str, Any], output: Any) -> None:
-        """Keeps an output."""
         with self._lock:
             self._kept[self._key(node, arguments)] = (time.monotonic(), output)
             while len(self._kept) > self._most:
@@ -295,10 +245,6 @@ class GraphSessions:
     """The clients, by the names of the document's servers. Safe to use from several threads.
 
     A server that has died is started or connected again by the next call.
-
-    Args:
-        servers: The document's servers, by name.
-        journal: Records each call; None: calls are not recorded.
     """
 
     def __init__(self, servers: Mapping[str, ServerConfig], *, journal: Journal | None = None) -> None:
@@ -366,13 +312,6 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
     """Makes a client; it connects when it is first used.
 
-    Args:
-        config: The document's settings of the server.
-        **settings: Further settings of `MCPClient`.
-
-    Returns:
-        The client, which the caller has to close.
-
     Raises:
         SettingInvalid: A URL or header is invalid.
     """
@@ -388,7 +327,6 @@ def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
 
 
 def marker_of_servers(servers: Mapping[str, ServerConfig]) -> SecretMarker:
-    """Makes the marker that replaces the credentials in the settings of servers."""
     return SecretMarker(secret for config in servers.values() for secret in _secrets(config))
 
 

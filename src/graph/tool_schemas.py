@@ -47,11 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class ToolSchemas:
-    """The schemas of one tool, compiled.
-
-    Args:
-        tool: The tool.
-    """
+    """The schemas of one tool, compiled."""
 
     def __init__(self, tool: ToolDefinition) -> None:
         self._tool = tool

@@ -146,11 +146,10 @@ LIMIT = "executionLimits: {maxExecutionTimeMs: 400}\n"
 )
 @pytest.mark.requirement("G13")
 def test_time_is_limited_inside_of_a_node(run, node):
-    started = time.monotonic()
     error = failed(run, node, more=LIMIT)
     assert "maximum execution time (400ms) reached" in str(error)
     assert error.kind == "limit"
-    assert time.monotonic() - started < 15
+    assert error.node == "x"  # not the one after it
 
 
 def test_a_call_has_a_timeout_of_its_own(run):

@@ -1,4 +1,7 @@
-"""Reads graph documents for commands."""
+"""Reads and serves graph documents, for `knime-mcp graph` and for `mcpgraph`.
+
+Without typer, whose imports would take a third of the time until a server on standard input answers.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +34,7 @@ class DialectChoice(StrEnum):
 def read_document(
     file: Path, *, dialect: DialectChoice, mcp_file: Path | None, fill_in: bool = True
 ) -> CheckedDocument:
-    """Reads a document for a command.
-
-    Args:
-        file: The document.
-        dialect: The option ``--dialect``.
-        mcp_file: A file with further servers.
-        fill_in: Whether to fill in ``${NAME}`` from the environment; a missing variable is an error then.
-
-    Returns:
-        The document, if it can be served, and all problems.
-    """
+    """Reads a document for a command; `fill_in`: a missing ``${NAME}`` of the environment is an error."""
     import os
 
     from ...graph.document_loading import check_document
@@ -86,19 +79,7 @@ def serve_document(
 ) -> ExitCode:
     """Serves a document until the client leaves or a signal comes.
 
-    Args:
-        file: The document.
-        http: The port for HTTP, 0 for any; None for standard input and output.
-        host: The address to listen on.
-        mcp: A file with further servers.
-        dialect: The dialect of the document.
-        audit: The journal for the calls, or None.
-        reload: Whether to apply changes of the document.
-        validate: Whether to validate arguments and results by the schemas in the document.
-        log_level: The level of the log.
-
-    Returns:
-        The exit code.
+    The port `http` is 0 for any; without one, the client is at standard input and output.
 
     Raises:
         CommandError: The document has errors.

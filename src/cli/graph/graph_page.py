@@ -57,17 +57,7 @@ _TRANSPORTS: Final = {"http": "streamable HTTP", "sse": "HTTP+SSE", "auto": "HTT
 def graph_page(
     name: str, document: GraphDocument, tools: Sequence[ToolDefinition], recorded: Any = None
 ) -> str:
-    """Writes the page.
-
-    Args:
-        name: Name of the file.
-        document: The document.
-        tools: Its tools that are shown.
-        recorded: A recorded run as JSON; see `read_run`.
-
-    Returns:
-        A self-contained HTML page.
-    """
+    """Writes the page, self-contained; for what may be `recorded` see `read_run`."""
     run = read_run(recorded) if recorded is not None else None
     ran = tool_of(run, tools)
     server = document.server
@@ -259,9 +249,6 @@ def drawing(
         steps: Text about the run, by node; empty without a run.
         taken: The edges that the run took.
         failed: The nodes that failed in the run.
-
-    Returns:
-        The SVG in its frame.
     """
     laid_out = lay_out(tool)
     marks = join(_marker(name) for name in ("plain", "taken"))
@@ -377,12 +364,7 @@ class RecordedRun:
 
 
 def read_run(recorded: Any) -> RecordedRun:
-    """Reads a recorded run.
-
-    Args:
-        recorded: A list of records, or a mapping with them as ``executionHistory`` or ``history``, and the
-            ``tool``.
-    """
+    """Reads a list of records, or a mapping with ``executionHistory`` or ``history``, and the ``tool``."""
     members = as_mapping(recorded)
     records = as_list(recorded) or as_list(members.get("executionHistory", members.get("history")))
     tool = members.get("tool", members.get("toolName"))
@@ -403,12 +385,7 @@ def tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDef
 
 
 def calling_node(record: Mapping[str, Any], tool: ToolDefinition) -> str | None:
-    """The node that called the tool of a record; None if the record is of the run's own tool.
-
-    Args:
-        record: A record of a run of the tool.
-        tool: The tool that ran.
-    """
+    """The node that called the tool of a record; None if the record is of the run's own tool."""
     owners = map(_owner_of, _line_of(record))
     return next((owner for owner in owners if isinstance(tool.by_id.get(owner), ToolNode)), None)
 
@@ -418,13 +395,7 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> fr
 
     Branches and entries of a loop run at the same time: in each of them, a node follows the node before it in
     the same line, and the first node follows the node that the branch or entry belongs to.
-
-    Args:
-        records: The records of the tool's own nodes.
-        tool: The tool that ran.
-
-    Returns:
-        Pairs of the ids of nodes.
+    Returns pairs of the ids of nodes, from the records of the tool's own nodes.
     """
     lines: dict[_Line, list[str]] = {}
     for record in records:

@@ -29,14 +29,7 @@ UNDEFINED: Final = Undefined.UNDEFINED
 
 
 def plain_number(number: float) -> float | int:
-    """Turns a whole float into an int, as JavaScript's JSON has no ``.0``.
-
-    Args:
-        number: A finite number.
-
-    Returns:
-        An int if the number is whole and JavaScript writes it without an exponent, otherwise the number.
-    """
+    """A finite number; as an int if it is whole and JavaScript writes it without an exponent."""
     if not number.is_integer() or abs(number) >= _LARGEST_PLAIN:
         return number
     return int(number) if abs(number) < _LARGEST_EXACT else int(Decimal(repr(number)))
@@ -44,9 +37,6 @@ def plain_number(number: float) -> float | int:
 
 def json_value(value: Any) -> Any:
     """Makes a value plain JSON, by the rules of JavaScript's ``JSON.stringify``.
-
-    Args:
-        value: JSON in which `UNDEFINED`, infinity and NaN may occur.
 
     Returns:
         The value itself if it is JSON already, otherwise a copy: undefined members are left out; undefined

@@ -205,12 +205,9 @@ def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], 
     """Returns whether a rule holds: whether JavaScript's ``Boolean`` of its value is true.
 
     Args:
-        rule: The rule, JSON.
+        rule: JSON.
         context: The data in which ``missing`` and ``missing_some`` look up keys, with dots between them.
         evaluate: Evaluates JSONata against the whole context, with further bindings.
-
-    Returns:
-        Whether the value of the rule is true; empty arrays and objects are.
 
     Raises:
         ExpressionError: The rule fails.
@@ -256,8 +253,6 @@ class _Data:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The data that a part of a rule sees."""
-
     data: Any
     evaluate: Callable[[str, Mapping[str, Any]], Any]
     bindings: Mapping[str, Any] = field(default_factory=dict[str, Any])

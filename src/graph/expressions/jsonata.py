@@ -57,23 +57,13 @@ _functions.bindings = FUNCTIONS
 
 
 def check_jsonata(text: str) -> str | None:
-    """Checks the syntax of an expression.
-
-    Args:
-        text: The expression.
-
-    Returns:
-        JSONata's message with the position; None if the syntax is right.
-    """
+    """JSONata's message about the syntax of an expression, with the position; None if it is right."""
     compiled = _compiled(text)
     return compiled.message if isinstance(compiled, _Fault) else None
 
 
 def unset_variables(text: str) -> list[str]:
     """The names after ``$`` that an expression neither sets nor takes from JSONata's functions.
-
-    Args:
-        text: The expression. One with a fault has no such names.
 
     Returns:
         The names without ``$``, in the order of their first use.
@@ -154,7 +144,7 @@ def function(name: str, signature: str, call: Any) -> Any:
     """Makes a function for `bindings`.
 
     Args:
-        name: Its name, without ``$``.
+        name: Without ``$``.
         signature: JSONata's signature, such as ``<n?:o>``; arguments that violate it fail with T0410.
         call: The Python function. Its arguments and result are in the form that `marked` returns; None is
             undefined.
@@ -168,8 +158,6 @@ def _signature(text: str) -> Any:
 
 
 class Evaluator(Jsonata):
-    """Evaluates expressions as npm's ``jsonata`` does."""
-
     def evaluate_string_concat(self, lhs: Any, rhs: Any) -> str:
         """``&``."""
         return (OwnFunctions.string(lhs, None) or "") + (OwnFunctions.string(rhs, None) or "")
@@ -256,7 +244,6 @@ class ExpressionParser(Parser):
             raise JException(code, -1) from None  # a wrong signature of a function
 
     def process_ast(self, expr: Any) -> Any:
-        """Turns a node of the syntax tree into the node that is evaluated."""
         if expr.type == "string" and _HALF.search(expr.value):
             expr = copy.copy(expr)
             expr.value = expr.value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -348,7 +335,6 @@ class _Fault:
 
 @lru_cache(maxsize=_CACHED)
 def _compiled(text: str) -> Any:
-    """The compiled expression, or a `_Fault`."""
     try:
         with _compiling, _Borrowed(None, _per_thread.parser):
             compiled = Jsonata(text, bounded_engine)
@@ -495,11 +481,7 @@ _PLACELESS: Final = frozenset({"D3100"})
 
 
 def message(error: Exception) -> str:
-    """Words the message of a `JException`.
-
-    Args:
-        error: The error. Its own text has values as Python writes them, and ``Object`` instead of function.
-    """
+    """The message of a `JException`, whose own text has Python's values, and ``Object`` for function."""
     details = cast("Any", error)
     template: str | None = cast("Any", JException).error_codes.get(details.error)
     if template is None:

@@ -29,7 +29,6 @@ class OwnNumbers:
 
     @staticmethod
     def number(value: Any) -> Any:
-        """``$number``."""
         if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             return value
         if isinstance(value, bool):
@@ -49,12 +48,10 @@ class OwnNumbers:
 
     @staticmethod
     def average(values: Any) -> Any:
-        """``$average``."""
         return OwnNumbers.sum(values) / len(values) if values else None
 
     @staticmethod
     def power(base: Any, exponent: Any) -> Any:
-        """``$power``."""
         try:
             return None if base is None else math.pow(base, exponent)
         except (OverflowError, ValueError, TypeError):
@@ -90,7 +87,6 @@ class OwnNumbers:
 
     @staticmethod
     def format_number(value: Any, picture: Any, options: Any) -> Any:
-        """``$formatNumber``."""
         return None if value is None else format_number(value, picture, options)
 
 
@@ -110,7 +106,7 @@ def json_of(value: Any, line: str = "") -> str:
     """The value as JSON, with numbers of at most 15 digits after rounding.
 
     Args:
-        value: The value.
+        value: In the library's form.
         line: The line feed and indent before each line; empty for JSON in one line.
 
     Raises:
@@ -223,14 +219,12 @@ class OwnFunctions:
 
     @staticmethod
     def contains(text: Any, token: Any) -> Any:
-        """``$contains``."""
         if token is None or not isinstance(text, str) or isinstance(token, str):
             return None if token is None else Functions.contains(text, token)
         return _pattern(token, "contains").search(text) is not None
 
     @staticmethod
     def match(text: Any, pattern: Any, limit: Any) -> Any:
-        """``$match``."""
         return Functions.match_(text, pattern and _pattern(pattern, "match"), limit)
 
     @staticmethod
@@ -295,7 +289,6 @@ class OwnFunctions:
 
     @staticmethod
     def merge(entries: Any) -> Any:
-        """``$merge``."""
         return None if entries is None else indices_first(Functions.merge(entries))
 
     @staticmethod
@@ -313,22 +306,18 @@ class OwnFunctions:
 
     @staticmethod
     def encode_url(text: Any) -> Any:
-        """``$encodeUrl``."""
         return _encoded(text, "encodeUrl", Functions.encode_url)
 
     @staticmethod
     def encode_url_component(text: Any) -> Any:
-        """``$encodeUrlComponent``."""
         return _encoded(text, "encodeUrlComponent", Functions.encode_url_component)
 
     @staticmethod
     def decode_url(text: Any) -> Any:
-        """``$decodeUrl``."""
         return _decoded(text, "decodeUrl", Functions.decode_url)
 
     @staticmethod
     def decode_url_component(text: Any) -> Any:
-        """``$decodeUrlComponent``."""
         return _decoded(text, "decodeUrlComponent", Functions.decode_url_component)
 
     @staticmethod
@@ -366,14 +355,12 @@ class OwnFunctions:
 
     @staticmethod
     def from_millis(millis: Any, picture: Any, zone: Any) -> Any:
-        """``$fromMillis``."""
         if millis is not None and zone is not None and not _ZONE.fullmatch(zone):
             raise ValueError(f"'{zone}' is not a timezone. Write it as +0530 or -0800")
         return None if millis is None else DateTimes.format_datetime(int(millis), picture, zone)
 
     @staticmethod
     def now(picture: Any, zone: Any) -> Any:
-        """``$now``."""
         return DateTimes.format_datetime(Jsonata.CURRENT.jsonata.timestamp, picture, zone)
 
 

@@ -128,9 +128,6 @@ NULL: Final = Utils.NULL_VALUE
 def marked(value: Any) -> Any:
     """Converts JSON into the form that the library evaluates.
 
-    Args:
-        value: JSON.
-
     Returns:
         The value with `NULL` for None, and the keys of objects as `indices_first` orders them. Unchanged
         parts are not copied.
@@ -158,11 +155,6 @@ class Checked(Jsonata.JFunction):
 
     The library's own check treats ``null`` as undefined, and it does not check calls of functions that are
     passed to others, such as ``$map``.
-
-    Args:
-        inner: The function to call: one of the library's, or a `Jsonata.JLambda`.
-        name: Its name, without ``$``.
-        signature: The library's `Signature`.
     """
 
     def __init__(self, inner: Any, name: str, signature: Any) -> None:
@@ -181,7 +173,6 @@ class Checked(Jsonata.JFunction):
         return self.function.call(input, args if looked_at else self.validate(args, None))
 
     def get_number_of_args(self) -> int:
-        """The maximum number of arguments."""
         return self._checks.get_number_of_args()
 
     def get_min_number_of_args(self) -> int:
@@ -270,13 +261,10 @@ class ExpressionError(MCPError):
     """An expression could not be evaluated.
 
     Args:
-        what: The message.
-        expression: The expression.
         code: JSONata's code of the error, such as ``T2001``.
         cause: The reason without the expression; by default `what`.
 
     Attributes:
-        expression: The expression.
         cause: The reason without the expression.
         code: JSONata's code of the error, or None.
     """
@@ -307,7 +295,6 @@ class Bounds:
     """Limits of one evaluation.
 
     Attributes:
-        seconds: Maximum time.
         depth: Maximum nesting of evaluations. Each level of a recursive function takes several of them.
         is_stopped: Called now and then; True ends the evaluation. None: the evaluation cannot be stopped.
     """
@@ -326,11 +313,7 @@ class TooDeep(Exception):  # noqa: N818
 
 
 class Watch:
-    """Checks one evaluation against its bounds; the library calls it at each step.
-
-    Args:
-        bounds: The bounds.
-    """
+    """Checks one evaluation against its bounds; the library calls it at each step."""
 
     __slots__ = ("_bounds", "_deadline", "_depth", "_steps")
 
@@ -357,7 +340,6 @@ class Watch:
             self._look()
 
     def leave(self, _expression: Any, _input: Any, _environment: Any, _result: Any) -> None:
-        """Counts the end of a step."""
         self._depth -= 1
 
     def _look(self) -> None:

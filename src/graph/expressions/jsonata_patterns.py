@@ -71,11 +71,7 @@ def _escaped(escape: str, *, inside: bool) -> str:
 
 
 class Matching(threading.local):
-    """The evaluation that runs in this thread.
-
-    Attributes:
-        watch: The watch of the evaluation, or None.
-    """
+    """The watch of the evaluation that runs in this thread, or None."""
 
     watch: Watch | None = None
 
@@ -84,12 +80,7 @@ matching: Final = Matching()
 
 
 class BoundedPattern(Jsonata.JLambda):
-    """A compiled pattern in the form that `jsonata` expects; called with a text, it returns the first match.
-
-    Args:
-        pattern: The pattern's text.
-        flags: The engine's flags.
-    """
+    """A compiled pattern, as `jsonata` expects it; called with a text, it returns the first match."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         Jsonata.JLambda.__init__(self, self._first)
@@ -102,7 +93,6 @@ class BoundedPattern(Jsonata.JLambda):
         return _described(self.finditer(to_string(value))) if is_text else None
 
     def search(self, text: str) -> Any:
-        """The first match, or None."""
         return self._within(self._pattern.search, text)
 
     def finditer(self, text: str) -> Iterator[Any]:
@@ -190,12 +180,7 @@ def _expanded(template: str, match: Any) -> str:
 
 
 def bounded_engine(pattern: str, flags: Any) -> BoundedPattern:
-    """Compiles a pattern for `jsonata`.
-
-    Args:
-        pattern: The pattern's text.
-        flags: `jsonata`'s own flags.
-    """
+    """Compiles a pattern for `jsonata`, with its flags."""
     chosen = regex.IGNORECASE if flags.case_insensitive else 0
     return BoundedPattern(pattern, chosen | (regex.MULTILINE if flags.multiline else 0))
 
