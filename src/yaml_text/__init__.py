@@ -12,12 +12,18 @@ from .fields import (
     Findings,
     Hints,
     Kind,
+    Path,
+    Position,
+    Problem,
+    Severity,
+    YamlError,
     as_list,
     as_mapping,
     did_you_mean,
+    key_path,
     kind_of,
+    sorted_problems,
 )
-from .problems import Path, Position, Problem, Severity, YamlError, key_path, sorted_problems
 from .reading import Rules, Yaml, core_scalar, read
 
 __all__ = [

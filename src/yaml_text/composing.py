@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import yaml
 
-from .problems import Position, Problem, YamlError
+from .fields import Position, Problem, YamlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .composing import Mapping, Node, Scalar, Sequence, compose
-from .problems import Path, Position, Problem, YamlError
+from .fields import Path, Position, Problem, YamlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

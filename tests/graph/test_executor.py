@@ -1,7 +1,6 @@
 """The executor against a real server: order, limits, failures, retries, branches, loops, caches."""
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -16,7 +16,7 @@ LIMITS = {
     "Provider node": 40,
     "Caller node": 57,
     "an agent's tool call": 29,
-    "graph run": 89,
+    "graph run": 51,
     "nodes search": 17,
 }
 
