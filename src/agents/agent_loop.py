@@ -31,6 +31,7 @@ from .agent_events import (
     ToolFinished,
     ToolStarted,
 )
+from .message_content import text_of
 from .model.model_errors import IterationLimit, PromptFiltered
 from .model_calls import ModelCalls, Turn
 from .model_messages import (
@@ -41,7 +42,6 @@ from .model_messages import (
     refusal_of,
     repair,
     settle,
-    text_of,
 )
 from .toolbox.replies import ToolReply, ToolRequest
 from .toolbox.tool_threads import in_thread

@@ -24,7 +24,7 @@ from langchain_core.messages import (
 )
 
 from .agent_events import ModelRetried, TextDelta, TokenUsage
-from .model.answer_form import GIVEN_BACK
+from .message_content import blocks_of, text_of
 from .model.model_errors import (
     ContextTooLong,
     ModelAnswerInvalid,
@@ -32,7 +32,8 @@ from .model.model_errors import (
     ModelRequestRefused,
     model_error,
 )
-from .model_messages import blocks_of, require_content, text_of, usage_of
+from .model.written_calls import GIVEN_BACK
+from .model_messages import require_content, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

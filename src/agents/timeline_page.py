@@ -35,7 +35,7 @@ from .agent_events import (
     ToolFinished,
     ToolStarted,
 )
-from .model_messages import image_of, shown_text
+from .message_content import image_of, shown_text
 from .timeline import arguments_line, duration_text, kind_of, one_line, status_of_call, tokens_text
 
 if TYPE_CHECKING:

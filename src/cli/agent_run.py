@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions
+from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
-from ..agents.model_messages import calls_of, shown_text
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallRules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..agents.agent_events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
-from ..agents.model_messages import shown_text
+from ..agents.message_content import shown_text
 from ..agents.timeline import arguments_line, duration_text, kind_of, status_of_call, tokens_text
 from .terminal import StatusLine, err, one_line, visible
 

@@ -10,14 +10,23 @@ MAY_IMPORT = {
     "toolbox": set(),
     "model": set(),
     "agent_events": {"toolbox"},
-    "model_messages": {"toolbox", "model", "agent_events"},
-    "model_calls": {"model", "agent_events", "model_messages"},
-    "agent_loop": {"toolbox", "model", "agent_events", "model_messages", "model_calls"},
+    "message_content": set(),
+    "model_messages": {"message_content", "toolbox", "model", "agent_events"},
+    "model_calls": {"model", "agent_events", "message_content", "model_messages"},
+    "agent_loop": {"toolbox", "model", "message_content", "agent_events", "model_messages", "model_calls"},
     "timeline": {"toolbox", "agent_events", "model_messages"},
-    "timeline_page": {"toolbox", "agent_events", "model_messages", "timeline"},
+    "timeline_page": {"toolbox", "agent_events", "message_content", "timeline"},
     "_tool": {"toolbox", "model"},
     "server_tools": {"toolbox", "_tool"},
-    "prompter": {"toolbox", "model", "agent_events", "model_messages", "agent_loop", "timeline"},
+    "prompter": {
+        "toolbox",
+        "model",
+        "message_content",
+        "agent_events",
+        "model_messages",
+        "agent_loop",
+        "timeline",
+    },
 }
 
 

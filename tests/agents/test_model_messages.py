@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
-from knime_mcp.agents.model.answer_form import read_arguments
-from knime_mcp.agents.model_messages import answer, call_name, repair, settle, text_of
+from knime_mcp.agents.message_content import text_of
+from knime_mcp.agents.model.written_calls import read_arguments
+from knime_mcp.agents.model_messages import answer, call_name, repair, settle
 from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
 from tests.support.chat_server import NAME, orphans
 

@@ -13,10 +13,11 @@ from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
 from ...types.canonical import without_surrogates
-from .answer_form import GIVEN_BACK, AnswerForm, read_answer, read_arguments
+from .answer_form import AnswerForm, read_answer
 from .endpoint import CONNECT_SECONDS
 from .langchain_fit import require_fit
 from .tool_fitting import ToolFitting
+from .written_calls import GIVEN_BACK, read_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

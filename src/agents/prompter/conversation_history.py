@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import MCPError
-from ..model.answer_form import mappings, read_arguments
+from ..model.written_calls import mappings, read_arguments
 from .conversation_table import (
     BLOCKS,
     CALL_ID,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ...types.canonical import without_surrogates
 from ...types.errors import SettingInvalid
-from ..model_messages import blocks_of, calls_of, image_of, shown_block, shown_text
+from ..message_content import blocks_of, calls_of, image_of, shown_block, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,8 @@
 """The agent's dialog and its checks before anything runs."""
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 
@@ -179,3 +182,14 @@ def test_debug_mode_is_handed_on(workflow_tool, script, ask):
     for debug in (True, False):
         assert ask(script(calls(call("w")), says("ok")), tools, debug=debug, tool_handler=handler).ok
     assert modes == ["DEBUG", "DEFAULT"]
+
+
+def test_configure_loads_neither_langchain_nor_an_http_client():
+    """The dialog of a node, and opening a workflow, wait for it."""
+    program = (
+        "import sys; from knime_mcp.headless import use_standin; use_standin()\n"
+        "import knime_mcp.agents.prompter.prompter_dialog, knime_mcp.agents.prompter.conversation_history\n"
+        "print([name for name in ('langchain_core', 'httpx', 'openai') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

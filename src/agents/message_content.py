@@ -1,0 +1,77 @@
+"""Reads text, images and tool calls of a message, in all forms of content.
+
+Apart from `model_messages`, as a node's dialog needs it, and must not load LangChain.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from langchain_core.messages import AIMessage, BaseMessage
+
+
+def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
+    """Lists the content blocks of a message in LangChain's form; an empty text is no block."""
+    content = cast("str | list[str | dict[str, Any]]", message.content)
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
+
+
+def calls_of(message: AIMessage) -> list[dict[str, Any]]:
+    """Lists the tool calls of a model's message as ``id``, ``name`` and ``arguments``.
+
+    The arguments are a dict, or a text if they could not be read.
+    """
+    good = [
+        {"id": call["id"] or "", "name": call["name"], "arguments": call["args"]}
+        for call in message.tool_calls
+    ]
+    bad = [
+        {"id": call["id"] or "", "name": call["name"] or "", "arguments": call["args"] or ""}
+        for call in message.invalid_tool_calls
+    ]
+    return good + bad
+
+
+def text_of(message: BaseMessage) -> str:
+    """Reads the text of a message: its text blocks, joined and stripped."""
+    return "".join(str(block.get("text", "")) for block in blocks_of(message)).strip()
+
+
+def shown_text(message: BaseMessage) -> str:
+    """Reads the text of a message for people, with type and size in place of each image."""
+    return "\n".join(filter(None, (shown_block(block) for block in blocks_of(message))))
+
+
+def image_of(block: Mapping[str, Any]) -> tuple[bytes, str] | None:
+    """Reads bytes and MIME type of an image block; None for other blocks and for URLs of images."""
+    if block.get("type") == "image":
+        data, mime_type = block.get("base64") or block.get("data"), block.get("mime_type") or "image/png"
+    elif block.get("type") == "image_url":
+        link = block.get("image_url")
+        url = str(cast("dict[str, Any]", link).get("url", "") if isinstance(link, dict) else link)
+        head, comma, data = url.partition(",")
+        if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+            return None
+        mime_type = head.removeprefix("data:").removesuffix(";base64")
+    else:
+        return None
+    try:
+        return base64.b64decode(str(data or ""), validate=True), str(mime_type)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def shown_block(block: Mapping[str, Any]) -> str:
+    if block.get("type") == "text":
+        return str(block.get("text") or "")
+    image = image_of(block)
+    if image is not None:
+        return f"[{image[1]}, {len(image[0]):,} bytes]"
+    return f"[{block.get('type')}]"
