@@ -41,11 +41,6 @@ from .node_model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-
-class CatalogueError(MCPError):
-    """The catalogue cannot be read or built, as it is missing, damaged, or has another version's format."""
-
-
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: marks the file as a catalogue in its header (https://www.sqlite.org/fileformat.html)."""
 
@@ -103,15 +98,6 @@ CREATE VIRTUAL TABLE terms USING fts5vocab (search, row);
 CREATE TABLE spelling (key TEXT NOT NULL, term TEXT NOT NULL, PRIMARY KEY (key, term)) WITHOUT ROWID;
 """
 
-
-def checksum(file: BinaryIO) -> int:
-    """The CRC-32 of a file from its current position to its end."""
-    found = 0
-    while part := file.read(1 << 20):
-        found = zlib.crc32(part, found)
-    return found
-
-
 T = TypeVar("T")
 _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
     NodeSpec: {
@@ -126,6 +112,18 @@ _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
     CatalogueOrigin: {"sources": SourceSummary},
 }
 """The fields with a tuple of dataclasses, and the class of its elements."""
+
+
+class CatalogueError(MCPError):
+    """The catalogue cannot be read or built, as it is missing, damaged, or has another version's format."""
+
+
+def checksum(file: BinaryIO) -> int:
+    """The CRC-32 of a file from its current position to its end."""
+    found = 0
+    while part := file.read(1 << 20):
+        found = zlib.crc32(part, found)
+    return found
 
 
 def packed(spec: NodeSpec) -> bytes:

@@ -3,7 +3,7 @@
 KNIME's descriptions name the type of a port, but not the subtypes of that type. So a port accepts its own
 type only, and a generic port accepts every type. Nodes without ports, from packs of workflow engines, are
 connected by their output: any node of the pack can follow, except triggers, and tools and memories, which are
-attached.
+attached. An index of all ports is kept in memory, as each call needs the ports of all nodes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 _BEGINS: Final = frozenset({"TRIGGER"})
 _ATTACHED: Final = frozenset({"TOOL", "MEMORY"})
 _SHOWN: Final = 80
+
+_ANYTHING: Final = frozenset({"", "any", "generic port", "port object", "portobject"})
+_ANY_IDS: Final = frozenset({"org.knime.core.node.port.PortObject"})
+_COMMONEST: Final = 1_000_000_000
+_MOST_KEPT: Final = 64
+Kind = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,14 +168,6 @@ def _with_ports(
         via.append((way, way, ""))
         is_certain = True
     return Compatible(node=node, via=tuple(via), is_certain=is_certain)
-
-
-_ANYTHING: Final = frozenset({"", "any", "generic port", "port object", "portobject"})
-_ANY_IDS: Final = frozenset({"org.knime.core.node.port.PortObject"})
-_COMMONEST: Final = 1_000_000_000
-_MOST_KEPT: Final = 64
-
-Kind = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,12 +163,12 @@ def _controlled(settings: Mapping[str, Any]) -> set[str]:
                 elif entry["used_variable"]:
                     found.add(f"{prefix}{key}")
 
-    variables = settings.get("variables")
-    if isinstance(variables, Mapping):
-        tree = cast("Mapping[str, Any]", variables).get("tree")
-        if isinstance(tree, Mapping):
-            add("", cast("Mapping[str, Any]", tree))
+    add("", _mapping(_mapping(settings.get("variables")).get("tree")))
     return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _missing_problem(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong | None:

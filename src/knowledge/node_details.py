@@ -1,6 +1,10 @@
 """A node as JSON: every field of `_serialize_node_spec` in the design documents, in the same form.
 
 There are more fields for KNIME's nodes, such as the name, id, category, deprecation and successor.
+
+Of three levels of detail, `minimal` and `standard` keep within a budget of tokens, which are estimated as
+everywhere in this project: UTF-8 bytes of the JSON, divided by four, rounded up. A shortened answer says that
+something was left out, and how to get it.
 """
 
 from __future__ import annotations
@@ -26,6 +30,9 @@ _EXAMPLES: Final[dict[str, Any]] = {
     **dict.fromkeys(BOOLEANS, False),
     **dict.fromkeys(("any", "json"), None),
 }
+
+MINIMAL_TOKENS: Final = 200
+STANDARD_TOKENS: Final = 1_500
 
 
 def node_details(
@@ -211,10 +218,6 @@ def _beyond(spec: NodeSpec) -> dict[str, Any]:
     found |= filled(hidden=spec.hidden) | deprecation(spec)
     origin = spec.origin
     return found | {"origin": {"kind": origin.kind.value, "name": origin.name, "version": origin.version}}
-
-
-MINIMAL_TOKENS: Final = 200
-STANDARD_TOKENS: Final = 1_500
 
 
 class DetailLevel(StrEnum):

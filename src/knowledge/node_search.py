@@ -8,6 +8,8 @@ The order is total, so the same query always has the same answer:
 4. deprecated nodes, in the same order,
 
 and nodes that are equal in this order, by name and id.
+
+`search` ranks. Below it, the words of a query are expanded and looked up in the full-text index.
 """
 
 from __future__ import annotations
@@ -42,6 +44,33 @@ _ORDER_BONUS: Final = 6.0
 
 _CLOSE: Final = 0.6
 _PART_BONUS: Final = 24.0
+
+_WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
+"""The weights of the fields, in the order of `catalogue_file.FIELDS`."""
+
+_TELLING: Final = "{name aliases category parameters}"
+"""The fields that identify a node. Descriptions also mention many other things."""
+
+_ROWS: Final = 50
+"""The largest number of rows from each part of the search. They are ranked again afterwards."""
+
+_ENOUGH: Final = 50
+"""With so many nodes that have all words, nodes with only some of the words are not searched."""
+
+_ALL_BONUS: Final = 8.0
+"""The bonus for nodes that have all words, but some of them only in the description."""
+
+_FREQUENT: Final = 0.12
+_FEW_ENOUGH: Final = 60
+"""A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
+
+_BY_CHANCE: Final = 1_000
+"""A word in fewer than one of so many nodes may be there by chance, for example from another language."""
+
+_SHORTEST_PREFIX: Final = 2
+_SHORTEST_FOR_TYPOS: Final = 4
+_SHORT_PLURAL: Final = 4
+"""The length of plurals such as *rows* and *keys*, which are too short for a stem."""
 
 
 class Tier(IntEnum):
@@ -259,34 +288,6 @@ def _matched_field(
             if found:
                 return name, found
     return "", ()
-
-
-_WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
-"""The weights of the fields, in the order of `schema.FIELDS`."""
-
-_TELLING: Final = "{name aliases category parameters}"
-"""The fields that identify a node. Descriptions also mention many other things."""
-
-_ROWS: Final = 50
-"""The largest number of rows from each part of the search. They are ranked again afterwards."""
-
-_ENOUGH: Final = 50
-"""With so many nodes that have all words, nodes with only some of the words are not searched."""
-
-_ALL_BONUS: Final = 8.0
-"""The bonus for nodes that have all words, but some of them only in the description."""
-
-_FREQUENT: Final = 0.12
-_FEW_ENOUGH: Final = 60
-"""A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
-
-_BY_CHANCE: Final = 1_000
-"""A word in fewer than one of so many nodes may be there by chance, for example from another language."""
-
-_SHORTEST_PREFIX: Final = 2
-_SHORTEST_FOR_TYPOS: Final = 4
-_SHORT_PLURAL: Final = 4
-"""The length of plurals such as *rows* and *keys*, which are too short for a stem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The tools of node knowledge by name, for servers of any protocol: their list, and calls."""
+"""The two services of the design documents: types, details and search, and the same as tools by name."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _MOST_NARROWED: Final = 500
 _FEW_NODES: Final = 10
 _MOST_SOURCES: Final = 4
+
+_LONGEST_SHOWN: Final = 500
+_MOST_VALID: Final = 50
 
 
 class NodeKnowledgeMCPService:
@@ -261,9 +264,6 @@ _HANDLERS: Final[Mapping[str, Callable[[_Call], dict[str, Any]]]] = {
     "find_compatible": _find_compatible,
     "check_configuration": _check_configuration,
 }
-
-_LONGEST_SHOWN: Final = 500
-_MOST_VALID: Final = 50
 
 
 class NodeSpecRegistryWrapper:

@@ -1,4 +1,7 @@
-"""The words of a text, as they are indexed, searched for, and compared."""
+"""The words of a text, as they are indexed, searched for, and compared, and the words of a query.
+
+Function calls and Java classes are recognized. No catalogue is needed.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,39 @@ if TYPE_CHECKING:
 
 _WORD: Final = re.compile(r"\w+")
 _CAMEL_CASE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])")
+
+MOST_WORDS: Final = 24
+"""The largest number of words that are searched. Further words take time without better results."""
+
+LONGEST_WORD: Final = 64
+LONGEST_QUERY: Final = 4_000
+"""The largest number of characters that are used."""
+
+SAYING_NOTHING: Final = frozenset(
+    """
+    a about all an and any are as at be by can could do does for from get give has have how i if in into is it
+    its like make me my need of on one or should so some that the their them then there this to use using via
+    want was way what when where which while will with would you your node nodes please knime something
+    everything anything other two three does did many these those only just up let lets thing things somebody
+    someone anybody anyone everybody everyone again very really us our than not never ever
+    """.split()  # noqa: SIM905 - words are easier to read than a list of texts
+)
+"""Words without a meaning for the search."""
+
+_KINDS: Final = frozenset(("tool", "node", "nodes", "function", "formula", "clause", "step", "statement"))
+"""Words that people use for nodes, and for the things in other tools that correspond to nodes."""
+
+_ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ies", "ed", "er", "es", "or", "s", "e", "y")
+"""Endings that are removed to get the stem of a word, longest first."""
+
+_SHORTEST_STEM: Final = 4
+_JAVA_CLASS: Final = re.compile(
+    r"(?:\w+[.$])*([^\W\d]\w*?[^\W\d])\d*Node(?:Factory|Model|Dialog)?\d*(?:#.*)?"
+)
+"""Matches a node's Java class; the group is its name without package and ending."""
+
+_CALL: Final = re.compile(r"=?\s*(?:\w+(?:\.|::))*(\w+)\(")
+"""Matches a formula or call: ``=VLOOKUP(A2;B:C;2)``, ``df.groupby('a')``; the group is the function."""
 
 
 def folded(text: str) -> str:
@@ -44,41 +80,6 @@ def _parts_of(word: str) -> tuple[str, ...]:
 def spellings(word: str) -> set[str]:
     """A word, and the word without each of its letters. Words that are one edit apart share one of these."""
     return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
-
-
-MOST_WORDS: Final = 24
-"""The largest number of words that are searched. Further words take time without better results."""
-
-LONGEST_WORD: Final = 64
-LONGEST_QUERY: Final = 4_000
-"""The largest number of characters that are used."""
-
-SAYING_NOTHING: Final = frozenset(
-    """
-    a about all an and any are as at be by can could do does for from get give has have how i if in into is it
-    its like make me my need of on one or should so some that the their them then there this to use using via
-    want was way what when where which while will with would you your node nodes please knime something
-    everything anything other two three does did many these those only just up let lets thing things somebody
-    someone anybody anyone everybody everyone again very really us our than not never ever
-    """.split()  # noqa: SIM905 - words are easier to read than a list of texts
-)
-"""Words without a meaning for the search."""
-
-_KINDS: Final = frozenset(("tool", "node", "nodes", "function", "formula", "clause", "step", "statement"))
-"""Words that people use for nodes, and for the things in other tools that correspond to nodes."""
-
-_ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ies", "ed", "er", "es", "or", "s", "e", "y")
-"""Endings that are removed to get the stem of a word, longest first."""
-_SHORTEST_STEM: Final = 4
-
-_JAVA_CLASS: Final = re.compile(
-    r"(?:\w+[.$])*([^\W\d]\w*?[^\W\d])\d*Node(?:Factory|Model|Dialog)?\d*(?:#.*)?"
-)
-"""Matches a node's Java class; the group is its name without package and ending."""
-
-
-_CALL: Final = re.compile(r"=?\s*(?:\w+(?:\.|::))*(\w+)\(")
-"""Matches a formula or call: ``=VLOOKUP(A2;B:C;2)``, ``df.groupby('a')``; the group is the function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,40 @@ if TYPE_CHECKING:
 
 _Schema = dict[str, Any]
 
+_TEXT: Final[_Schema] = {"type": "string"}
+_FLAG: Final[_Schema] = {"type": "boolean"}
+_LIST: Final[_Schema] = {"type": "array"}
+_MAPPING: Final[_Schema] = {"type": "object"}
+_PROBLEM: Final = {"setting": _TEXT, "problem": _TEXT, "fix": _TEXT}
+NODE_TYPES: Final = (
+    "TRIGGER",
+    "AI_AGENT",
+    "ACTION",
+    "EXTERNAL_ACTION",
+    "FLOW",
+    "TOOL",
+    "MEMORY",
+    "HUMAN_IN_THE_LOOP",
+)
+"""The node types of the workflow engine, in the order of the enum in the design documents."""
+
+TOOLS_VERSION: Final = "1.0.0"
+MOST_RESULTS: Final = 100
+DEFAULT_RESULTS: Final = 10
+MOST_NODES: Final = 100
+MOST_SUBTYPES: Final = 5_000
+DEFAULT_SUBTYPES: Final = 500
+_HUMAN: Final = (
+    "❌ ANTI-PATTERN: HIL → AI_AGENT → IF. ✅ CORRECT: a single HUMAN_IN_THE_LOOP node, which analyses the"
+    " response itself and has an output for each outcome."
+)
+INSTRUCTIONS: Final = (
+    "Knows which workflow nodes exist and how they are configured: the KNIME installation, Python extensions"
+    " and spec packs that its catalogue was built from; every answer names the catalogue. Use search_nodes"
+    " to find a node, get_node_details for its ports and settings, find_compatible for what can follow it,"
+    " and check_configuration before using settings. A HUMAN_IN_THE_LOOP node analyses the response itself."
+)
+
 
 def _object(properties: _Schema, *required: str, description: str = "") -> _Schema:
     schema: _Schema = {"type": "object"} | ({"description": description} if description else {})
@@ -36,11 +70,7 @@ def described(description: str, kind: str = "string") -> _Schema:
     return {"type": kind, "description": description}
 
 
-_TEXT: Final[_Schema] = {"type": "string"}
-_FLAG: Final[_Schema] = {"type": "boolean"}
 _TEXTS: Final = _array(_TEXT)
-_LIST: Final[_Schema] = {"type": "array"}
-_MAPPING: Final[_Schema] = {"type": "object"}
 _WARNING: Final = described("What was corrected or left out")
 _NEXT: Final = described("Call again with this as cursor to go on")
 _TOTAL: Final = described("How many there are in all", "integer")
@@ -154,7 +184,6 @@ COMPATIBLE_OUTPUT: Final = _answer(
     },
     *("node", "direction", "nodes", "total"),
 )
-_PROBLEM: Final = {"setting": _TEXT, "problem": _TEXT, "fix": _TEXT}
 CHECK_OUTPUT: Final = _answer(
     {
         "node": _object(_BRIEF),
@@ -166,25 +195,6 @@ CHECK_OUTPUT: Final = _answer(
     },
     *("node", "valid", "problems"),
 )
-
-NODE_TYPES: Final = (
-    "TRIGGER",
-    "AI_AGENT",
-    "ACTION",
-    "EXTERNAL_ACTION",
-    "FLOW",
-    "TOOL",
-    "MEMORY",
-    "HUMAN_IN_THE_LOOP",
-)
-"""The node types of the workflow engine, in the order of the enum in the design documents."""
-
-TOOLS_VERSION: Final = "1.0.0"
-MOST_RESULTS: Final = 100
-DEFAULT_RESULTS: Final = 10
-MOST_NODES: Final = 100
-MOST_SUBTYPES: Final = 5_000
-DEFAULT_SUBTYPES: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,10 +217,6 @@ class ToolDefinition:
     version: str = TOOLS_VERSION
 
 
-_HUMAN: Final = (
-    "❌ ANTI-PATTERN: HIL → AI_AGENT → IF. ✅ CORRECT: a single HUMAN_IN_THE_LOOP node, which analyses the"
-    " response itself and has an output for each outcome."
-)
 _CURSOR: Final = described("Where to go on: the next_cursor of the answer before. Leave it out to begin.")
 _DETAIL: Final = {
     "type": "string",
@@ -396,9 +402,3 @@ CHECK_CONFIGURATION: Final = ToolDefinition(
 
 TOOLS: Final = (GET_NODE_TYPES, GET_NODE_DETAILS, SEARCH_NODES, FIND_COMPATIBLE, CHECK_CONFIGURATION)
 TOOLS_BY_NAME: Final[Mapping[str, ToolDefinition]] = {tool.name: tool for tool in TOOLS}
-INSTRUCTIONS: Final = (
-    "Knows which workflow nodes exist and how they are configured: the KNIME installation, Python extensions"
-    " and spec packs that its catalogue was built from; every answer names the catalogue. Use search_nodes"
-    " to find a node, get_node_details for its ports and settings, find_compatible for what can follow it,"
-    " and check_configuration before using settings. A HUMAN_IN_THE_LOOP node analyses the response itself."
-)

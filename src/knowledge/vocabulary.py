@@ -1,4 +1,8 @@
-"""Words of Excel, SQL, pandas, R, Alteryx and n8n, with the KNIME nodes that do the same."""
+"""Words that mean nodes, though no node has them: those of other tools, and of other languages.
+
+`vocabulary.toml` has words of Excel, SQL, pandas, R, Alteryx, n8n and others with the KNIME nodes that do
+the same; `languages.toml` German, French and Spanish words in English, for words that no node has.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,22 @@ if TYPE_CHECKING:
 _SYNONYMS: Final = "synonyms"
 LONGEST_PHRASE: Final = 4
 _SHORTEST_FOR_TYPOS: Final = 5
+
+_ENDINGS: Final = (
+    ("ungen", "ung", "en", "er", "es", "em", "e", "n", "s"),
+    ("ees", "ee", "es", "er", "ez", "e", "s"),
+    ("adas", "ados", "ada", "ado", "as", "os", "es", "ar", "er", "ir", "a", "e", "o", "s"),
+)
+"""The endings of German, French and Spanish words, in the order of the columns in the table."""
+
+_GERMAN: Final = 0
+_UMLAUT: Final = re.compile("([aou])e")
+_JOINTS: Final = ("", "s", "n", "en", "e")
+"""Linking letters between the words of a German compound: Entscheidung-s-baum."""
+
+_SHORTEST: Final = 3
+_TELLING_SMALL: Final = 3
+"""The number of small words (which English does not have) that identify a language on their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,23 +140,6 @@ def parse(text: str) -> Vocabulary:
         tools=frozenset(map(folded, document.keys() - {_SYNONYMS})),
         spelled=spelled,
     )
-
-
-_ENDINGS: Final = (
-    ("ungen", "ung", "en", "er", "es", "em", "e", "n", "s"),
-    ("ees", "ee", "es", "er", "ez", "e", "s"),
-    ("adas", "ados", "ada", "ado", "as", "os", "es", "ar", "er", "ir", "a", "e", "o", "s"),
-)
-"""The endings of German, French and Spanish words, in the order of the columns in the table."""
-
-_GERMAN: Final = 0
-_UMLAUT: Final = re.compile("([aou])e")
-_JOINTS: Final = ("", "s", "n", "en", "e")
-"""Linking letters between the words of a German compound: Entscheidung-s-baum."""
-
-_SHORTEST: Final = 3
-_TELLING_SMALL: Final = 3
-"""The number of small words (which English does not have) that identify a language on their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

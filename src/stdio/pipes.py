@@ -1,6 +1,6 @@
-"""Reads and writes the lines of standard input and output in the event loop, without threads.
+"""Serves one client over standard input and output, whose lines the event loop reads and writes itself.
 
-This needs pipes or sockets, which clients use.
+This needs pipes or sockets, which clients use, and no threads.
 """
 
 from __future__ import annotations

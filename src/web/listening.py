@@ -32,6 +32,11 @@ _OF_SERVER: Final = ("capture_signals", "serve")
 _OF_PROTOCOL: Final = ("connection_made", "connection_lost", "data_received", "on_response_complete")
 _OF_CONNECTION: Final = ("cycle", "loop", "transport")
 
+_log = logging.getLogger(__name__)
+_MAYBE_NO_ID: Final = re.compile(rb'"id"\s*:\s*(?:[\[{ntf]|-?[0-9]+[.eE])')
+_ERROR: Final = {"code": -32600, "message": "An id is text or a whole number"}
+_REFUSAL: Final = json.dumps({"jsonrpc": "2.0", "id": None, "error": _ERROR}).encode()
+
 
 class Listener:
     """A web application on a bound socket.
@@ -227,12 +232,6 @@ class _PatientProtocol(H11Protocol):
     def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.abort()
-
-
-_log = logging.getLogger(__name__)
-_MAYBE_NO_ID: Final = re.compile(rb'"id"\s*:\s*(?:[\[{ntf]|-?[0-9]+[.eE])')
-_ERROR: Final = {"code": -32600, "message": "An id is text or a whole number"}
-_REFUSAL: Final = json.dumps({"jsonrpc": "2.0", "id": None, "error": _ERROR}).encode()
 
 
 class WholeRequests:

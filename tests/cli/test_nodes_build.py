@@ -5,7 +5,7 @@ import json
 import pytest
 
 from knime_mcp.knowledge.catalogue_reader import Catalogue
-from tests.knowledge.plugin_files import CATEGORIES, node, plugin_xml, write_jar
+from tests.knowledge.sources.plugin_files import CATEGORIES, node, plugin_xml, write_jar
 
 PACK = """
 pack: {name: mine, version: 0.1.0}

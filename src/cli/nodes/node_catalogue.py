@@ -38,6 +38,15 @@ CatalogueOption = Annotated[
     ),
 ]
 
+_PARTS = ("agents", "audit", "client", "headless", "runs", "tools", "types")
+_ENDED = "its code ends the process that imports it"
+_STRANGER = "<no such choice>"
+_SHOWN = 3
+_NO_NODES = (
+    "the module that its knime.yml names as extension_module must define the nodes with @knext.node, or"
+    " import the modules that do"
+)
+
 
 def open_catalogue(file: Path | None) -> Catalogue:
     """Opens a catalogue: the given one, the person's own, or else the included one.
@@ -78,11 +87,6 @@ def tell_origin(origin: CatalogueOrigin) -> None:
     facts = origin_as_json(origin)
     nodes = counted(facts["nodes"], "node")
     note(f"Catalogue {facts['version']} of {facts['built_at']}: {nodes}; {facts['origin']}")
-
-
-_PARTS = ("agents", "audit", "client", "headless", "runs", "tools", "types")
-_ENDED = "its code ends the process that imports it"
-_STRANGER = "<no such choice>"
 
 
 def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
@@ -204,13 +208,6 @@ def _replaced(data: Any, keys: tuple[str, ...]) -> Any:
     if not keys:
         return _STRANGER
     return {**data, keys[0]: _replaced(data[keys[0]], keys[1:])}
-
-
-_SHOWN = 3
-_NO_NODES = (
-    "the module that its knime.yml names as extension_module must define the nodes with @knext.node, or"
-    " import the modules that do"
-)
 
 
 @reports_errors

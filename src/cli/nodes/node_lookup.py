@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ...knowledge.node_model import NodeSpec, Parameter, Port
     from ...knowledge.node_search import Hit
 
+_SHOWN: Final = 6
+
 
 @reports_errors
 def search(
@@ -153,9 +155,6 @@ def _value(value: Any) -> str:
     import json
 
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-_SHOWN: Final = 6
 
 
 @reports_errors

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from ...knowledge.catalogue_reader import Catalogue
     from ...knowledge.gateway.api_keys import ApiKey, KeyStore
 
+_SCOPES = ("tools:read", "tools:execute", "health:check")
+KeysFileOption = Annotated[
+    Path | None,
+    typer.Option("--keys-file", metavar="FILE", help="Where the keys are kept; else GATEWAY_KEYS_FILE."),
+]
+
 
 @reports_errors
 @needs_server
@@ -116,13 +122,6 @@ def _announce(public: str, internal: str | None) -> None:
     announce(public)
     if internal is not None:
         print(f"Serving this machine, without keys, at {internal}", file=sys.stderr, flush=True)
-
-
-_SCOPES = ("tools:read", "tools:execute", "health:check")
-KeysFileOption = Annotated[
-    Path | None,
-    typer.Option("--keys-file", metavar="FILE", help="Where the keys are kept; else GATEWAY_KEYS_FILE."),
-]
 
 
 @reports_errors

@@ -2,7 +2,7 @@
 
 Only a digest of each key is stored. A key has 32 random bytes, so a plain SHA-256 is enough: slow hashes are
 for passwords, which can be guessed. The file is a SQLite database: a key is on disk before it is shown, and a
-revoked key is refused from the next request on.
+revoked key is refused from the next request on. How many requests a key may send is counted in memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The tools of the gateway: their definitions, the check of arguments, and calls.
+"""The gateway without its listeners: settings, tools, keys and metrics, the check of arguments, and calls.
 
-A `ToolSource` provides tools. `ToolRegistry` joins the tools of several sources; endpoints use only this.
+A `ToolSource` provides tools. `ToolRegistry` joins the tools of several sources.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from ..catalogue_reader import Catalogue
     from ..tool_definitions import ToolDefinition
     from .gateway_settings import GatewaySettings
+
+SESSION_SECONDS: Final = 12 * 3600
+_MOST_SESSIONS: Final = 10_000
+V = TypeVar("V")
 
 
 class ToolSource(Protocol):
@@ -212,10 +216,6 @@ def _escaped(part: Any) -> str:
     return str(part).replace("~", "~0").replace("/", "~1")
 
 
-SESSION_SECONDS: Final = 12 * 3600
-_MOST_SESSIONS: Final = 10_000
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """The state that all listeners of a gateway share."""
@@ -283,9 +283,6 @@ class Gateway:
                 seconds = time.perf_counter() - started
                 record.tool_ms = round(seconds * 1000, 2)
                 self.metrics.call(tool=name, outcome=outcome, seconds=seconds)
-
-
-V = TypeVar("V")
 
 
 class TTLCache(Generic[V]):

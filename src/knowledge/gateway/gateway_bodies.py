@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+_EXAMPLE = {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]}
+
 
 def _present(value: Any) -> Any:
     return {} if value is None else value
@@ -14,7 +16,6 @@ def _present(value: Any) -> Any:
 
 Arguments = Annotated[dict[str, Any], BeforeValidator(_present)]
 """Arguments of a tool. Clients in some languages send null for none."""
-_EXAMPLE = {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]}
 
 
 def _encodable(request_id: str | int) -> str | int:

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("knime_mcp.gateway")
 
+_FAILED: Final = -32603
+NOT_JSON: Final = -32700
+UNAVAILABLE: Final = 503
+"""HTTP status for a service behind the gateway that does not answer."""
+
 
 class MCPErrorType(Enum):
     """The kind of the error."""
@@ -52,7 +57,6 @@ class MCPErrorType(Enum):
     """The gateway itself failed."""
 
 
-_FAILED: Final = -32603
 _CODES: Final[Mapping[MCPErrorType, tuple[int, int]]] = {
     MCPErrorType.VALIDATION_ERROR: (400, -32600),
     MCPErrorType.TOOL_NOT_FOUND: (404, -32602),
@@ -62,10 +66,6 @@ _CODES: Final[Mapping[MCPErrorType, tuple[int, int]]] = {
     MCPErrorType.INTERNAL_ERROR: (500, _FAILED),
 }
 """HTTP status and JSON-RPC code (https://www.jsonrpc.org/specification#error_object), used as in MCP."""
-
-NOT_JSON: Final = -32700
-UNAVAILABLE: Final = 503
-"""HTTP status for a service behind the gateway that does not answer."""
 
 
 class MCPError(BaseError):

@@ -1,4 +1,7 @@
-"""Logs and spans of requests: one log line and one span per request, without the request's content."""
+"""What is known of a request afterwards: an id, a log line, a span and metrics, never its content.
+
+`Observed` is the middleware that makes them; the metrics are for the internal listener only.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,13 @@ LEFT: Final = 499
 """The status in logs and metrics of a request whose client disconnected before the answer."""
 
 _FIELDS: Final = "fields"
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+REQUEST_ID: Final = "X-Request-ID"
+_RECORD: Final = "knime_mcp.record"
+_GOOD_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,10 +200,6 @@ def spans_from_environment() -> Spans:
     return Spans(provider_from_environment("knime-mcp-gateway"))
 
 
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
 class Metrics:
     """The metrics of one gateway.
 
@@ -245,12 +251,6 @@ class Metrics:
         """The metrics in Prometheus' format."""
         self._healthy.set(healthy)
         return generate_latest(self._registry)
-
-
-REQUEST_ID: Final = "X-Request-ID"
-_RECORD: Final = "knime_mcp.record"
-_GOOD_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 
 
 def gateway_of(request: Request) -> Gateway:

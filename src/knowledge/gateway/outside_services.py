@@ -36,6 +36,18 @@ _LARGEST: Final = 16 * 1024 * 1024
 _AWAY: Final = frozenset({429, 502, 503, 504})
 _FOR_CALLERS: Final = "The node knowledge cannot be reached at the moment. Try again later."
 
+NAME: Final = "elasticsearch"
+_SECONDS: Final = 10
+_LARGEST_ANSWER: Final = 4 * 1024 * 1024
+_DEFAULT_SIZE: Final = 10
+_SEARCH_KEYS: Final = frozenset({"query", "size", "from", "sort", "_source", "fields", "highlight", "aggs"})
+_REFUSED: Final = frozenset(
+    {"index", "_index", "indexed_shape", "percolate", "wrapper", "script", "script_score", "scripted_metric"}
+)
+"""Parts of queries that read other indices, run scripts, or hide a query."""
+
+_UNAVAILABLE: Final = "Elasticsearch cannot be reached at the moment. Try again later."
+
 
 class SupabaseKnowledge(NodeKnowledgeRetriever):
     """Knowledge from a Supabase project. Threads may share it. Call `close` at the end.
@@ -100,13 +112,11 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         score = row.get("similarity")
         if not isinstance(score, (int, float)) or isinstance(score, bool):
             raise _database(f"Supabase: {FUNCTION} gave a row without similarity")
-        extra = row.get("metadata")
-        more = cast("dict[str, Any]", extra) if isinstance(extra, dict) else {}
         named = {key: row[key] for key in ("id", "node_type", "node_subtype", "title") if row.get(key)}
         return NodeKnowledgeResult(
             node_name=node_name,
             knowledge=str(row.get("content") or row.get("description") or ""),
-            metadata={**more, **named},
+            metadata={**_object(row.get("metadata")), **named},
             similarity_score=float(score),
         )
 
@@ -156,12 +166,17 @@ def _embeddings(settings: GatewaySettings) -> _Service | None:
 
 
 def _code(found: Any) -> str:
-    code = cast("dict[str, Any]", found).get("code") if isinstance(found, dict) else None
+    code = _object(found).get("code")
     if not isinstance(code, str) or not code.isalnum():
         return ""
     # PostgREST's code for a function that does not exist, or not with these arguments.
     why = f": there is no such {FUNCTION}, see docs/gateway.md" if code == "PGRST202" else ""
     return f" ({code}){why}"
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """A JSON object; an empty one for any other value."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _database(message: str) -> MCPError:
@@ -170,18 +185,6 @@ def _database(message: str) -> MCPError:
         message,
         "The database of the node knowledge answered with an error. The gateway's log says more.",
     )
-
-
-NAME: Final = "elasticsearch"
-_SECONDS: Final = 10
-_LARGEST_ANSWER: Final = 4 * 1024 * 1024
-_DEFAULT_SIZE: Final = 10
-_SEARCH_KEYS: Final = frozenset({"query", "size", "from", "sort", "_source", "fields", "highlight", "aggs"})
-_REFUSED: Final = frozenset(
-    {"index", "_index", "indexed_shape", "percolate", "wrapper", "script", "script_score", "scripted_metric"}
-)
-"""Parts of queries that read other indices, run scripts, or hide a query."""
-_UNAVAILABLE: Final = "Elasticsearch cannot be reached at the moment. Try again later."
 
 
 class ElasticsearchTool(ToolSource):
@@ -318,10 +321,7 @@ def _check(value: Any, pointer: str) -> None:
 
 
 def _refused_by_server(status: int, body: Any) -> MCPError:
-    kind = ""
-    if isinstance(body, dict):
-        error = cast("dict[str, Any]", body).get("error")
-        kind = str(cast("dict[str, Any]", error).get("type", "")) if isinstance(error, dict) else ""
+    kind = str(_object(_object(body).get("error")).get("type", ""))
     kind = kind if kind.replace("_", "").isalnum() else ""
     message = f"Elasticsearch answered {status}{f' ({kind})' if kind else ''}"
     if status == 400:

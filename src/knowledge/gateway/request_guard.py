@@ -1,4 +1,7 @@
-"""Admission of requests by key, scope and rate, before their body is read."""
+"""What every request passes: admission by key, scope and rate before its body is read, and limits for that.
+
+Routers made here answer every error in the envelope of their endpoints.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,32 @@ if TYPE_CHECKING:
 
 KEY_HEADER: Final = "X-API-Key"
 _CHALLENGE: Final = {"WWW-Authenticate": f'ApiKey header="{KEY_HEADER}"'}
+
+_MODELS = {
+    Envelope.JSON_RPC: RPCErrorResponse,
+    Envelope.INTERNAL: InternalToolFailure,
+    Envelope.PLAIN: MCPErrorResponse,
+}
+_WHAT = {
+    400: "The request or its arguments are wrong.",
+    401: "No key, or none that works.",
+    403: "The key lacks the scope.",
+    404: "There is no such tool.",
+    408: "The body came too slowly.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    429: "The key has sent too many requests.",
+    500: "The tool or the gateway failed.",
+    503: "A service behind the tool does not answer, or the tools are switched off.",
+}
+_ALTERNATIVES = frozenset({"bare", "rpc", "str", "int"})
+"""The names of alternatives that pydantic adds to the path of a field."""
+
+LISTING = (503,)
+"""HTTP statuses of errors of endpoints that list tools."""
+
+CALLING = (400, 404, 408, 413, 415, 503)
+"""HTTP statuses of errors of endpoints that call a tool."""
 
 
 def admit(request: Request, scope: Scope) -> None:
@@ -143,34 +172,6 @@ async def with_body(request: Request, *, kind: str) -> Request:
         return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     return Request(request.scope, receive)
-
-
-_MODELS = {
-    Envelope.JSON_RPC: RPCErrorResponse,
-    Envelope.INTERNAL: InternalToolFailure,
-    Envelope.PLAIN: MCPErrorResponse,
-}
-_WHAT = {
-    400: "The request or its arguments are wrong.",
-    401: "No key, or none that works.",
-    403: "The key lacks the scope.",
-    404: "There is no such tool.",
-    408: "The body came too slowly.",
-    413: "The body is too large.",
-    415: "The body is not JSON.",
-    429: "The key has sent too many requests.",
-    500: "The tool or the gateway failed.",
-    503: "A service behind the tool does not answer, or the tools are switched off.",
-}
-
-_ALTERNATIVES = frozenset({"bare", "rpc", "str", "int"})
-"""The names of alternatives that pydantic adds to the path of a field."""
-
-LISTING = (503,)
-"""HTTP statuses of errors of endpoints that list tools."""
-
-CALLING = (400, 404, 408, 413, 415, 503)
-"""HTTP statuses of errors of endpoints that call a tool."""
 
 
 def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequence[int] = ()) -> APIRouter:

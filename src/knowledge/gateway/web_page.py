@@ -55,6 +55,32 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 100
 _PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
+PAGE_SIZE: Final = 25
+_MOST_PAGES: Final = 10_000
+_LONGEST: Final = 500
+Kind = Literal["text", "number", "choice", "flag", "lines", "json"]
+_CHECKED: Final = "true"
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+        " frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Not `no-referrer`, with which browsers send forms with `Origin: null`.
+    "Referrer-Policy": "same-origin",
+}
+_FILES: Final = {"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
+_TITLES: Final = {
+    400: "Something is wrong with this request",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not possible here",
+    413: "Too much at once",
+    429: "Too many requests",
+    503: "Not available at the moment",
+}
+
 
 def page_router(*, with_keys: bool) -> APIRouter:
     """The router of the page. Without keys (on the internal listener) every request is admitted."""
@@ -242,11 +268,6 @@ def _local(path: str) -> str:
     return path if _PATH.fullmatch(path) else "/"
 
 
-PAGE_SIZE: Final = 25
-_MOST_PAGES: Final = 10_000
-_LONGEST: Final = 500
-
-
 def overview(catalogue: Catalogue) -> dict[str, Any]:
     """The number of nodes of each type, and the sources of the catalogue."""
     with catalogue.reading() as reader:
@@ -317,10 +338,6 @@ def _why(hit: Hit) -> str:
     if hit.tier is Tier.EXACT or hit.field in ("", "name", "id") or not hit.words:
         return ""
     return f"found in its {hit.field}: {', '.join(hit.words)}"
-
-
-Kind = Literal["text", "number", "choice", "flag", "lines", "json"]
-_CHECKED: Final = "true"
 
 
 def fields_of(
@@ -434,26 +451,6 @@ def _written(value: Any) -> str:
 
 
 _HERE: Final = Path(__file__).parent
-_HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
-        " frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    # Not `no-referrer`, with which browsers send forms with `Origin: null`.
-    "Referrer-Policy": "same-origin",
-}
-_FILES: Final = {"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
-_TITLES: Final = {
-    400: "Something is wrong with this request",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Not possible here",
-    413: "Too much at once",
-    429: "Too many requests",
-    503: "Not available at the moment",
-}
 
 
 def page(

@@ -1,1 +1,1 @@
-"""Catalogues built from KNIME plug-ins and Python extensions."""
+"""What catalogues are built from: KNIME's plug-ins, Python extensions and spec packs."""

@@ -1,4 +1,7 @@
-"""Builds a catalogue from all of its sources, and reports which nodes were left out and why."""
+"""Builds a catalogue from all of its sources, and reports which nodes were left out and why.
+
+It is written to a new file, which replaces the old one when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,15 @@ if TYPE_CHECKING:
 
 
 _MOST_REASONS: Final = 3
+
+_SHORTEST_SPELLED: Final = 4
+_SPELLED_FIELDS: Final = 3
+"""The number of first fields (names, aliases, categories) whose words are also found when misspelled."""
+
+_PATIENCE: Final = 5.0
+_DRAFT: Final = ".knime-mcp-catalogue."
+_LONGEST_BUILD: Final = 3600.0
+Step = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,15 +132,6 @@ def _read_packs(packs: Sequence[Path], with_own: bool) -> list[Pack]:
     given = [read_pack(path) for path in packs]
     names = {pack.name for pack in given}
     return [*(pack for pack in own if pack.name not in names), *given]
-
-
-_SHORTEST_SPELLED: Final = 4
-_SPELLED_FIELDS: Final = 3
-"""The number of first fields (names, aliases, categories) whose words are also found when misspelled."""
-_PATIENCE: Final = 5.0
-_DRAFT: Final = ".knime-mcp-catalogue."
-_LONGEST_BUILD: Final = 3600.0
-Step = tuple[str, int, int]
 
 
 def write_catalogue(

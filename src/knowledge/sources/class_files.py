@@ -19,6 +19,13 @@ _WIDE_CONSTANTS: Final = (5, 6)
 _UNREADABLE: Final = (struct.error, LookupError, TypeError, AttributeError, ValueError, RecursionError)
 """The exceptions that damaged bytes lead to."""
 
+_POOL: Final = {
+    **dict.fromkeys((7, 8, 16, 19, 20), ">H"),
+    **dict.fromkeys((9, 10, 11, 12, 17, 18), ">HH"),
+    **dict(zip((3, 4, 5, 6, 15), (">i", ">f", ">q", ">d", ">BH"), strict=True)),
+}
+"""The struct format of each kind of constant."""
+
 
 class ClassFileError(Exception):
     """The error for data that is not a class file, or for code that cannot be followed."""
@@ -195,14 +202,6 @@ class ClassFile:
             _, arguments = struct.unpack_from(">HH", body, at)
             self._bootstraps.append(struct.unpack_from(f">{arguments}H", body, at + 4))
             at += 4 + 2 * arguments
-
-
-_POOL: Final = {
-    **dict.fromkeys((7, 8, 16, 19, 20), ">H"),
-    **dict.fromkeys((9, 10, 11, 12, 17, 18), ">HH"),
-    **dict(zip((3, 4, 5, 6, 15), (">i", ">f", ">q", ">d", ">BH"), strict=True)),
-}
-"""The struct format of each kind of constant."""
 
 
 class _Follower:

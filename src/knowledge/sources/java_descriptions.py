@@ -1,7 +1,10 @@
-"""Reads node descriptions that KNIME's newer node factories hold as constants in Java code.
+"""Reads from compiled Java code what KNIME's XML does not say: whole descriptions, and types of ports.
 
-There are two forms: a chain (``.name("Joiner").icon(…).shortDescription(…)…``), and one call
-(``createNodeDescription(NAME, ICON, PORTS, …)``). Nothing else is read.
+Newer node factories hold their description as constants, in two forms: a chain
+(``.name("Joiner").icon(…).shortDescription(…)…``), and one call (``createNodeDescription(NAME, ICON, PORTS,
+…)``). Types of ports are what the constructor of a node's model passes to KNIME's ``NodeModel``, as lists or
+as numbers of tables; a node with ports that a person can add lists its fixed ports in
+``createPortsConfigBuilder``. Nothing else is read.
 """
 
 from __future__ import annotations
@@ -26,6 +29,16 @@ _DEEPEST: Final = 2
 """Compiled code nests no deeper, but a class file made by hand may nest without end."""
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
 _GROUP_WORDS: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
+
+_TABLE: Final = "org.knime.core.node.BufferedDataTable"
+_KNIMES_MODEL: Final = re.compile(r"org\.knime\.core\..*NodeModel")
+_ONE_TABLE_EACH: Final = "org.knime.core.node.streamable.simple."
+_MOST_ANCESTORS: Final = 8
+_MOST_PORTS: Final = 100
+Type = tuple[str, str | None]
+"""A type of ports: its name and its class. An empty name stands for an unknown type."""
+
+_UNKNOWN: Final = ("", None)
 
 
 @dataclass(slots=True)
@@ -168,18 +181,6 @@ def _text(xhtml: str) -> str:
         return text_inside(xhtml)
     except XmlRefusedError:
         return " ".join(_TAG.sub("", xhtml).split())
-
-
-_TABLE: Final = "org.knime.core.node.BufferedDataTable"
-_KNIMES_MODEL: Final = re.compile(r"org\.knime\.core\..*NodeModel")
-_ONE_TABLE_EACH: Final = "org.knime.core.node.streamable.simple."
-_MOST_ANCESTORS: Final = 8
-_MOST_PORTS: Final = 100
-
-Type = tuple[str, str | None]
-"""A type of ports: its name and its class. An empty name stands for an unknown type."""
-
-_UNKNOWN: Final = ("", None)
 
 
 def type_of(owner: str) -> Type:

@@ -1,4 +1,7 @@
-"""Reads the nodes of KNIME's plug-ins: their registrations joined with the descriptions beside the code."""
+"""Reads the nodes of KNIME's plug-ins: their registrations joined with the descriptions beside the code.
+
+Types of ports, search words and descriptions that the plug-ins do not have come from `basic_nodes`.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,15 @@ _SOURCES: Final = frozenset({"src", "java", "resources", "eclipse", "bin", "clas
 _NUMBER: Final = re.compile(r"\d+")
 _VERSION: Final = re.compile(r"\d+|[^\d.]+")
 
+NO_XML: Final = "describes itself in Java code that cannot be read without running it"
+NODE_SET: Final = "is a set of nodes that Java code lists, which is not run"
+NOT_REGISTERED: Final = "has a description but is not registered in plugin.xml"
+NO_PLUGINS: Final = "has no plug-ins in it"
+NO_NODES: Final = "has only plug-ins that register no nodes"
+OLDER_DUPLICATE: Final = "is there more than once, and the newest version counts"
+_KNIMES_OWN: Final = "org.knime."
+_CLASS: Final = re.compile(r"(?:.*[.$])?(\w+?)\d*NodeFactory\d*")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
@@ -60,14 +72,6 @@ class Skipped:
 
     def __str__(self) -> str:
         return f"{self.what} {self.reason}{': ' if self.detail else ''}{self.detail}"
-
-
-NO_XML: Final = "describes itself in Java code that cannot be read without running it"
-NODE_SET: Final = "is a set of nodes that Java code lists, which is not run"
-NOT_REGISTERED: Final = "has a description but is not registered in plugin.xml"
-NO_PLUGINS: Final = "has no plug-ins in it"
-NO_NODES: Final = "has only plug-ins that register no nodes"
-OLDER_DUPLICATE: Final = "is there more than once, and the newest version counts"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -335,10 +339,6 @@ def _finished(node: NodeSpec, categories: dict[str, str], successors: dict[str, 
         category=category_names("".join(node.category), categories),
         successor=next(known, None) if node.deprecated else None,
     )
-
-
-_KNIMES_OWN: Final = "org.knime."
-_CLASS: Final = re.compile(r"(?:.*[.$])?(\w+?)\d*NodeFactory\d*")
 
 
 def completed(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:

@@ -1,7 +1,7 @@
 """Reads ``*NodeFactory.xml``: KNIME's node descriptions, from those of 1.x with a DTD to schema 5.3.
 
 Descriptions have the labels of settings, not their keys, and since 2.0 no types of ports. Missing facts are
-not guessed.
+not guessed. XML of unknown origin is read with limits, and its XHTML becomes plain text.
 """
 
 from __future__ import annotations
@@ -23,6 +23,25 @@ if TYPE_CHECKING:
 LARGEST: Final = 8 * 1024 * 1024
 """The largest document in bytes. KNIME's largest plugin.xml has about 500,000 bytes."""
 _DEEPEST: Final = 200
+
+_BLOCKS: Final = frozenset({"p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "table", "intro", "blockquote"})
+_LISTS: Final = frozenset({"ul", "ol", "dl"})
+_SPACE: Final = re.compile(r"[ \t\r\f\v\xa0]*\n[ \t\r\f\v\xa0]*|[ \t\r\f\v\xa0]+")
+_GAPS: Final = re.compile(r"\n{3,}")
+_OPTION_KINDS: Final = frozenset({"option", "tab", "link"})
+_KIND_OF_PORT: Final = {
+    "inPort": (True, "", False),
+    "outPort": (False, "", False),
+    "dynInPort": (True, "", True),
+    "dynOutPort": (False, "", True),
+    # Until 1.x the name of the element says the type of the port.
+    "dataIn": (True, "Table", False),
+    "dataOut": (False, "Table", False),
+    "modelIn": (True, "Model", False),
+    "modelOut": (False, "Model", False),
+    "predParamIn": (True, "Model", False),
+    "predParamOut": (False, "Model", False),
+}
 
 
 class XmlRefusedError(Exception):
@@ -72,12 +91,6 @@ def _check_depth(root: ElementTree.Element) -> None:
         if depth > _DEEPEST:
             raise XmlRefusedError(f"is nested more than {_DEEPEST} levels deep")
         level = [child for element in level for child in element]
-
-
-_BLOCKS: Final = frozenset({"p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "table", "intro", "blockquote"})
-_LISTS: Final = frozenset({"ul", "ol", "dl"})
-_SPACE: Final = re.compile(r"[ \t\r\f\v\xa0]*\n[ \t\r\f\v\xa0]*|[ \t\r\f\v\xa0]+")
-_GAPS: Final = re.compile(r"\n{3,}")
 
 
 def text_of(element: Element, *, leave_out: frozenset[str] = frozenset()) -> str:
@@ -173,22 +186,6 @@ class _Writer:
         """Adds a gap, unless the text ends with it already; `text` shortens longer gaps."""
         if self._parts and not "".join(self._parts[-2:]).endswith(gap):
             self._parts.append(gap)
-
-
-_OPTION_KINDS: Final = frozenset({"option", "tab", "link"})
-_KIND_OF_PORT: Final = {
-    "inPort": (True, "", False),
-    "outPort": (False, "", False),
-    "dynInPort": (True, "", True),
-    "dynOutPort": (False, "", True),
-    # Until 1.x the name of the element says the type of the port.
-    "dataIn": (True, "Table", False),
-    "dataOut": (False, "Table", False),
-    "modelIn": (True, "Model", False),
-    "modelOut": (False, "Model", False),
-    "predParamIn": (True, "Model", False),
-    "predParamOut": (False, "Model", False),
-}
 
 
 def port_of(*, is_input: bool, optional: bool, group: bool = False, **fields: Any) -> Port:

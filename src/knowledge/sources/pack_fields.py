@@ -1,10 +1,16 @@
-"""Reads values from a spec pack, and collects problems with file, line and key."""
+"""Reads the mappings of a spec pack, and collects problems with file, line and key.
+
+`yaml_text.Fields` reads documents whose keys are fixed by where they stand. In packs the keys that are
+allowed depend on the format of each node, null stands for a missing value, and texts are stripped.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
+
+from ...yaml_text import key_path, kind_of
 
 if TYPE_CHECKING:
     from ...yaml_text import Path, Yaml
@@ -32,7 +38,7 @@ class Problems:
 
     def add(self, path: Path, what: str) -> None:
         place = self._source.at(path)
-        self.lines.append((place.line, place.column, f"{key_of(path)}: {what}" if path else what))
+        self.lines.append((place.line, place.column, f"{key_path(path)}: {what}" if path else what))
 
     def line_of(self, path: Path) -> int:
         return self._source.at(path).line
@@ -45,7 +51,7 @@ class Problems:
         return bool(self.lines)
 
 
-class Fields:
+class PackMapping:
     """A mapping in a pack. Its methods add a problem and return a default instead of raising errors."""
 
     def __init__(self, data: Any, path: Path, problems: Problems) -> None:
@@ -125,22 +131,22 @@ class Fields:
         """A list, or an empty one."""
         return self._of_kind(key, (), isinstance(self._data.get(key), (list, type(None))), "a list") or ()
 
-    def each(self, key: str) -> list[Fields]:
+    def each(self, key: str) -> list[PackMapping]:
         return [
-            Fields(value, (*self.path, key, index), self._problems)
+            PackMapping(value, (*self.path, key, index), self._problems)
             for index, value in enumerate(self.entries(key))
         ]
 
-    def named(self, key: str) -> list[tuple[str, Fields]]:
+    def named(self, key: str) -> list[tuple[str, PackMapping]]:
         value = self._data.get(key)
         if value is None:
             return []
-        inner = Fields(value, (*self.path, key), self._problems)
+        inner = PackMapping(value, (*self.path, key), self._problems)
         return [(name, inner.inside(name)) for name in inner.names()]
 
-    def inside(self, key: str) -> Fields:
+    def inside(self, key: str) -> PackMapping:
         """A mapping under a key."""
-        return Fields(self._data.get(key), (*self.path, key), self._problems)
+        return PackMapping(self._data.get(key), (*self.path, key), self._problems)
 
     def mapping(self, key: str) -> Mapping[str, Any] | None:
         """A mapping with unchecked content, or None."""
@@ -153,27 +159,3 @@ class Fields:
             return value
         self.wrong(key, f"must be {wanted}, not {kind_of(value)}")
         return default
-
-
-def key_of(path: Path) -> str:
-    """A key path as text, such as ``nodes[3].parameters[0].name``."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
-
-
-def kind_of(value: Any) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "a truth value"
-        case int() | float():
-            return f"the number {value}"
-        case str():
-            return "a text" if value.strip() else "an empty text"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping of keys"

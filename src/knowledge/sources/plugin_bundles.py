@@ -1,6 +1,7 @@
 """Finds KNIME's plug-ins (Eclipse bundles) in folders: jars, folders, folders with jars inside.
 
-At first only the names are read. Files are read one by one, and files in jars without unpacking the jar.
+At first only the names are read. Files are read one by one, and files in jars without unpacking the jar. What
+a plug-in says about itself is read here, too: ``plugin.xml`` or ``fragment.xml``, manifest and properties.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ _INSIDE_MACOS: Final = ("Contents", "Eclipse")
 _LARGEST_INNER_JAR: Final = 256 * 1024 * 1024
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _WANTED: Final = (".xml", ".class", ".properties", ".jar")
+
+_NODES: Final = "org.knime.workbench.repository.nodes"
+_SETS: Final = "org.knime.workbench.repository.nodesets"
+_CATEGORIES: Final = "org.knime.workbench.repository.categories"
+_CONTINUED: Final = re.compile(rb"\r?\n ")
+_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 class UnreadableError(Exception):
@@ -253,13 +260,6 @@ def _identify(bundle: Bundle, headers: Mapping[str, str]) -> None:
     bundle.name = named or shown(bundle.location.name.removesuffix(".jar"))
     # In source checkouts `.qualifier` stands for a part that the build fills in.
     bundle.version = headers.get("Bundle-Version", "").removesuffix(".qualifier") or None
-
-
-_NODES: Final = "org.knime.workbench.repository.nodes"
-_SETS: Final = "org.knime.workbench.repository.nodesets"
-_CATEGORIES: Final = "org.knime.workbench.repository.categories"
-_CONTINUED: Final = re.compile(rb"\r?\n ")
-_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

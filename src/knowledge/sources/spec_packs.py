@@ -9,7 +9,9 @@
       - {node_type: ACTION_NODE, subtype: RUN_CODE, nearest: [ACTION.DATA_TRANSFORMATION], note: …}
     nodes: [ … ]
 
-The format of nodes is described in docs/node-packs.md.
+Nodes have two formats, which docs/node-packs.md describes: the legacy one (``NodeSpec``) with ``node_type``,
+``parameters`` and ports, and the modern one (``BaseNodeSpec``) with ``type``, ``configurations``,
+``input_params``, ``output_params`` and ``attached_nodes``.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import MCPError
-from ...yaml_text import Rules, Yaml, YamlError, read
+from ...yaml_text import Rules, Yaml, YamlError, kind_of, read
 from ..configuration_check import check_configuration
 from ..node_model import DataFormat, NodeSpec, OldName, Option, Origin, Parameter, Port, SourceKind
 from ..packs import BASICS
-from .pack_fields import Fields, Problems, kind_of
+from .pack_fields import PackMapping, Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,6 +38,22 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 16 * 1024 * 1024
 _RULES: Final = Rules(merge_keys=False, most_values=200_000, deepest=60)
+
+_COMMON: Final = (
+    *("subtype", "name", "version", "description", "details", "category", "aliases", "keywords", "tags"),
+    *("examples", "deprecated", "successor", "input_ports", "output_ports"),
+)
+_LEGACY: Final = ("node_type", "parameters", *_COMMON)
+_MODERN: Final = ("type", "configurations", "input_params", "output_params", "attached_nodes", *_COMMON)
+_IDENTIFIER: Final = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+_WORDS_IN_CAPITALS: Final = frozenset({"AI", "HTTP", "MCP", "URL", "API", "JSON", "CSV", "SQL"})
+_PARAMETER_KEYS: Final = (
+    *("type", "required", "description", "label", "enum_values", "options", "min", "max"),
+    *("validation_pattern", "advanced", "secret", "tab"),
+)
+LEGACY_KEYS: Final = ("name", "default_value", *_PARAMETER_KEYS)
+MODERN_KEYS: Final = ("default", *_PARAMETER_KEYS)
+_NUMERIC: Final = frozenset({"integer", "float", "number"})
 
 
 class PackError(MCPError):
@@ -84,7 +102,7 @@ def parse_pack(text: str, *, file: str) -> Pack:
     except YamlError as error:
         raise _refused(Problems(file, Yaml(problems=error.problems))) from None
     problems = Problems(file, source)
-    root = Fields(source.data, (), problems)
+    root = PackMapping(source.data, (), problems)
     root.allow("pack", "types", "old_names", "nodes")
     head = root.inside("pack")
     head.allow("name", "version", "description")
@@ -107,7 +125,7 @@ def _refused(problems: Problems) -> PackError:
     return PackError(what, fix="The format is described in docs/node-packs.md.")
 
 
-def _types(root: Fields, nodes: Iterable[NodeSpec]) -> tuple[tuple[str, ...], tuple[OldName, ...]]:
+def _types(root: PackMapping, nodes: Iterable[NodeSpec]) -> tuple[tuple[str, ...], tuple[OldName, ...]]:
     names: list[str] = []
     old: list[OldName] = []
     for entry in root.each("types"):
@@ -119,7 +137,7 @@ def _types(root: Fields, nodes: Iterable[NodeSpec]) -> tuple[tuple[str, ...], tu
     return tuple(dict.fromkeys((*names, *(node.node_type for node in nodes)))), tuple(old)
 
 
-def _old_names(root: Fields, nodes: tuple[NodeSpec, ...]) -> tuple[OldName, ...]:
+def _old_names(root: PackMapping, nodes: tuple[NodeSpec, ...]) -> tuple[OldName, ...]:
     known = {node.id for node in nodes}
     found: list[OldName] = []
     for entry in root.each("old_names"):
@@ -164,17 +182,7 @@ def _check_references(nodes: tuple[NodeSpec, ...], problems: Problems) -> None:
             problems.add(("nodes", index, "successor"), f"there is no node {node.successor} in this pack")
 
 
-_COMMON: Final = (
-    *("subtype", "name", "version", "description", "details", "category", "aliases", "keywords", "tags"),
-    *("examples", "deprecated", "successor", "input_ports", "output_ports"),
-)
-_LEGACY: Final = ("node_type", "parameters", *_COMMON)
-_MODERN: Final = ("type", "configurations", "input_params", "output_params", "attached_nodes", *_COMMON)
-_IDENTIFIER: Final = re.compile(r"[A-Z][A-Z0-9_]*\Z")
-_WORDS_IN_CAPITALS: Final = frozenset({"AI", "HTTP", "MCP", "URL", "API", "JSON", "CSV", "SQL"})
-
-
-def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) -> NodeSpec:
+def read_node(fields: PackMapping, problems: Problems, *, pack: str, version: str) -> NodeSpec:
     """Reads a node in either format, and adds its problems to `problems`."""
     legacy = _is_legacy(fields)
     fields.allow(*(_LEGACY if legacy else _MODERN))
@@ -216,7 +224,7 @@ def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) ->
     return node
 
 
-def _is_legacy(fields: Fields) -> bool:
+def _is_legacy(fields: PackMapping) -> bool:
     legacy, modern = (
         [key for key in keys if key in fields and key not in _COMMON] for keys in (_LEGACY, _MODERN)
     )
@@ -227,7 +235,7 @@ def _is_legacy(fields: Fields) -> bool:
     return bool(legacy) and not modern
 
 
-def _identifier(fields: Fields, key: str) -> str:
+def _identifier(fields: PackMapping, key: str) -> str:
     found = fields.text(key, required=True)
     if found and not _IDENTIFIER.match(found):
         fields.wrong(key, f"'{found}' must be written in capitals, like HTTP_REQUEST")
@@ -236,23 +244,23 @@ def _identifier(fields: Fields, key: str) -> str:
     return found
 
 
-def _legacy_parameters(fields: Fields) -> tuple[Parameter, ...]:
+def _legacy_parameters(fields: PackMapping) -> tuple[Parameter, ...]:
     found = tuple(read_parameter(entry) for entry in fields.each("parameters"))
     _refuse_duplicates(fields, "parameters", (parameter.name for parameter in found))
     return found
 
 
-def _modern(fields: Fields, key: str) -> tuple[Parameter, ...]:
+def _modern(fields: PackMapping, key: str) -> tuple[Parameter, ...]:
     return tuple(read_parameter(entry, name=name) for name, entry in fields.named(key))
 
 
-def _ports(fields: Fields, key: str, *, many: bool) -> tuple[Port, ...]:
+def _ports(fields: PackMapping, key: str, *, many: bool) -> tuple[Port, ...]:
     found = tuple(_port(entry, many=many) for entry in fields.each(key))
     _refuse_duplicates(fields, key, (port.name for port in found))
     return found
 
 
-def _port(fields: Fields, *, many: bool) -> Port:
+def _port(fields: PackMapping, *, many: bool) -> Port:
     fields.allow(
         "name",
         "type",
@@ -280,7 +288,7 @@ def _port(fields: Fields, *, many: bool) -> Port:
     )
 
 
-def _data_format(fields: Fields) -> DataFormat | None:
+def _data_format(fields: PackMapping) -> DataFormat | None:
     if "data_format" not in fields:
         return None
     inner = fields.inside("data_format")
@@ -302,7 +310,7 @@ def _data_format(fields: Fields) -> DataFormat | None:
     )
 
 
-def _examples(fields: Fields) -> tuple[Mapping[str, Any], ...]:
+def _examples(fields: PackMapping) -> tuple[Mapping[str, Any], ...]:
     found: list[Mapping[str, Any]] = []
     for entry in fields.each("examples"):
         entry.allow("name", "description", "configurations", "input", "output")
@@ -325,7 +333,7 @@ def _check_examples(node: NodeSpec, path: KeyPath, problems: Problems) -> None:
                 problems.add(place, f"{problem.problem}. {problem.fix}")
 
 
-def _refuse_duplicates(fields: Fields, key: str, names: Iterable[str]) -> None:
+def _refuse_duplicates(fields: PackMapping, key: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -361,16 +369,8 @@ TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 """The types of parameters, with functions that tell whether a value has the type."""
 
-_PARAMETER_KEYS: Final = (
-    *("type", "required", "description", "label", "enum_values", "options", "min", "max"),
-    *("validation_pattern", "advanced", "secret", "tab"),
-)
-LEGACY_KEYS: Final = ("name", "default_value", *_PARAMETER_KEYS)
-MODERN_KEYS: Final = ("default", *_PARAMETER_KEYS)
-_NUMERIC: Final = frozenset({"integer", "float", "number"})
 
-
-def read_parameter(fields: Fields, *, name: str | None = None) -> Parameter:
+def read_parameter(fields: PackMapping, *, name: str | None = None) -> Parameter:
     """Reads a parameter of a legacy spec, or a field of a modern one.
 
     Args:
@@ -404,7 +404,7 @@ def read_parameter(fields: Fields, *, name: str | None = None) -> Parameter:
     return parameter
 
 
-def _options(fields: Fields, key: str) -> tuple[Option, ...]:
+def _options(fields: PackMapping, key: str) -> tuple[Option, ...]:
     found: list[Option] = []
     for index, value in enumerate(fields.entries(key)):
         if isinstance(value, dict):
@@ -426,7 +426,7 @@ def _options(fields: Fields, key: str) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def _check(parameter: Parameter, fields: Fields, default: str) -> None:
+def _check(parameter: Parameter, fields: PackMapping, default: str) -> None:
     """Reports contradictions, such as a default that is not allowed, or a range for texts."""
     _check_options(parameter, fields)
     _check_range(parameter, fields)
@@ -437,7 +437,7 @@ def _check(parameter: Parameter, fields: Fields, default: str) -> None:
             fields.wrong(default, wrong)
 
 
-def _check_options(parameter: Parameter, fields: Fields) -> None:
+def _check_options(parameter: Parameter, fields: PackMapping) -> None:
     for key in ("options", "enum_values"):
         for value in parameter.enum_values if key in fields else ():
             if not _fits(parameter, value):
@@ -446,7 +446,7 @@ def _check_options(parameter: Parameter, fields: Fields) -> None:
         fields.wrong("", "an enum needs 'options'")
 
 
-def _check_range(parameter: Parameter, fields: Fields) -> None:
+def _check_range(parameter: Parameter, fields: PackMapping) -> None:
     low, high = parameter.min, parameter.max
     for key, bound in (("min", low), ("max", high)):
         if bound is not None and parameter.type not in _NUMERIC:
@@ -472,7 +472,7 @@ def _fits(parameter: Parameter, value: Any) -> bool:
     return TYPES.get(parameter.type or "any", TYPES["any"])(value)
 
 
-def _pattern(parameter: Parameter, fields: Fields) -> re.Pattern[str] | None:
+def _pattern(parameter: Parameter, fields: PackMapping) -> re.Pattern[str] | None:
     if parameter.validation_pattern is None:
         return None
     try:

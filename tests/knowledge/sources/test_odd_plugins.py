@@ -5,8 +5,7 @@ import os
 from knime_mcp.knowledge.catalogue_reader import Catalogue
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from knime_mcp.knowledge.sources.knime_plugins import read_plugins
-
-from .plugin_files import node, plugin_xml, write_folder
+from tests.knowledge.sources.plugin_files import node, plugin_xml, write_folder
 
 
 def files(name):

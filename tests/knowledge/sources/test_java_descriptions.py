@@ -12,8 +12,7 @@ from knime_mcp.knowledge.sources import knime_plugins
 from knime_mcp.knowledge.sources.class_files import ClassFile, ClassFileError, Static
 from knime_mcp.knowledge.sources.java_descriptions import read_class
 from knime_mcp.knowledge.sources.knime_plugins import read_plugins
-
-from .plugin_files import node, plugin_xml, write_folder, write_jar
+from tests.knowledge.sources.plugin_files import node, plugin_xml, write_folder, write_jar
 
 CLASSES = Path(__file__).parent / "java" / "classes" / "example"
 

@@ -13,8 +13,16 @@ from knime_mcp.knowledge.sources import knime_plugins, plugin_bundles
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from knime_mcp.knowledge.sources.knime_plugins import read_plugins
 from knime_mcp.knowledge.sources.plugin_bundles import find_bundles
-
-from .plugin_files import CATEGORIES, OLD_NODE, jar_bytes, manifest, node, plugin_xml, write_folder, write_jar
+from tests.knowledge.sources.plugin_files import (
+    CATEGORIES,
+    OLD_NODE,
+    jar_bytes,
+    manifest,
+    node,
+    plugin_xml,
+    write_folder,
+    write_jar,
+)
 
 ROW = 'factory-class="org.a.row.RowNodeFactory" category-path="/manipulation/row"'
 ROW_XML = "org/a/row/RowNodeFactory.xml"

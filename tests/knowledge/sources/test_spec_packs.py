@@ -88,7 +88,7 @@ WRONG = [
         r"8:\d+: nodes\[0\].parameters\[1\].type: 'int' is not a type; did you mean 'integer'\?",
     ),
     (LEGACY.replace("default_value: 3", "default_value: 9"), r"parameters\[1\].default_value: 9 is outside"),
-    (LEGACY.replace("default_value: 3", "default_value: three"), r"is a text, but the type is integer"),
+    (LEGACY.replace("default_value: 3", "default_value: three"), r"is text, but the type is integer"),
     (LEGACY.replace("min: 0", "min: 8"), r"parameters\[1\].min: 8 is more than max, 5"),
     (LEGACY.replace('default_value: "no"', "default_value: maybe"), r"'maybe' is none of the options"),
     (LEGACY.replace('enum_values: ["no", yes, on]', "enum_values: []"), r"must name at least one value"),
@@ -97,7 +97,7 @@ WRONG = [
         LEGACY.replace('pattern: "@"', 'pattern: "("'),
         r"7:\d+: .*validation_pattern: is no regular expression",
     ),
-    (LEGACY.replace("required: true", "required: yes"), r"required: must be true or false, not a text"),
+    (LEGACY.replace("required: true", "required: yes"), r"required: must be true or false, not text"),
     (LEGACY.replace("name: retries", "name: to"), r"nodes\[0\].parameters: has two entries named 'to'"),
     (LEGACY.replace("max_connections: 4", "max_connections: 0"), r"max_connections: 0 must be 1 or more"),
     (LEGACY.replace("schema: {type: object}, e", "schema: '{', e"), r"data_format.schema: is no JSON"),
@@ -125,7 +125,7 @@ WRONG = [
     ("  - &a [*a]", r"3:5: this alias refers to a value that contains the alias itself"),
     ("  - !!python/object:os.system x", r"is not supported"),
     ("  - <<: {a: 1}", r"merge keys"),
-    ("  - text", r"3:5: nodes\[0\]: must be a mapping of keys, not a text"),
+    ("  - text", r"3:5: nodes\[0\]: must be a mapping of keys, not text"),
     ("", r"the pack has no 'nodes'"),
 ]
 

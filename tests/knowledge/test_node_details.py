@@ -13,8 +13,7 @@ from knime_mcp.knowledge.node_details import (
 )
 from knime_mcp.knowledge.node_model import NodeSpec, Origin, Parameter, Port, SourceKind
 from knime_mcp.knowledge.tool_definitions import NODE_TYPES
-
-from .test_tools import V3_REGISTRY
+from tests.knowledge.test_node_service import V3_REGISTRY
 
 V3_FIELDS = {
     "node_type",

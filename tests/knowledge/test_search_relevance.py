@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.knowledge.node_search import search
-
-from .sources_scorer import sources_search
+from tests.knowledge.sources_scorer import sources_search
 
 FOLDER = Path(__file__).parent / "relevance"
 

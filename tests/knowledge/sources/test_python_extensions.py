@@ -20,8 +20,8 @@ from knime_mcp.knowledge.sources import knime_plugins
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from knime_mcp.knowledge.sources.python_extensions import plain_text, read_extension
 from knime_mcp.version import VERSION
-from tests.knowledge.plugin_files import node as described
-from tests.knowledge.plugin_files import plugin_xml, write_jar
+from tests.knowledge.sources.plugin_files import node as described
+from tests.knowledge.sources.plugin_files import plugin_xml, write_jar
 
 
 @pytest.fixture(scope="module")
