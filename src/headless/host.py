@@ -196,8 +196,7 @@ class ExtensionHost:
     def port_object(self, output: tuple[dict[str, Any], Any]) -> Any:
         """The port object in an output of a custom port type, which can be the input of another node.
 
-        Args:
-            output: the entry of `NodeResult.outputs`: the spec's document with the type's id, and the data.
+        ``output`` is the entry of `NodeResult.outputs`: the spec's document with the type's id, and the data.
 
         Raises:
             HeadlessError: the extension has no port type with this id.

@@ -209,12 +209,8 @@ def read_configuration(node: NativeNode) -> Configuration:
 def with_value(node: NativeNode, value: ConfigurationValue) -> NativeNode:
     """The same Configuration node with another default.
 
-    Args:
-        node: The node; not one for credentials.
-        value: The default, of the node's type.
-
     Raises:
-        KnwfError: The node is of another kind, or the value has another type.
+        KnwfError: The node is of another kind or for credentials, or the value has another type.
     """
     configuration = read_configuration(node)
     if configuration.kind == "credentials" or node.model is None:

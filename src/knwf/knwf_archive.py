@@ -50,10 +50,6 @@ class Archive:
 
     An iterable of these paths; `read` gives the content. Use as a context manager.
 
-    Args:
-        path: The ``.knwf`` file.
-        limits: See `ArchiveLimits`.
-
     Attributes:
         name: Name of the folder, which is the workflow's name.
 
@@ -148,10 +144,7 @@ def _check_name(label: str, entry: zipfile.ZipInfo) -> None:
 def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str, bytes]) -> None:
     """Writes a workflow archive atomically; replaces an existing file.
 
-    Args:
-        path: The file. Its folder must exist.
-        folder: Name of the only folder in the archive.
-        files: Contents by path below that folder.
+    ``files`` are by their path below ``folder``, the only one in the archive.
 
     Raises:
         OSError: The file cannot be written.

@@ -77,12 +77,7 @@ _ANNOTATION_KEYS: Final = {
 
 
 def read_node(settings: Config, node_id: int, position: Position) -> tuple[NativeNode, list[Problem]]:
-    """Reads a node.
-
-    Args:
-        settings: The root of the node's settings file.
-        node_id: Id in the workflow.
-        position: Place on the canvas.
+    """Reads a node of the root of its settings file; returns it with its problems.
 
     Raises:
         KnwfError: The settings name no factory, so that the kind of node is unknown.

@@ -148,7 +148,8 @@ def escape(text: str) -> str:
 
     `unescape` is the inverse for every text without lone surrogates.
     """
-    units = memoryview(_without_surrogates(text).encode("utf-16-le")).cast("H")
+    plain = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    units = memoryview(plain.encode("utf-16-le")).cast("H")
     last = len(units) - 1
     return "".join(
         f"%%{unit:05d}"
@@ -163,10 +164,6 @@ def unescape(text: str) -> str:
         return text
     plain = _ESCAPED.sub(lambda match: chr(int(match[1])) if int(match[1]) <= 0xFFFF else match[0], text)
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _without_surrogates(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def to_xml(root: Config) -> bytes:
@@ -253,11 +250,7 @@ def _float_text(value: float) -> str:
 
 
 def from_xml(data: bytes, where: str) -> Config:
-    """Reads a settings file.
-
-    Args:
-        data: The file.
-        where: The file's name, for messages.
+    """Reads a settings file; ``where`` is its name in messages.
 
     Raises:
         KnwfError: The file is not XML, not KNIME settings, or has a document type (which settings never have

@@ -108,11 +108,7 @@ def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAU
 
 
 def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
-    """Reads the workflow in a metanode or component.
-
-    Args:
-        workflow: The outer workflow, with the files of the metanode or component.
-        node: The metanode or component.
+    """Reads the workflow in a metanode or component, whose files the outer workflow has.
 
     Raises:
         KnwfError: The ``workflow.knime`` inside is missing or broken.
@@ -124,10 +120,6 @@ def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
 
 def inner_nodes(workflow: Workflow, node: OtherNode) -> tuple[str, ...]:
     """Lists the nodes in a metanode or component, nested ones included.
-
-    Args:
-        workflow: The workflow, with the files of the metanode or component.
-        node: The metanode or component.
 
     Returns:
         Names with numbers, such as ``MCP Tool Caller (#4:2)``, in order; of more than 12 the last entry is

@@ -196,11 +196,6 @@ def controlled(
 ) -> tuple[Config, tuple[FlowVariable, ...]]:
     """Applies flow variables to settings, and exposes settings as flow variables.
 
-    Args:
-        model: The stored settings.
-        controls: The settings that are replaced or exposed, with their variables.
-        variables: The flow variables that arrive at the node.
-
     Returns:
         The settings, and the exposed variables in order.
 

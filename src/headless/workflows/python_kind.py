@@ -47,7 +47,12 @@ class PythonNode:
         outputs = _port_counts(declared.output_ports, node)
         ports = Ports(
             tuple(port.name for port, count in inputs for _ in range(count)),
-            tuple(_is_required(port) for port, count in inputs for _ in range(count)),
+            # All ports have to be connected, except optional ones.
+            tuple(
+                isinstance(port, PortGroup) or not port.optional
+                for port, count in inputs
+                for _ in range(count)
+            ),
             tuple(port.name for port, count in outputs for _ in range(count)),
         )
         return Ready(ports, *self._checked_settings(node, node_id))
@@ -135,22 +140,15 @@ def _port_counts(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_Any
     ]
 
 
-def _is_required(port: _AnyPort) -> bool:
-    return True if isinstance(port, PortGroup) else not port.optional
-
-
 def _inputs_by_port(ports: Sequence[_AnyPort], node: NativeNode, inputs: Sequence[Any]) -> list[Any]:
     """One entry per declared port: a list for a group, None for a port that is absent or not connected."""
     given = iter(inputs)
     entries: list[Any] = []
     for port, count in _port_counts(ports, node):
-        own = [_as_input(next(given)) for _ in range(count)]
+        arrived = [next(given) for _ in range(count)]
+        own = [value.as_input() if isinstance(value, OutputTable) else value for value in arrived]
         entries.append(own if isinstance(port, PortGroup) else (own[0] if own else None))
     return entries
-
-
-def _as_input(value: Any) -> Any:
-    return value.as_input() if isinstance(value, OutputTable) else value
 
 
 def _credentials(job: Job) -> dict[str, tuple[str, str]]:

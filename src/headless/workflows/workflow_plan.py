@@ -129,10 +129,6 @@ def label(node: Node) -> str:
 def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
     """Checks a workflow before anything runs, and orders its nodes.
 
-    Args:
-        workflow: The workflow.
-        host: The extension whose nodes can run.
-
     Raises:
         NotRunnable: The workflow cannot run here. The error names every node with a problem, and what to do.
     """
@@ -341,13 +337,7 @@ class Expanded:
 def expanded(workflow: Workflow, check: Callable[[Workflow], object], depth: int = 0) -> Expanded:
     """Replaces metanodes without connections by their nodes, and leaves out components.
 
-    Args:
-        workflow: The workflow.
-        check: A function that raises a `RunError` for a workflow that cannot run here.
-        depth: The number of metanodes that contain the workflow.
-
-    Returns:
-        The workflow without metanodes and components that have no connections.
+    ``check`` raises a `RunError` for a workflow that cannot run here; ``depth`` counts the metanodes around.
     """
     connected = {end for own in workflow.connections for end in (own.source, own.destination)}
     found = Expanded(workflow)

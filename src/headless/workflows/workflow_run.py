@@ -75,11 +75,6 @@ class RunOptions:
 def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -> RunReport:
     """Runs a workflow.
 
-    Args:
-        workflow: The workflow.
-        host: The host of the extension whose nodes can run.
-        options: The options of the run.
-
     Returns:
         The outcome of each node, including failures.
 
@@ -120,7 +115,7 @@ def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Work
     """Applies the settings from the command line.
 
     Args:
-        workflow: The workflow.
+        workflow: It is not changed.
         settings: Texts by name: of a Configuration node's flow variable or parameter, or of a workflow
             variable.
 
@@ -292,11 +287,6 @@ class RunReport:
 
 def run_plan(plan: Plan, world: World, watcher: Watcher | None = None) -> RunReport:
     """Runs a workflow.
-
-    Args:
-        plan: The plan from `plan_run`.
-        world: The surroundings of the run.
-        watcher: Receives the progress.
 
     Returns:
         The outcome of each node, including failures.
