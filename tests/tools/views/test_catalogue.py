@@ -3,9 +3,8 @@ from knime_mcp.tools.provider.provide import ServerRequest, provide
 from knime_mcp.tools.views import catalogue as view
 from knime_mcp.tools.views.catalogue import catalogue
 from knime_mcp.types.routing import ServerRoute
-
-from .running import tool
-from .test_html import HOSTILE, parsed
+from tests.tools.provider.running import tool
+from tests.tools.views.test_html import HOSTILE, parsed
 
 
 def provision(*servers):
