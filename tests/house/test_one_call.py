@@ -15,7 +15,7 @@ LIMITS = {
     "client.call_tool": 10,
     "Provider node": 40,
     "Caller node": 57,
-    "an agent's tool call": 29,
+    "an agent's tool call": 26,
     "graph run": 51,
     "nodes search": 17,
 }
