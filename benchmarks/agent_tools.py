@@ -19,7 +19,7 @@ from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, pinned_tool
-from knime_mcp.runs.one_call import Dispatcher
+from knime_mcp.runs.engine import Run
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool
@@ -33,8 +33,8 @@ def calls(table: Table, url: str, repeat: int, rounds: int) -> None:
     route = ServerRoute.parse(url)
     with SessionPool(lambda _: MCPClient(url)) as pool, MCPClient(url) as client:
         tools = [pinned_tool(d, route, shown_name=d.name) for d in pool.client(route).list_tools()]
-        dispatcher = Dispatcher(
-            run="run", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(["token-in-use"])
+        dispatcher = Run(
+            id="run", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(["token-in-use"])
         )
         toolset = Toolset(tools)
         executor = ToolExecutor(toolset, dispatcher)

@@ -22,7 +22,7 @@ from timing import Row, Table, Way, repeated
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.mcp_client import SessionPool
-from knime_mcp.runs.one_call import Call, Trace, recorded_call, run_call
+from knime_mcp.runs.one_call import CallInProgress, PlannedCall, recorded_call, send
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool
@@ -66,11 +66,11 @@ def _calls(
         own = next(tool for tool in client.list_tools() if tool.name == name)
         tool = MCPTool(own.name, own.description or "", own.input_schema, url, own.name)
         shared = dispatcher(pool)
-        call = Call(tool=tool, arguments=arguments)
+        call = PlannedCall(tool=tool, arguments=arguments)
         with Journal(path, run="benchmark") as journal:
             ways = {
                 "client alone": lambda: client.call_tool(name, arguments),
-                "arguments checked": lambda: run_call(Trace(tool=tool, arguments=arguments), shared),
+                "arguments checked": lambda: send(CallInProgress(call, shared)),
                 "recorded": lambda: recorded_call(call, shared),
                 "recorded, kept in a journal": lambda: journal.append(recorded_call(call, shared).record),
             }

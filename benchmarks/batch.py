@@ -18,8 +18,9 @@ from timing import Row, Table, Way
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
+from knime_mcp.runs.engine import Run
 from knime_mcp.runs.in_order import run_batch
-from knime_mcp.runs.one_call import Call, Dispatcher, failed_call, recorded_call
+from knime_mcp.runs.one_call import PlannedCall, failed_call, recorded_call
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 
@@ -36,10 +37,10 @@ LONG = 4.0
 """Seconds of latency alone beyond which only bare httpx is run beside ours: the rest would only wait."""
 
 
-def dispatcher(pool: SessionPool) -> Dispatcher:
+def dispatcher(pool: SessionPool) -> Run:
     """What makes and records the calls."""
-    return Dispatcher(
-        run="benchmark",
+    return Run(
+        id="benchmark",
         pool=pool,
         definitions=Definitions(pool),
         secrets=SecretMarker(),
@@ -55,7 +56,7 @@ def batch(
     with SessionPool(lambda found: MCPClient(found.url)) as pool:
         shared = dispatcher(pool)
         tool = pinned_tool(shared.definitions.find(route, NAME), route, shown_name=NAME)
-        calls = (Call(tool=tool, arguments={"query": f"row {row}"}) for row in range(rows))
+        calls = (PlannedCall(tool=tool, arguments={"query": f"row {row}"}) for row in range(rows))
         start = time.perf_counter()
         results = run_batch(
             calls,

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -19,7 +20,7 @@ from timing import Row, Table, Way
 from knime_mcp.audit.journal import Journal
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import pinned_tool
-from knime_mcp.runs.one_call import Call, recorded_call
+from knime_mcp.runs.one_call import PlannedCall, recorded_call
 from knime_mcp.runs.replay_decision import ReplayOptions
 from knime_mcp.runs.replaying import Replayer, read_recording
 from knime_mcp.tools import MCPClient
@@ -34,7 +35,7 @@ def record(url: str, rows: int, in_flight: int, journal_file: Path) -> None:
         name = "tool_00000"
         tool = pinned_tool(shared.definitions.find(route, name), route, shown_name=name)
         with Journal(journal_file, run="r") as journal, ThreadPoolExecutor(in_flight) as threads:
-            calls = (Call(tool=tool, arguments={"query": f"row {row}"}) for row in range(rows))
+            calls = (PlannedCall(tool=tool, arguments={"query": f"row {row}"}) for row in range(rows))
             for outcome in threads.map(lambda call: recorded_call(call, shared), calls):
                 journal.append(outcome.record)
 
@@ -48,7 +49,8 @@ def replay(journal_file: Path, in_flight: int) -> tuple[float, float, Counter[st
     again.unlink(missing_ok=True)  # of the round before
     with SessionPool(lambda found: MCPClient(found.url)) as pool, Journal(again, run="again") as journal:
         replayer = Replayer(
-            dispatcher=dispatcher(pool), options=ReplayOptions(concurrency=in_flight), keep=journal.append
+            dispatcher=replace(dispatcher(pool), journal=journal),
+            options=ReplayOptions(concurrency=in_flight),
         )
         began = time.perf_counter()
         verdicts = Counter(call.verdict.value for call in replayer.replay(recording.calls))

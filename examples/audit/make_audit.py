@@ -14,7 +14,8 @@ from knime_mcp.cli.demo_servers import DemoServer
 from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.headless import use_standin
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.runs.one_call import Call, Dispatcher, recorded_call
+from knime_mcp.runs.engine import Run
+from knime_mcp.runs.one_call import PlannedCall, recorded_call
 from knime_mcp.tools.audit_workflow import save_audit_workflow
 from knime_mcp.types.routing import ServerRoute
 
@@ -55,14 +56,14 @@ def record(folder: Path, url: str) -> Path:
     journal_file.unlink(missing_ok=True)
     with SessionPool(lambda found: MCPClient(found.url)) as pool:
         definitions = Definitions(pool)
-        dispatcher = Dispatcher(
-            run=run, pool=pool, definitions=definitions, secrets=SecretMarker(), pinning=Pinning.IGNORE
+        dispatcher = Run(
+            id=run, pool=pool, definitions=definitions, secrets=SecretMarker(), pinning=Pinning.IGNORE
         )
         with Journal(journal_file, run=run, about="example") as journal:
             for turn, calls in enumerate(TURNS, start=1):
                 for name, arguments in calls:
                     tool = pinned_tool(definitions.find(route, name), route, shown_name=name)
-                    call = Call(tool=tool, arguments=arguments, iteration=turn)
+                    call = PlannedCall(tool=tool, arguments=arguments, iteration=turn)
                     journal.append(recorded_call(call, dispatcher).record)
     return journal_file
 

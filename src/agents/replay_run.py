@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.journal import SUFFIX, Journal, new_run_id
+from ..audit.journal import SUFFIX, new_run_id
 from ..audit.table import TableError
 from ..runs.definitions import Pinning
 from ..runs.replay_decision import routes_of
@@ -116,18 +116,17 @@ class ReplayRun:
         calls = self.recording.calls
         # In KNIME's thread, before calls run in other threads.
         self.sessions.know(*routes_of(calls, self.options))
-        journal = Journal(
-            self.folder / JOURNALS / f"{self.run_id}{SUFFIX}", run=self.run_id, about="tool_call_replayer"
-        )
         dispatcher = self.sessions.dispatcher(
             self.run_id, Pinning.IGNORE, lambda _call, _number, _data, _kind: ""
         )
         # Images are compared by their description in the result's text; they are not saved a second time.
-        dispatcher = replace(dispatcher, save_blob=None)
+        dispatcher.save_blob = None
+        journal = dispatcher.open_journal(
+            self.folder / JOURNALS / f"{self.run_id}{SUFFIX}", about="tool_call_replayer"
+        )
         replayer = Replayer(
             dispatcher=dispatcher,
             options=self.options,
-            keep=journal.append,
             is_canceled=is_canceled,
             on_cancel=self.sessions.stop.set,
         )

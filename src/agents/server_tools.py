@@ -10,7 +10,7 @@ from ..audit.journal import new_run_id
 from ..audit.secrets import SecretMarker
 from ..client.mcp_client import SessionPool
 from ..runs.definitions import Definitions, pinned_tool
-from ..runs.one_call import Dispatcher
+from ..runs.engine import Run
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
 from ._tool import LangchainToolConverter
@@ -69,8 +69,8 @@ def langchain_tools(
                 for name, definition in definitions.listing(route).items()
             ]
         )
-        dispatcher = Dispatcher(
-            run=new_run_id() if journal is None else journal.run,
+        dispatcher = Run(
+            id=new_run_id() if journal is None else journal.run,
             pool=pool,
             definitions=definitions,
             secrets=SecretMarker(secret for client in clients for secret in client.secrets()),

@@ -91,14 +91,14 @@ def batch(
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         found = sessions.find_tool(route, tool)
         dispatcher = sessions.dispatcher([route], save_dir)
-        with call_executor(executor, concurrency, connection, dispatcher) as calls:
+        with call_executor(executor, concurrency, connection, dispatcher) as at_once:
             run = table_run(
                 parameters,
                 found,
                 column=arguments_column,
                 sessions=sessions,
                 dispatcher=dispatcher,
-                executor=calls,
+                concurrency=at_once,
                 fail=on_error == "fail",
                 journal_file=journal,
                 earlier_file=resume,

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from ..audit.journal import JournalContent
     from ..audit.table_formats import FileTable
-    from ..runs.one_call import CallOutcome, Dispatcher
+    from ..runs.engine import Run
+    from ..runs.one_call import CallOutcome
     from ..types.tool import MCPTool
-    from .executors import CallExecutor
     from .sessions import Sessions
 
     Sink: TypeAlias = Callable[[CallOutcome], None]
@@ -37,8 +37,8 @@ def table_run(
     *,
     column: str | None,
     sessions: Sessions,
-    dispatcher: Dispatcher,
-    executor: CallExecutor,
+    dispatcher: Run,
+    concurrency: int,
     fail: bool,
     journal_file: Path | None,
     earlier_file: Path | None,
@@ -51,7 +51,7 @@ def table_run(
         column: The column that holds all arguments as JSON; None for one column per argument.
         sessions: The connections.
         dispatcher: The objects that all calls share.
-        executor: Makes the calls.
+        concurrency: The number of calls that may be in flight.
         fail: Whether the first call that fails ends the run.
         journal_file: The journal for finished calls, or None.
         earlier_file: The journal of an earlier run whose results are used again, or None.
@@ -62,15 +62,14 @@ def table_run(
     """
     return TableRun(
         plan=PlannedCalls(tool=tool, parameters=ParameterRows.of_file(parameters), json_column=column),
-        dispatcher=dispatcher,
+        shared=dispatcher,
         stop=sessions.stop,
-        concurrency=executor.concurrency,
+        concurrency=concurrency,
         fail=fail,
         journal_file=journal_file,
         about=f"knime-mcp batch {tool.route.display} {tool.tool_name}",
         append=journal_file is not None and journal_file.is_file(),  # a device or pipe has no earlier runs
         earlier=None if earlier_file is None else _content(earlier_file),
-        make=executor.make,
         rows_for_unmade=True,
     )
 

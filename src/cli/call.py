@@ -60,7 +60,7 @@ def call(
     check_journal(audit)
     check_folder(save_dir)
     with Interrupt() as interrupt:
-        from ..runs.one_call import Call, recorded_call
+        from ..runs.one_call import PlannedCall
         from .sessions import Sessions
         from .terminal import CallProgress
 
@@ -69,9 +69,9 @@ def call(
             values = with_pairs(given, pairs, definition.parameter_schema)
             dispatcher = sessions.dispatcher([route], save_dir)
             about = f"knime-mcp call {route.display} {tool}"
-            with open_journal(audit, run=dispatcher.run, about=about, calls=1) as journal:
-                outcome = recorded_call(Call(tool=definition, arguments=values), dispatcher)
-                record = outcome.record if journal is None else journal.append(outcome.record)
+            with open_journal(audit, run=dispatcher, about=about, calls=1) as journal:
+                outcome = dispatcher.call(PlannedCall(tool=definition, arguments=values))
+                record = outcome.record
                 if journal is not None and record.status == "canceled":
                     journal.close("canceled")
     for coercion in outcome.coercions:

@@ -6,7 +6,6 @@ import dataclasses
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -16,10 +15,9 @@ from .command_errors import UsageError
 from .interrupt import Interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from concurrent.futures import Executor
+    from collections.abc import Generator
 
-    from ..runs.one_call import Call, CallOutcome, Dispatcher
+    from ..runs.engine import Run
     from ..types.routing import ServerRoute
     from .connection_options import ConnectionOptions
 
@@ -64,7 +62,7 @@ class WorkerConnect:
     def __hash__(self) -> int:
         return hash(type(self))  # the options hold lists
 
-    def __call__(self, route: ServerRoute) -> Dispatcher:
+    def __call__(self, route: ServerRoute) -> Run:
         """Makes the dispatcher for a server, with its credential."""
         from .sessions import Sessions
 
@@ -72,19 +70,6 @@ class WorkerConnect:
             return Sessions(self.options, Interrupt()).dispatcher([route])
         except UsageError as error:  # such as a variable that is not set on the worker's machine
             raise SettingInvalid(f"The worker cannot connect: {error}", setting="executor") from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallExecutor:
-    """The way in which calls are made.
-
-    Attributes:
-        make: Makes a call and records it. Called from `concurrency` threads.
-        concurrency: Maximum number of calls in flight.
-    """
-
-    make: Callable[[Call], CallOutcome]
-    concurrency: int
 
 
 def check_executor(text: str, connection: ConnectionOptions) -> None:
@@ -110,35 +95,32 @@ def check_executor(text: str, connection: ConnectionOptions) -> None:
 
 
 @contextmanager
-def call_executor(
-    text: str, asked: int | None, connection: ConnectionOptions, dispatcher: Dispatcher
-) -> Generator[CallExecutor]:
-    """Opens the executor of the option.
+def call_executor(text: str, asked: int | None, connection: ConnectionOptions, run: Run) -> Generator[int]:
+    """Opens the executor of the option, on which the run makes its calls until the end of the block.
 
     Args:
         text: The option, checked.
         asked: The option ``--concurrency``.
         connection: The options for reaching servers.
-        dispatcher: The objects that the calls share in this process.
+        run: The run.
 
     Yields:
-        The executor, which is closed after the block.
+        The maximum number of calls in flight.
 
     Raises:
         CommandError: The Dask cluster cannot be reached, or its workers cannot make calls.
     """
     connect = WorkerConnect(dataclasses.replace(connection))  # without cached values of the environment
     if text == "threads":
-        from ..runs.one_call import recorded_call
+        yield asked or _THREADS
+        return
+    from ..runs.workers import ProcessWorkers, Workers
 
-        make = partial(recorded_call, dispatcher=dispatcher)
-        yield CallExecutor(make=make, concurrency=asked or _THREADS)
-    elif match := _PROCESSES.fullmatch(text):
-        from ..runs.workers import ProcessWorkers
-
+    if match := _PROCESSES.fullmatch(text):
         count = min(int(match[1]), asked or _MOST_AT_ONCE)
         with ProcessWorkers(count) as executor:
-            yield CallExecutor(make=_on(executor, connect, dispatcher), concurrency=count)
+            run.make = Workers(executor=executor, connect=connect, dispatcher=run).recorded_call
+            yield count
     elif match := _DASK.fullmatch(text):
         from .dask_cluster import dask_client
 
@@ -146,10 +128,5 @@ def call_executor(
             # More calls than threads would wait at the scheduler, which does not report whether they run.
             room = min(sum(client.nthreads().values()), asked or _MOST_AT_ONCE, _MOST_AT_ONCE)
             executor = client.get_executor(pure=False, retries=0)
-            yield CallExecutor(make=_on(executor, connect, dispatcher), concurrency=room)
-
-
-def _on(executor: Executor, connect: WorkerConnect, dispatcher: Dispatcher) -> Callable[[Call], CallOutcome]:
-    from ..runs.workers import Workers
-
-    return Workers(executor=executor, connect=connect, dispatcher=dispatcher).recorded_call
+            run.make = Workers(executor=executor, connect=connect, dispatcher=run).recorded_call
+            yield room

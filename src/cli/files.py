@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..audit.journal import Journal
     from ..audit.record import CallRecord
     from ..audit.table_formats import FileTable
+    from ..runs.engine import Run
 
 
 JSON: Final = ".json"
@@ -155,16 +156,15 @@ def write_page(file: Path, page: str) -> None:
 
 
 def open_journal(
-    file: Path | None, *, run: str = "", about: str, calls: int | None = None, follows: str = ""
+    file: Path | None, *, run: Run | str = "", about: str, calls: int | None = None
 ) -> AbstractContextManager[Journal | None]:
     """Opens the journal that the records of a command are added to.
 
     Args:
         file: The file, perhaps with earlier runs; None for no journal.
-        run: Id of the run, "" for a new one.
+        run: The run, whose calls are written there from now on; or only its id, "" for a new one.
         about: The tool and settings of the run, without secrets.
         calls: The number of calls, if known.
-        follows: Hash of the last record of the run that this one resumes, "" for none.
 
     Raises:
         CommandError: The file is not a journal.
@@ -176,9 +176,9 @@ def open_journal(
     try:
         # A device or pipe has no earlier runs, and may have no end.
         append = file.is_file()
-        return Journal(
-            file, run=run or new_run_id(), about=about, calls=calls, append=append, follows=follows
-        )
+        if isinstance(run, str):
+            return Journal(file, run=run or new_run_id(), about=about, calls=calls, append=append)
+        return run.open_journal(file, about=about, calls=calls, append=append)
     except JournalError as error:
         raise CommandError(f"{error}. Name another file for --audit.") from None
 

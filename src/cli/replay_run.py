@@ -90,15 +90,13 @@ class ReplayRun:
                         sessions.credentials(route.credential)
             dispatcher = sessions.dispatcher([])
             with (
-                call_executor(executor, concurrency, self._connection, dispatcher) as calls,
-                open_journal(audit, run=dispatcher.run, about="knime-mcp replay") as journal,
+                call_executor(executor, concurrency, self._connection, dispatcher) as at_once,
+                open_journal(audit, run=dispatcher, about="knime-mcp replay") as journal,
                 nullcontext() if out is None else TableFile(out) as table_file,
             ):
                 replayer = Replayer(
                     dispatcher=dispatcher,
-                    options=replace(self._options, concurrency=calls.concurrency),
-                    make=calls.make,
-                    keep=(lambda record: record) if journal is None else journal.append,
+                    options=replace(self._options, concurrency=at_once),
                     is_canceled=self._interrupt,
                     on_cancel=sessions.stop.set,
                 )

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ..client.authorization import Authorization
     from ..client.mcp_client import Progress, Step
     from ..runs.definitions import Definitions
-    from ..runs.one_call import Call, Dispatcher
+    from ..runs.engine import Run
+    from ..runs.one_call import PlannedCall
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
@@ -168,7 +169,7 @@ class Sessions:
             raise Canceled("Canceled while listing tools")
         return provision
 
-    def dispatcher(self, routes: list[ServerRoute], save_dir: Path | None = None) -> Dispatcher:
+    def dispatcher(self, routes: list[ServerRoute], save_dir: Path | None = None) -> Run:
         """Makes the dispatcher that runs and records the calls.
 
         Args:
@@ -177,13 +178,13 @@ class Sessions:
         """
         from ..audit.secrets import SecretMarker
         from ..runs.definitions import Pinning
-        from ..runs.one_call import Dispatcher
+        from ..runs.engine import Run
 
         for route in routes:
             self.credentials(route.credential)
         variables = (secret for server in self._options.servers for secret in server.secrets())
-        return Dispatcher(
-            run=self.run,
+        return Run(
+            id=self.run,
             pool=self.pool,
             definitions=self.definitions,
             secrets=SecretMarker([*self.credentials.secrets, *variables]),
@@ -205,12 +206,12 @@ class Sessions:
         return self.interrupt() or self.stop.is_set()
 
 
-def _saver(folder: Path) -> Callable[[Call, int, bytes, str], str]:
+def _saver(folder: Path) -> Callable[[PlannedCall, int, bytes, str], str]:
     from ..tools.caller.sessions import save_blob
 
     fix = "Make room, or name another folder with --save-dir"
 
-    def save(call: Call, number: int, data: bytes, mime_type: str) -> str:
+    def save(call: PlannedCall, number: int, data: bytes, mime_type: str) -> str:
         name = f"row-{call.input_row}-{number + 1}" if call.input_row is not None else f"result-{number + 1}"
         return save_blob(folder, name, data, mime_type, fix=fix)
 

@@ -25,7 +25,7 @@ from .cell_arguments import (
     plan_columns,
     values_of,
 )
-from .one_call import Call
+from .one_call import PlannedCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ class PlannedCalls:
         expected = {*self._matched, *self._outcomes}
         return tuple(name for name in self._columns if name not in expected)
 
-    def calls(self, start: int = 0) -> Iterator[Call]:
+    def calls(self, start: int = 0) -> Iterator[PlannedCall]:
         """Yields the calls in the order of the rows, from a row's index on."""
         if self.parameters is None:
             if not start:
@@ -166,7 +166,7 @@ class PlannedCalls:
         for row_id, row in self.parameters.rows(start):
             yield self._call(row_id, row)
 
-    def _call(self, row_id: str | None, row: Mapping[str, Any] | None) -> Call:
+    def _call(self, row_id: str | None, row: Mapping[str, Any] | None) -> PlannedCall:
         tool, arguments, error = self.tool, None, self.problem
         if error is None:
             try:
@@ -174,7 +174,7 @@ class PlannedCalls:
                 arguments = self._arguments(tool, row)
             except MCPError as caught:
                 error = caught
-        return Call(tool=tool, arguments=arguments, input_row=row_id, error=error)
+        return PlannedCall(tool=tool, arguments=arguments, input_row=row_id, error=error)
 
     def _tool_of(self, row: Mapping[str, Any] | None) -> Tool:
         assert row is not None, "without a tool of all calls, each row names its own"

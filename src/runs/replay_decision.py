@@ -15,7 +15,7 @@ from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid,
 from ..types.routing import ServerRoute
 from ..types.tool import MCPTool, WorkflowTool
 from .definitions import changed_parts, pinned_tool
-from .one_call import Call
+from .one_call import PlannedCall
 from .recorded_calls import ReplayedCall, ReplayVerdict
 from .replay_comparison import IgnoreRules
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..audit.record import CallRecord
     from ..client.protocol.tools import ToolDefinition
     from ..types.tool import Tool
-    from .one_call import Dispatcher
+    from .engine import Run
     from .recorded_calls import RecordedCall
 
 
@@ -308,7 +308,7 @@ class Ready:
     """
 
     recorded: RecordedCall
-    call: Call
+    call: PlannedCall
     overlaps: bool
     changes: tuple[str, ...] = ()
     digest: str | None = None
@@ -341,7 +341,7 @@ class Decider:
         is_canceled: Ends waiting for servers.
     """
 
-    dispatcher: Dispatcher
+    dispatcher: Run
     options: ReplayOptions
     is_canceled: Callable[[], bool]
     _routes: dict[ServerRoute, ServerRoute] = field(
@@ -402,7 +402,7 @@ class Decider:
         arguments = self._arguments(recorded.record)
         named = self.options.may_call(tool.name, tool.tool_name, current.tool.tool_name)
         if not self.options.dry_run and (current.read_only or named):
-            call = Call(tool=current.tool, arguments=arguments, input_row=recorded.record.input_row)
+            call = PlannedCall(tool=current.tool, arguments=arguments, input_row=recorded.record.input_row)
             return Ready(
                 recorded=recorded, call=call, overlaps=current.read_only, changes=changes, digest=now
             )
@@ -427,7 +427,7 @@ class Decider:
         if self.options.dry_run or not self.options.may_call(tool.name):
             why = "This is a dry run" if self.options.dry_run else "A workflow runs only if it is named"
             raise _Verdict(ReplayVerdict.SKIPPED, why)
-        call = Call(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
+        call = PlannedCall(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
         return Ready(recorded=recorded, call=call, overlaps=False, changes=changes, digest=now)
 
     def _arguments(self, record: CallRecord) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from ..audit.verify import verify_file, verify_table
 from ..types.column_kinds import ROW_ID, arrow_columns
 from ..types.errors import Canceled
 from ..types.tool import WorkflowTool
-from .one_call import recorded_call
 from .recorded_calls import JournalCalls, RecordedCall, ReplayedCall, ReplayVerdict
 from .replay_comparison import compare
 from .replay_decision import Decider, Ready
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
     from ..audit.verify import Verification
     from ..types.column_kinds import ColumnKind
     from ..types.tool import Tool
-    from .one_call import Call, CallOutcome, Dispatcher
+    from .engine import Run
+    from .one_call import PlannedCall
     from .replay_decision import ReplayOptions
 
 
@@ -51,19 +51,14 @@ class Replayer:
     """Replays the calls of one table or file.
 
     Attributes:
-        dispatcher: Runs the calls.
+        dispatcher: The run that the new calls belong to; its journal has them as they finish.
         options: The options of the replay.
-        make: Makes a call and records it; by default in this process. See `Workers.recorded_call`.
-        keep: Called with the record of each new call, in the order in which they finish; returns the record
-            as written. Called from several threads.
         is_canceled: Called in the calling thread, at least every 0.25 s.
         on_cancel: Called once if the replay ends early, so that calls in flight stop.
     """
 
-    dispatcher: Dispatcher
+    dispatcher: Run
     options: ReplayOptions
-    make: Callable[[Call], CallOutcome] | None = None
-    keep: Callable[[CallRecord], CallRecord] = lambda record: record
     is_canceled: Callable[[], bool] = lambda: False
     on_cancel: Callable[[], None] = lambda: None
     _decider: Decider = field(init=False)
@@ -136,9 +131,8 @@ class Replayer:
                 return
             wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
 
-    def _make(self, call: Call) -> CallRecord:
-        outcome = recorded_call(call, self.dispatcher) if self.make is None else self.make(call)
-        return self.keep(outcome.record)
+    def _make(self, call: PlannedCall) -> CallRecord:
+        return self.dispatcher.call(call).record
 
     def _finished(self, ready: Ready, new: CallRecord) -> ReplayedCall:
         recorded = ready.recorded.record

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from ..audit.journal import Journal
     from ..audit.record import CallRecord
-    from .one_call import Call, Dispatcher
+    from .engine import Run
+    from .one_call import PlannedCall
 
 _HARMLESS: Final = (Verdict.INTACT, Verdict.TRUNCATED)
 _NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
@@ -128,7 +129,7 @@ class EarlierRun:
         notes: Warnings about calls that were sent and got no result, and may have run.
     """
 
-    def __init__(self, records: Sequence[CallRecord], dispatcher: Dispatcher) -> None:
+    def __init__(self, records: Sequence[CallRecord], dispatcher: Run) -> None:
         self._dispatcher = dispatcher
         self._records = {_key_of(record): record for record in records if record.ok}
         self._taken: dict[tuple[str | None, ...], CallRecord] = {}
@@ -136,7 +137,7 @@ class EarlierRun:
         again = repeated_calls(record for record in unanswered if _key_of(record) not in self._records)
         self.notes = (_repeat_warning(again),) if again else ()
 
-    def take_over(self, calls: Iterable[Call], journal: Journal | None) -> None:
+    def take_over(self, calls: Iterable[PlannedCall], journal: Journal | None) -> None:
         """Copies the results of the interrupted run for calls with the same row, tool and arguments.
 
         Must run before the first call, so that the journal of this run has them if it is interrupted, too.
@@ -148,7 +149,7 @@ class EarlierRun:
         Raises:
             JournalWriteError: The journal could not be written.
         """
-        run = self._dispatcher.run
+        run = self._dispatcher.id
         for call in calls if self._records else ():
             key = self._key(call)
             earlier = None if key is None else self._records.pop(key, None)
@@ -156,19 +157,19 @@ class EarlierRun:
                 record = replace(earlier, run=run, resumed_from=earlier.resumed_from or earlier.run)
                 self._taken[key] = record if journal is None else journal.append(record)
 
-    def find(self, call: Call) -> CallOutcome | None:
+    def find(self, call: PlannedCall) -> CallOutcome | None:
         """The outcome of the call in the earlier run; None if it was not taken over."""
         key = self._key(call) if self._taken else None
         record = None if key is None else self._taken.get(key)
         return None if record is None else CallOutcome(record=record, tool=call.tool)
 
-    def _key(self, call: Call) -> tuple[str | None, ...] | None:
+    def _key(self, call: PlannedCall) -> tuple[str | None, ...] | None:
         if call.tool is None or call.error is not None:
             return None
         server = call.tool.route.display if isinstance(call.tool, MCPTool) else None
         return (call.input_row, call.tool.name, server, self._arguments(call))
 
-    def _arguments(self, call: Call) -> str | None:
+    def _arguments(self, call: PlannedCall) -> str | None:
         from ..client.validation.argument_checks import ArgumentValidator
 
         assert call.tool is not None

@@ -18,8 +18,7 @@ from ..types.errors import Canceled
 from ..types.short_texts import beginning, counted
 from ..types.tool import WorkflowTool
 from .in_order import run_batch
-from .one_call import failed_call, recorded_call
-from .resuming import EarlierRun
+from .one_call import failed_call
 
 if TYPE_CHECKING:
     import threading
@@ -29,8 +28,10 @@ if TYPE_CHECKING:
     from ..audit.journal import JournalContent
     from ..audit.record import CallRecord
     from ..types.tool import Tool
-    from .one_call import Call, CallOutcome, Dispatcher
+    from .engine import Run
+    from .one_call import CallOutcome, PlannedCall
     from .parameter_table import PlannedCalls
+    from .resuming import EarlierRun
 
 RunEnding = Literal["complete", "failed", "canceled"]
 _SHOWN_CALLS: Final = 50
@@ -45,7 +46,7 @@ class TableRun:
 
     Attributes:
         plan: The calls.
-        dispatcher: What the calls share.
+        shared: What the calls share.
         stop: Set to make calls in flight end.
         concurrency: The number of calls that may be in flight.
         fail: True if the first failed call ends the run.
@@ -53,15 +54,13 @@ class TableRun:
         about: Identifies runs with the same tool and settings among journals.
         append: Whether the file may hold other runs.
         earlier: The journal of the interrupted run that is resumed, None to make all calls.
-        make: Makes a call elsewhere and records it; None: here.
         rows_for_unmade: Whether calls that were not made because the run ended have rows, too.
         summary: Counts every finished call.
         failure: The call that ended the run, None if none did.
-        journal: The journal, once the run has begun.
     """
 
     plan: PlannedCalls
-    dispatcher: Dispatcher
+    shared: Run
     stop: threading.Event
     concurrency: int
     fail: bool
@@ -69,11 +68,9 @@ class TableRun:
     about: str
     append: bool = False
     earlier: JournalContent | None = None
-    make: Callable[[Call], CallOutcome] | None = None
     rows_for_unmade: bool = False
     summary: RunSummary = field(init=False)
     failure: CallOutcome | None = field(init=False, default=None)
-    journal: Journal | None = field(init=False, default=None)
     _resumed: EarlierRun | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -101,7 +98,7 @@ class TableRun:
             JournalWriteError: The disk is full, or the journal cannot be written for another reason.
             OSError: The journal cannot be opened.
         """
-        self.journal = self._opened_journal()
+        journal = nullcontext() if self.journal_file is None else self._opened(self.journal_file)
         results = run_batch(
             self.plan.calls(),
             self._work,
@@ -113,9 +110,11 @@ class TableRun:
             on_finished=on_finished,
         )
         # Calls in flight end before the journal is closed.
-        with self.journal or nullcontext(), closing(results):
+        with journal, closing(results):
             if self.earlier is not None:
-                self._resumed = EarlierRun(self.earlier.records, self.dispatcher)
+                from .resuming import EarlierRun
+
+                self._resumed = EarlierRun(self.earlier.records, self.shared)
                 # Before the first call: if this run is interrupted, too, its journal has them.
                 self._resumed.take_over(self.plan.calls(), self.journal)
                 self.summary.notes |= dict.fromkeys(self._resumed.notes)
@@ -128,38 +127,30 @@ class TableRun:
             if self.rows_for_unmade:
                 unmade = Canceled("The run was stopped before this call")
                 for call in self.plan.calls(start=self.summary.statuses.total()):
-                    self._take(failed_call(call, unmade, self.dispatcher), take)
+                    self._take(failed_call(call, unmade, self.shared), take)
             if self.journal is not None:
                 self.journal.close(ending)
         return ending
 
-    def _opened_journal(self) -> Journal | None:
-        if self.journal_file is None:
-            return None
-        return Journal(
-            self.journal_file,
-            run=self.dispatcher.run,
-            about=self.about,
-            calls=self.plan.total,
-            append=self.append,
-            follows="" if self.earlier is None else self.earlier.head,
+    def _opened(self, file: Path) -> Journal:
+        follows = "" if self.earlier is None else self.earlier.head
+        return self.shared.open_journal(
+            file, about=self.about, calls=self.plan.total, append=self.append, follows=follows
         )
 
-    def _work(self, call: Call) -> CallOutcome:
-        taken = None if self._resumed is None else self._resumed.find(call)
-        if taken is not None:
-            return taken
-        return self._kept(recorded_call(call, self.dispatcher) if self.make is None else self.make(call))
+    @property
+    def journal(self) -> Journal | None:
+        """The journal, once the run has begun."""
+        return self.shared.journal
 
-    def _failed(self, call: Call, error: Exception) -> CallOutcome:
+    def _work(self, call: PlannedCall) -> CallOutcome:
+        taken = None if self._resumed is None else self._resumed.find(call)
+        return self.shared.call(call) if taken is None else taken
+
+    def _failed(self, call: PlannedCall, error: Exception) -> CallOutcome:
         if isinstance(error, JournalWriteError):
             raise error
-        return self._kept(failed_call(call, error, self.dispatcher))
-
-    def _kept(self, outcome: CallOutcome) -> CallOutcome:
-        return (
-            outcome if self.journal is None else replace(outcome, record=self.journal.append(outcome.record))
-        )
+        return self.shared.not_made(call, error)
 
     def _take(self, outcome: CallOutcome, take: Callable[[CallOutcome], None]) -> None:
         self.summary.add(outcome)
@@ -173,7 +164,7 @@ class TableRun:
         return "canceled" if is_lost or self.summary.finished < self.plan.total else "complete"
 
 
-def _runs_here(call: Call) -> bool:
+def _runs_here(call: PlannedCall) -> bool:
     # KNIME runs workflow tools only in the thread that executes the node.
     return isinstance(call.tool, WorkflowTool)
 

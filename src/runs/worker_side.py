@@ -24,7 +24,8 @@ from ..types.errors import Canceled, MCPError
 from ..types.routing import ServerRoute
 from ..version import VERSION
 from .definitions import Definitions
-from .one_call import Dispatcher, recorded_call
+from .engine import Run
+from .one_call import recorded_call
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
     from ..types.tool import MCPTool
     from .definitions import Pinning
-    from .one_call import Call, CallOutcome
+    from .one_call import CallOutcome, PlannedCall
 
-Connect: TypeAlias = Callable[[ServerRoute], Dispatcher]
+Connect: TypeAlias = Callable[[ServerRoute], Run]
 """Makes the dispatcher for one server, in the worker. Looks up the credential that the route names, and adds
 it to the secrets. A module-level function, or a frozen value with ``__call__``, so that it can be sent and so
 that equal ones share sessions. Raises `MCPError` if the worker cannot connect to the server."""
@@ -60,7 +61,7 @@ class RemoteCall:
         blobs: Whether the blobs of the result are wanted.
     """
 
-    call: Call
+    call: PlannedCall
     tool: MCPTool
     connect: Connect
     run: str
@@ -119,9 +120,9 @@ class _Sessions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[tuple[Connect, ServerRoute], Dispatcher] = {}
+        self._held: dict[tuple[Connect, ServerRoute], Run] = {}
 
-    def dispatcher(self, remote: RemoteCall) -> Dispatcher:
+    def dispatcher(self, remote: RemoteCall) -> Run:
         """The dispatcher for a call; its sessions are shared by all runs that connect in the same way.
 
         Raises:
@@ -130,11 +131,11 @@ class _Sessions:
         server = replace(remote.tool.route, tool=None, digest=None)
         with self._lock:
             dispatcher = self._held.get((remote.connect, server)) or remote.connect(server)
-            if dispatcher.run != remote.run:
+            if dispatcher.id != remote.run:
                 # The sessions stay; tools are listed again for each run.
                 dispatcher = replace(
                     dispatcher,
-                    run=remote.run,
+                    id=remote.run,
                     definitions=Definitions(dispatcher.pool),
                     secrets=dispatcher.secrets.keyed(remote.key),
                     pinning=remote.pinning,

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..audit.record import CallRecord
-    from .one_call import Call, CallOutcome, Dispatcher
+    from .engine import Run
+    from .one_call import CallOutcome, PlannedCall
     from .worker_side import Connect
 
 
@@ -50,9 +51,9 @@ class Workers:
 
     executor: Executor
     connect: Connect
-    dispatcher: Dispatcher
+    dispatcher: Run
 
-    def recorded_call(self, call: Call) -> CallOutcome:
+    def recorded_call(self, call: PlannedCall) -> CallOutcome:
         """Makes a call on a worker, and waits for it.
 
         Args:
@@ -74,13 +75,13 @@ class Workers:
             record = replace(outcome.record, started_at=utc_text(started), duration=duration, attempts=1)
             return replace(outcome, record=record)
 
-    def _remote(self, call: Call, tool: MCPTool) -> RemoteCall:
+    def _remote(self, call: PlannedCall, tool: MCPTool) -> RemoteCall:
         shared = self.dispatcher
         return RemoteCall(
             call=call,
             tool=tool,
             connect=self.connect,
-            run=shared.run,
+            run=shared.id,
             key=shared.secrets.key,
             pinning=shared.pinning,
             blobs=shared.save_blob is not None,
@@ -131,7 +132,7 @@ class Workers:
         asked = self.dispatcher.is_canceled
         return asked is not None and asked()
 
-    def _returned(self, call: Call, outcome: CallOutcome) -> CallOutcome:
+    def _returned(self, call: PlannedCall, outcome: CallOutcome) -> CallOutcome:
         """Completes a worker's outcome in this process: saves files, marks secrets known only here."""
         record = self._scrubbed(outcome.record)
         if outcome.answer is not None:

@@ -11,7 +11,8 @@ from knime_mcp.client.authorization import BearerAuth
 from knime_mcp.client.conversation import memory
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning
-from knime_mcp.runs.one_call import Call, Dispatcher, Trace, recorded_call
+from knime_mcp.runs.engine import Run
+from knime_mcp.runs.one_call import CallInProgress, PlannedCall, recorded_call
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import (
@@ -39,8 +40,8 @@ def outcome_of(script, *, listed=False, **arguments):
     with ScriptedServer(script) as server:
         pool = SessionPool(lambda route: MCPClient(route.url, limits=Limits(attempts=3)))
         with pool:
-            dispatcher = Dispatcher(
-                run="r",
+            dispatcher = Run(
+                id="r",
                 pool=pool,
                 definitions=Definitions(pool),
                 secrets=SecretMarker(["s3cr3t-value"]),
@@ -49,7 +50,7 @@ def outcome_of(script, *, listed=False, **arguments):
             chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
             if listed:  # as for every tool that is pinned
                 pool.client(chosen.route).list_tools()
-            return recorded_call(Call(tool=chosen, arguments=arguments), dispatcher)
+            return recorded_call(PlannedCall(tool=chosen, arguments=arguments), dispatcher)
 
 
 def test_nothing_of_a_call_waits_for_the_garbage_collector():
@@ -58,7 +59,7 @@ def test_nothing_of_a_call_waits_for_the_garbage_collector():
     gc.disable()
     try:
         assert outcome_of(modern()).record.ok
-        assert not [found for found in gc.get_objects() if type(found) is Trace]
+        assert not [found for found in gc.get_objects() if type(found) is CallInProgress]
     finally:
         gc.enable()
 
@@ -121,9 +122,9 @@ def test_a_secret_that_becomes_known_during_the_call_is_marked_in_what_was_sent_
     script = modern(tools__call=[http(401), rpc(text("n3w-t0ken") | {"resultType": "complete"})])
     pool = SessionPool(lambda route: MCPClient(route.url, auth=Renewed("0ld-t0ken")))
     with ScriptedServer(script) as server, pool:
-        dispatcher = Dispatcher(run="r", pool=pool, definitions=Definitions(pool), secrets=SecretMarker())
+        dispatcher = Run(id="r", pool=pool, definitions=Definitions(pool), secrets=SecretMarker())
         chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
-        record = recorded_call(Call(tool=chosen, arguments={"a": "n3w-t0ken"}), dispatcher).record
+        record = recorded_call(PlannedCall(tool=chosen, arguments={"a": "n3w-t0ken"}), dispatcher).record
     assert record.ok
     assert json.loads(record.arguments)["a"].startswith("⟨secret ")
     assert record.result.startswith("⟨secret ")

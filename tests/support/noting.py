@@ -7,8 +7,9 @@ from pathlib import Path
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
+from knime_mcp.runs.engine import Run
 from knime_mcp.runs.in_order import run_batch
-from knime_mcp.runs.one_call import Call, Dispatcher, failed_call
+from knime_mcp.runs.one_call import PlannedCall, failed_call
 from knime_mcp.runs.workers import Workers
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
@@ -24,8 +25,8 @@ def noting_server(notes):
 def connect(route):
     """Connects a worker, as code outside of the command line does it."""
     pool = SessionPool(lambda found: MCPClient(found.url))
-    return Dispatcher(
-        run="", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(), pinning=Pinning.IGNORE
+    return Run(
+        id="", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(), pinning=Pinning.IGNORE
     )
 
 
@@ -43,13 +44,13 @@ class Noting:
         fields = {
             name: getattr(self.dispatcher, name) for name in ("pool", "definitions", "secrets", "pinning")
         }
-        dispatcher = Dispatcher(run="r1", is_canceled=lambda: self.canceled, **fields)
+        dispatcher = Run(id="r1", is_canceled=lambda: self.canceled, **fields)
         return Workers(executor=executor, connect=connect, dispatcher=dispatcher)
 
     def call(self, name="note", row=None, **arguments):
         """A call of one of the tools."""
         tool = pinned_tool(self.dispatcher.definitions.find(self.route, name), self.route, shown_name=name)
-        return Call(tool=tool, arguments=arguments, input_row=row)
+        return PlannedCall(tool=tool, arguments=arguments, input_row=row)
 
     @property
     def lines(self):

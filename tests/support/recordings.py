@@ -10,7 +10,8 @@ from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.runs.one_call import Call, Dispatcher, recorded_call
+from knime_mcp.runs.engine import Run
+from knime_mcp.runs.one_call import PlannedCall, recorded_call
 from knime_mcp.runs.replay_decision import ReplayOptions
 from knime_mcp.runs.replaying import Replayer
 from knime_mcp.types.routing import ServerRoute
@@ -38,8 +39,8 @@ def dispatching(run="r1"):
     """A dispatcher over real sessions, closed at the end."""
     pool = SessionPool(lambda route: MCPClient(route.url, transport=route.transport))
     with pool:
-        yield Dispatcher(
-            run=run,
+        yield Run(
+            id=run,
             pool=pool,
             definitions=Definitions(pool),
             secrets=SecretMarker(),
@@ -54,7 +55,7 @@ def record_calls(path, url, calls=CALLS, run="r1", prefix=""):
         return [
             journal.append(
                 recorded_call(
-                    Call(
+                    PlannedCall(
                         tool=pinned_tool(
                             dispatcher.definitions.find(route, name), route, shown_name=prefix + name
                         ),

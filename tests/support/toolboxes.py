@@ -11,7 +11,7 @@ from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, pinned_tool
-from knime_mcp.runs.one_call import Dispatcher
+from knime_mcp.runs.engine import Run
 from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.types.routing import ServerRoute
 
@@ -42,8 +42,8 @@ def toolbox(pool, tools, *, run_workflow=None, secrets=(), registry=None, option
     """A toolbox whose calls go through the sessions of `pool`."""
     registry = DataRegistry() if registry is None else registry
     records = []
-    dispatcher = Dispatcher(
-        run="run-1",
+    dispatcher = Run(
+        id="run-1",
         pool=pool,
         definitions=Definitions(pool),
         secrets=SecretMarker(secrets),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from ...audit.record import CallRecord
-    from ...runs.one_call import Dispatcher, WorkflowRunner
+    from ...runs.engine import Run, WorkflowRunner
     from ...types.tool import WorkflowTool
     from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
     from ..model.openai_model import EndpointModel
@@ -108,7 +108,7 @@ class Prompter:
 
     model: EndpointModel
     toolset: Toolset
-    dispatcher: Dispatcher
+    dispatcher: Run
     journal: CallKeeper
     options: AgentOptions
     tool_options: ToolOptions
@@ -173,7 +173,7 @@ class Prompter:
             raise outcome.error
         return self._answered(prompt, registry, timeline, outcome, tuple(executor.notes))
 
-    def _dispatcher(self, host: HostThread, ended: threading.Event) -> Dispatcher:
+    def _dispatcher(self, host: HostThread, ended: threading.Event) -> Run:
         """The dispatcher of one run: workflows run in the host's thread, and none after the run ended."""
         run_workflow, digest = self.dispatcher.run_workflow, self.dispatcher.workflow_digest
         return replace(
@@ -253,7 +253,7 @@ class Prompter:
 
     def keep(self, record: CallRecord) -> CallRecord:
         """Adds the record of a finished call, in any thread; returns the record as the journal holds it."""
-        kept = self.journal.append(replace(record, run=self.dispatcher.run))
+        kept = self.journal.append(replace(record, run=self.dispatcher.id))
         self.records.append(kept)
         return kept
 

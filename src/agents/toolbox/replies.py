@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...audit.record import CallRecord
-    from ...runs.one_call import Answer, CallOutcome
+    from ...runs.one_call import CallOutcome, ToolAnswer
     from ...types.tool import Tool
     from .data_registry import DataItem, DataRegistry
     from .toolset import BoundTool
@@ -136,7 +136,7 @@ class ReplyMaker:
     large: LargeResults
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
-    def content(self, bound: BoundTool, answer: Answer, *, reads_on: bool) -> str | list[dict[str, Any]]:
+    def content(self, bound: BoundTool, answer: ToolAnswer, *, reads_on: bool) -> str | list[dict[str, Any]]:
         """Makes the content for a result: text, or a text block and image blocks."""
         data_list = "" if self.registry is None else _register_data(self.registry, bound, answer)
         whole = self._without_hidden(bound, _whole_text(answer))
@@ -149,7 +149,9 @@ class ReplyMaker:
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         return blocks + [_image_block(image) for image in images]
 
-    def failure(self, bound: BoundTool | None, text: str, answer: Answer | None, *, reads_on: bool) -> str:
+    def failure(
+        self, bound: BoundTool | None, text: str, answer: ToolAnswer | None, *, reads_on: bool
+    ) -> str:
         """Makes the content for a failure; with the result, if the result violates the tool's output schema.
 
         `bound` is None if the tool was not called, so that its server wrote no part of the text.
@@ -179,7 +181,7 @@ class ReplyMaker:
                 assert_never(bound.tool)
 
 
-def _register_data(registry: DataRegistry, bound: BoundTool, answer: Answer) -> str:  # @ToolTypeDispatch
+def _register_data(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> str:  # @ToolTypeDispatch
     """Registers the data of an answer; lists for the model the data that tools can take."""
     match bound.tool:
         case MCPTool():
@@ -197,7 +199,7 @@ def _register_data(registry: DataRegistry, bound: BoundTool, answer: Answer) -> 
     return registry.describe(items)
 
 
-def _register_records(registry: DataRegistry, bound: BoundTool, answer: Answer) -> list[DataItem]:
+def _register_records(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> list[DataItem]:
     if answer.structured is ABSENT or answer.is_error or answer.error is not None:
         return []
     items: list[DataItem] = []
@@ -209,7 +211,7 @@ def _register_records(registry: DataRegistry, bound: BoundTool, answer: Answer) 
     return items
 
 
-def _register_blobs(registry: DataRegistry, bound: BoundTool, answer: Answer) -> None:
+def _register_blobs(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> None:
     for block in answer.blocks:
         match block:
             case ImageContent(data=data) | AudioContent(data=data) | EmbeddedResource(blob=bytes(data)):
@@ -231,7 +233,7 @@ def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
             assert_never(tool)
 
 
-def _whole_text(answer: Answer) -> str:
+def _whole_text(answer: ToolAnswer) -> str:
     """The text, and the structured value if the text does not hold it already."""
     if answer.structured is ABSENT or not answer.blocks or _repeats_structured(answer):
         return answer.text
@@ -239,7 +241,7 @@ def _whole_text(answer: Answer) -> str:
     return f"{answer.text}\n{structured}" if answer.text else structured
 
 
-def _repeats_structured(answer: Answer) -> bool:
+def _repeats_structured(answer: ToolAnswer) -> bool:
     # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content: servers should
     # put the structured value into a text block, too; SDKs put each entry of a list into a block of its own.
     parsed: list[Any] = []

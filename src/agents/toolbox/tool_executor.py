@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...audit.record import CallStatus, utc_text
-from ...runs.one_call import Call, DataInput, failed_call, recorded_call
+from ...runs.one_call import DataInput, PlannedCall, failed_call, recorded_call
 from ...types.canonical import compact_json
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ProtocolError
 from ...types.json_pointer import pointer_text
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from ...audit.record import CallRecord
     from ...client.validation.argument_checks import ArgumentValidator
-    from ...runs.one_call import CallOutcome, Dispatcher
+    from ...runs.engine import Run
+    from ...runs.one_call import CallOutcome
     from ...types.tool import Tool
     from .toolset import BoundTool, Toolset
 
@@ -84,7 +85,7 @@ class ToolExecutor:
     def __init__(
         self,
         toolset: Toolset,
-        dispatcher: Dispatcher,
+        dispatcher: Run,
         *,
         on_record: Callable[[CallRecord], CallRecord] = lambda record: record,
         under_way: CallsUnderWay | None = None,
@@ -156,7 +157,7 @@ class ToolExecutor:
             Canceled: The run was canceled.
         """
         denied = self._denial(bound, request.iteration)
-        call = Call(
+        call = PlannedCall(
             tool=bound.tool,
             arguments=request.arguments,
             iteration=request.iteration,
@@ -175,7 +176,7 @@ class ToolExecutor:
         return self._reply(bound, request, outcome, reads_on=reads_on)
 
     def _record_workflow(
-        self, tool: WorkflowTool, name: str, call: Call, is_canceled: Callable[[], bool]
+        self, tool: WorkflowTool, name: str, call: PlannedCall, is_canceled: Callable[[], bool]
     ) -> CallOutcome:
         given = cast("Mapping[str, Any]", call.arguments)
         call = replace(call, arguments=self._toolset.marked(name, given, self._dispatcher.secrets))
@@ -218,7 +219,7 @@ class ToolExecutor:
             # Secrets cannot be marked in arguments that cannot be read.
             written = "" if self._toolset.has_secrets(bound.name) else request.written
             error = unreadable_arguments(request.error, written)
-        call = Call(
+        call = PlannedCall(
             tool=None if bound is None else bound.tool,
             arguments=self._toolset.marked(request.name, request.arguments, self._dispatcher.secrets),
             name=request.name,
@@ -227,7 +228,7 @@ class ToolExecutor:
         )
         return self._reply(bound, request, self._record(call, lambda: False), reads_on=True)
 
-    def _record(self, call: Call, is_canceled: Callable[[], bool]) -> CallOutcome:
+    def _record(self, call: PlannedCall, is_canceled: Callable[[], bool]) -> CallOutcome:
         """Makes and records one call: the only place that knows the engine behind it."""
         run_is_canceled = self._dispatcher.is_canceled
 
@@ -279,8 +280,8 @@ _UNKNOWN: Final = "The run ended before the call did; whether it did its work is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunningCall:
-    call: Call
-    dispatcher: Dispatcher
+    call: PlannedCall
+    dispatcher: Run
     keep: Callable[[CallRecord], CallRecord]
     at: str
 
@@ -298,7 +299,7 @@ class CallsUnderWay:
         self._calls: dict[int, _RunningCall] = {}
 
     def run(
-        self, call: Call, dispatcher: Dispatcher, keep: Callable[[CallRecord], CallRecord]
+        self, call: PlannedCall, dispatcher: Run, keep: Callable[[CallRecord], CallRecord]
     ) -> CallOutcome:
         """Runs a call and passes its record to `keep`, which returns the record as written to the journal."""
         number, at = next(self._numbers), utc_text(datetime.now(UTC))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ...runs.one_call import CallOutcome, Dispatcher
+    from ...runs.engine import Run
+    from ...runs.one_call import CallOutcome
     from .sessions import Sessions
 
 
@@ -30,7 +31,7 @@ def run_calls(
     tools: Any,
     rows: Any,
     sessions: Sessions,
-    dispatcher: Dispatcher,
+    dispatcher: Run,
     folder: Path,
     take: Callable[[CallOutcome], None],
 ) -> TableRun:
@@ -59,11 +60,11 @@ def run_calls(
         earlier = latest_to_resume(journals, about)
     run = TableRun(
         plan=plan,
-        dispatcher=dispatcher,
+        shared=dispatcher,
         stop=sessions.stop,
         concurrency=node.concurrency,
         fail=node.on_error == settings.OnError.fail.name,
-        journal_file=journals / f"{dispatcher.run}{SUFFIX}",
+        journal_file=journals / f"{dispatcher.id}{SUFFIX}",
         about=about,
         earlier=earlier,
     )
@@ -103,9 +104,7 @@ def _failure(run: TableRun, outcome: CallOutcome) -> MCPError:
     )
 
 
-def _planned(
-    node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions, dispatcher: Dispatcher
-) -> PlannedCalls:
+def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions, dispatcher: Run) -> PlannedCalls:
     per_row = shared_parameters.chosen_column(node.tool_per_row_column)
     is_json = node.arguments_source == settings.ArgumentsSource.json_column.name
     lookup = ToolLookup((), ()) if tools is None else _lookup(tools, node.tool_column)

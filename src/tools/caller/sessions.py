@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, assert_never
 from ...audit.secrets import SecretMarker
 from ...client.mcp_client import SessionPool
 from ...runs.definitions import Definitions, Pinning
-from ...runs.one_call import Dispatcher
+from ...runs.engine import Run
 from ...types.columns import knime_value
 from ...types.errors import MCPError
 from ...types.tool import MCPTool, WorkflowTool
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from ...client.limits import Timeouts
     from ...client.mcp_client import MCPClient
-    from ...runs.one_call import Call, WorkflowRunner
+    from ...runs.engine import WorkflowRunner
+    from ...runs.one_call import PlannedCall
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
     from ..node_settings.connection import Credential
@@ -98,8 +99,8 @@ class Sessions:
             check_one_origin([route.url for route in routes if route.credential is None])
 
     def dispatcher(
-        self, run: str, pinning: str, save_blob: Callable[[Call, int, bytes, str], str]
-    ) -> Dispatcher:
+        self, run: str, pinning: str, save_blob: Callable[[PlannedCall, int, bytes, str], str]
+    ) -> Run:
         """Makes the dispatcher that runs the calls.
 
         Args:
@@ -107,8 +108,8 @@ class Sessions:
             pinning: The setting ``pinning``.
             save_blob: Saves a blob of a result and gives its path.
         """
-        return Dispatcher(
-            run=run,
+        return Run(
+            id=run,
             pool=self._pool,
             definitions=self._definitions,
             secrets=self._secrets,
@@ -214,7 +215,7 @@ class BlobStore:
         self._folder = folder / FILES / run
         self._numbers = itertools.count(1)
 
-    def save(self, call: Call, index: int, data: bytes, mime_type: str) -> str:
+    def save(self, call: PlannedCall, index: int, data: bytes, mime_type: str) -> str:
         """Saves one blob of the call's result and returns its path. Safe to use from several threads.
 
         Raises:

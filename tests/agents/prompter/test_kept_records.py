@@ -10,7 +10,8 @@ from knime_mcp.agents.toolbox.tool_executor import CallsUnderWay
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions
-from knime_mcp.runs.one_call import Call, Dispatcher
+from knime_mcp.runs.engine import Run
+from knime_mcp.runs.one_call import PlannedCall
 from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.types.tool import WorkflowTool
 from tests.support.chat_server import call, calls
@@ -62,14 +63,14 @@ def test_a_call_that_does_not_end_is_on_record_as_such():
 
     under_way = CallsUnderWay()
     with SessionPool(lambda route: client_for(route, None)) as pool:
-        dispatcher = Dispatcher(
-            run="r",
+        dispatcher = Run(
+            id="r",
             pool=pool,
             definitions=Definitions(pool),
             secrets=SecretMarker(["hidden"]),
             run_workflow=workflow,
         )
-        wanted = Call(tool=WorkflowTool("Greet", "", {}), arguments={"a": "hidden"}, iteration=2)
+        wanted = PlannedCall(tool=WorkflowTool("Greet", "", {}), arguments={"a": "hidden"}, iteration=2)
         thread = threading.Thread(target=under_way.run, args=(wanted, dispatcher, keep))
         thread.start()
         assert began.wait(30)

@@ -13,7 +13,7 @@ from knime_mcp.agents.toolbox.replies import LargeResults, ReplyMaker
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
 from knime_mcp.client.protocol.results import ABSENT, ImageContent
-from knime_mcp.runs.one_call import Answer
+from knime_mcp.runs.one_call import ToolAnswer
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
@@ -218,7 +218,7 @@ def test_an_image_that_is_too_large_is_named(tools_of, server):
     replies = ReplyMaker(registry=DataRegistry(), large=LargeResults(2000))
     for size, shown in ((5_000_000, True), (5_000_001, False)):
         image = ImageContent(data=b"p" * size, mime_type="image/png")
-        answer = Answer(text="a picture", structured=ABSENT, blocks=(image,))
+        answer = ToolAnswer(text="a picture", structured=ABSENT, blocks=(image,))
         content = replies.content(tool, answer, reads_on=True)
         assert isinstance(content, list) is shown
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from knime_mcp.audit.record import CallStatus
-from knime_mcp.runs.one_call import Call
+from knime_mcp.runs.one_call import PlannedCall
 from knime_mcp.runs.worker_side import RemoteCall
 from knime_mcp.runs.workers import ProcessWorkers
 from knime_mcp.types.errors import ArgumentsInvalid
@@ -45,7 +45,7 @@ def test_what_fails_here_fails_there(server, processes):
     workers = server.workers(processes)
     wrong = workers.recorded_call(server.call(text=["no", "text"])).record
     assert (wrong.status, "/text" in wrong.error) == (CallStatus.INVALID_ARGUMENTS, True)
-    known = Call(tool=server.call().tool, input_row="R7", error=ArgumentsInvalid("The cell is empty"))
+    known = PlannedCall(tool=server.call().tool, input_row="R7", error=ArgumentsInvalid("The cell is empty"))
     assert "The cell is empty" in workers.recorded_call(known).record.error
     assert server.said("begun x") == 0
 

@@ -28,7 +28,8 @@ def test_a_replay_goes_to_the_workers(server, workers, tmp_path):
     with Journal(file, run="r1") as journal:
         run([server.call("look", text=f"t{n}") for n in range(6)], workers, journal=journal)
     options = ReplayOptions(concurrency=4)
-    replayer = Replayer(dispatcher=workers.dispatcher, options=options, make=workers.recorded_call)
+    workers.dispatcher.make = workers.recorded_call
+    replayer = Replayer(dispatcher=workers.dispatcher, options=options)
     done = list(replayer.replay(read_recording(file).calls))
     assert [call.verdict.value for call in done] == ["same"] * 6
     assert server.said("done t3") == 2

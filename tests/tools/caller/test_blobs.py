@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.runs.one_call import Call
+from knime_mcp.runs.one_call import PlannedCall
 from knime_mcp.tools.caller.sessions import BlobStore
 
 
@@ -22,12 +22,12 @@ from knime_mcp.tools.caller.sessions import BlobStore
     ],
 )
 def test_a_file_is_called_what_it_is(tmp_path, mime_type, ending):
-    path = BlobStore(tmp_path, "run").save(Call(tool=None, input_row="Row1"), 0, b"data", mime_type)
+    path = BlobStore(tmp_path, "run").save(PlannedCall(tool=None, input_row="Row1"), 0, b"data", mime_type)
     assert Path(path).name == f"000001-Row1-1{ending}"
     assert Path(path).read_bytes() == b"data"
 
 
 @pytest.mark.parametrize("row", ["a/../b", "\U0001d518" * 300, " ", "x" * 300, "CON\n"])
 def test_a_row_with_an_odd_id_has_files(tmp_path, row):
-    path = BlobStore(tmp_path, "run").save(Call(tool=None, input_row=row), 0, b"data", "text/plain")
+    path = BlobStore(tmp_path, "run").save(PlannedCall(tool=None, input_row=row), 0, b"data", "text/plain")
     assert Path(path).parent == tmp_path / "mcp-files" / "run"
