@@ -105,10 +105,6 @@ def s256(verifier: str) -> str:
 def read_redirect(request: AuthorizationRequest, url: str) -> str:
     """Checks the URL of the redirect and returns its authorization code.
 
-    Args:
-        request: The authorization request.
-        url: The whole URL of the redirect.
-
     Returns:
         The code.
 

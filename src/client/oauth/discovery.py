@@ -321,10 +321,6 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
 def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
     """Reads an authorization server metadata document and checks that it is this issuer's.
 
-    Args:
-        document: The parsed JSON.
-        issuer: The issuer whose document was requested.
-
     Raises:
         ValueError: The document is not an object, or lacks ``issuer`` or ``token_endpoint``.
         AuthError: ``issuer`` differs (RFC 8414 §3.3) by more than a slash at the end.

@@ -178,13 +178,6 @@ class Guard:
     ) -> Fetched:
         """Sends one request and reads the whole reply.
 
-        Args:
-            method: ``GET`` or ``POST``.
-            url: The URL that the server named.
-            headers: All headers except those of the connection.
-            body: The body of a POST.
-            confidential: See `check`.
-
         Raises:
             ConnectError: The URL is refused, there is no connection, or the reply is too large.
             TimedOut: A clock ran out.

@@ -260,9 +260,6 @@ class Connections:
 
     Their number is not limited, as a ping must be answered even while many streams are open; callers limit
     the number of concurrent calls.
-
-    Args:
-        connect: Opens a connection.
     """
 
     def __init__(self, connect: Callable[[Wait], Connection]) -> None:
@@ -338,12 +335,7 @@ class Connections:
             self._can_keep, self._none_kept_until = False, now + _NONE_KEPT_SECONDS
 
     def give_back(self, connection: Connection, headers: Headers) -> None:
-        """Keeps a connection for another request, or closes it if its reply is incomplete.
-
-        Args:
-            connection: A connection from `exchange`.
-            headers: The headers of its reply.
-        """
+        """Keeps a connection for another request, or closes it if its reply is incomplete."""
         now = time.monotonic()
         until = now + _kept_seconds(headers)
         can_be_kept = connection.is_ready_again()

@@ -214,10 +214,6 @@ def _certificate(sock: ssl.SSLSocket) -> str:
 def dial(addresses: list[Address], wait: Wait) -> tuple[socket.socket, Address]:
     """Connects to the first address of a host that answers; each has a head start over the next (RFC 8305).
 
-    Args:
-        addresses: The addresses, the best first.
-        wait: Clocks and cancel.
-
     Returns:
         A connected socket, and its address.
 

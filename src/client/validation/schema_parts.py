@@ -116,10 +116,6 @@ def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
 def properties_in(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     """Collects the members that a schema of an object declares.
 
-    Args:
-        schema: Schema of an object.
-        root: The schema that references point into.
-
     Returns:
         The members' schemas by name, in the order in which they are declared.
     """
@@ -132,11 +128,6 @@ def properties_in(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
 
 def member(schema: Any, root: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Finds the schema of one member of an object.
-
-    Args:
-        schema: Schema of the object.
-        root: The schema that references point into.
-        name: The member.
 
     Returns:
         A schema of which every branch may apply.
@@ -156,10 +147,6 @@ def member(schema: Any, root: Mapping[str, Any], name: str) -> dict[str, Any]:
 def items(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     """Finds the schema of the items of an array.
 
-    Args:
-        schema: Schema of the array.
-        root: The schema that references point into.
-
     Returns:
         A schema of which every branch may apply.
     """
@@ -172,10 +159,6 @@ def items(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
 
 def kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
     """Collects the JSON types that a schema declares.
-
-    Args:
-        schema: Schema of a value.
-        root: The schema that references point into.
 
     Returns:
         Names such as ``integer``; empty if the schema declares none.
@@ -190,10 +173,6 @@ def kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
 
 def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
     """Follows a reference within a schema.
-
-    Args:
-        root: The whole schema.
-        schema: A part of it.
 
     Returns:
         The referenced part, with the keywords beside ``$ref``; an empty schema if the reference leads
