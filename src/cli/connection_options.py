@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..client.limits import Timeouts
-from ..client.network import origin_of
 from ..client.transports.stdio_server import StdioServer
 from ..types.errors import SettingInvalid
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
@@ -299,6 +298,8 @@ class ConnectionOptions:
         self._check()
         if not urls:
             self._check_commands()
+        from ..client.network import origin_of  # late, as in `network`
+
         routes = [self._route(ServerRoute.parse(url)) for url in urls]
         borrowers = {
             origin_of(route.url)
