@@ -352,7 +352,9 @@ class Line:
         if "$" in expression:  # names of bindings begin with it
             if self._history_functions is None:
                 self._history_functions = history_functions(self.view)
-            known = {**self._history_functions, **marked(dict(bindings or {}))}
+            known = self._history_functions
+            if bindings:
+                known = {**known, **marked(dict(bindings))}
         return evaluate(expression, self.view.marked, known, bounds=bounds, is_marked=True)
 
     def sleep(self, seconds: float) -> None:

@@ -16,7 +16,7 @@ LIMITS = {
     "Provider node": 40,
     "Caller node": 57,
     "an agent's tool call": 26,
-    "graph run": 51,
+    "graph run": 50,
     "nodes search": 17,
 }
 

@@ -40,7 +40,7 @@ from .jsonata_library import (
 from .jsonata_patterns import bounded_engine, matching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
@@ -52,6 +52,8 @@ _LARGEST_INTEGER: Final = 10**21
 _LARGEST_EXACT: Final = 1 << 53
 
 _compiling: Final = threading.Lock()
+_current: Final[threading.local] = Jsonata.CURRENT
+_parsers: Final[threading.local] = Jsonata.PARSER
 _functions: Final = Jsonata.Frame(None)
 _functions.bindings = FUNCTIONS
 
@@ -271,28 +273,19 @@ def _copied(part: Any, copies: dict[int, Any]) -> Any:
     return copies[number]
 
 
-class _Borrowed:
-    """The library's own state of this thread is ours for the duration of the block, and then as it was."""
+def _lend(evaluator: Any, parser: Any) -> tuple[Any, Any]:
+    """Sets the library's own state of this thread, and returns what it was before; None: there is none.
 
-    __slots__ = ("_before", "_ours")
-
-    def __init__(self, evaluator: Any, parser: Any) -> None:
-        self._ours = ((Jsonata.CURRENT, "jsonata", evaluator), (Jsonata.PARSER, "parser", parser))
-
-    def __enter__(self) -> None:
-        self._before = [(place, name, getattr(place, name, None)) for place, name, _ in self._ours]
-        _put(self._ours)
-
-    def __exit__(self, *_: object) -> None:
-        _put(self._before)
-
-
-def _put(state: Iterable[tuple[Any, str, Any]]) -> None:
-    for place, name, value in state:
-        if value is not None:
-            setattr(place, name, value)
-        elif hasattr(place, name):
-            delattr(place, name)
+    It is put back after each use, as other programs in this process may use the library, too.
+    """
+    current, parsers = _current.__dict__, _parsers.__dict__
+    before = current.get("jsonata"), parsers.get("parser")
+    current["jsonata"], parsers["parser"] = evaluator, parser
+    if evaluator is None:
+        del current["jsonata"]
+    if parser is None:
+        del parsers["parser"]
+    return before
 
 
 class _PerThread(threading.local):
@@ -300,8 +293,9 @@ class _PerThread(threading.local):
 
     def __init__(self) -> None:
         self.parser = ExpressionParser()
-        with _Borrowed(None, self.parser):
-            self.evaluator = Evaluator("null", bounded_engine)
+        before = _lend(None, self.parser)
+        self.evaluator = Evaluator("null", bounded_engine)
+        _lend(*before)
 
 
 _per_thread: Final = _PerThread()
@@ -321,8 +315,11 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
     evaluator = _per_thread.evaluator
     # The time of $now() and $millis(), the same for the whole evaluation.
     evaluator.timestamp = round(time.time() * 1000)
-    with _Borrowed(evaluator, _per_thread.parser):
+    before = _lend(evaluator, _per_thread.parser)
+    try:
         return evaluator.eval(expression.ast, context, frame)
+    finally:
+        _lend(*before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,8 +333,12 @@ class _Fault:
 @lru_cache(maxsize=_CACHED)
 def _compiled(text: str) -> Any:
     try:
-        with _compiling, _Borrowed(None, _per_thread.parser):
-            compiled = Jsonata(text, bounded_engine)
+        with _compiling:
+            before = _lend(None, _per_thread.parser)
+            try:
+                compiled = Jsonata(text, bounded_engine)
+            finally:
+                _lend(*before)
     except RecursionError:
         return _Fault("The expression is nested too deeply")
     except IndexError:  # the library read past the last character
