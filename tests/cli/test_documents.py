@@ -61,7 +61,7 @@ def test_commands_do_what_the_documents_say(cli, tmp_path, demo_url, document):
 )
 def test_python_of_the_documents(demo_url, document, block):
     program = block.replace(URL, demo_url)
-    assert program != block
+    assert program != block or "MockTransport" in block  # which needs no server
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "search_text" in done.stdout
