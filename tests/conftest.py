@@ -15,6 +15,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("default")
 
+#: Names by which a module can start processes.
+STARTING = {"subprocess", "multiprocessing", "peers", "local_cluster", "CommandLine"}
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
 
 if REAL_KNIME:
@@ -27,11 +29,29 @@ else:
     use_standin()
 
 
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="only tests that start no other process")
+
+
 def pytest_collection_modifyitems(config, items):
     """Selects what the host of this run can do; `make real-knime` runs what needs KNIME's own sources."""
     others = "standin" if REAL_KNIME else "real_knime"
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(others)])
-    items[:] = [item for item in items if not item.get_closest_marker(others)]
+    quick = config.getoption("quick")
+    chosen = [
+        item
+        for item in items
+        if not item.get_closest_marker(others) and not (quick and starts_processes(item))
+    ]
+    config.hook.pytest_deselected(items=list(set(items) - set(chosen)))
+    items[:] = chosen
+
+
+def starts_processes(item):
+    """Whether a test, or a fixture that it uses, stands in a module that can start a process."""
+    modules = [item.module.__dict__]
+    for fixtures in item._fixtureinfo.name2fixturedefs.values():
+        modules += [fixture.func.__globals__ for fixture in fixtures]
+    return any(name in module for module in modules for name in STARTING)
 
 
 @pytest.fixture(scope="session")
