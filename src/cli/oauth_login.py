@@ -1,8 +1,11 @@
 """OAuth logins of persons or programs, stored in the system's keyring and used by all commands."""
 
+from __future__ import annotations
+
 import time
 import webbrowser
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..client.authorization import StaticAuthorization
 from ..client.clock import IsCanceled
@@ -19,8 +22,10 @@ from .command_errors import ExitCode, UsageError
 from .credentials import secret_in
 from .files import read_text
 from .interrupt import Interrupt
-from .login import LoginOptions
 from .terminal import note, print_text, say
+
+if TYPE_CHECKING:
+    from .login import LoginOptions
 
 
 def log_in(options: LoginOptions) -> ExitCode:

@@ -13,12 +13,12 @@ from ..runs.one_call import CallInProgress, PlannedCall, ToolAnswer
 from ..types.errors import MCPError, ToolNotFound
 from ..types.routing import ServerRoute
 from .graph_model import StdioConfig
-from .server_calls import marker_of_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..audit.journal import Journal
+    from ..audit.secrets import SecretMarker
     from ..client.mcp_client import MCPClient
     from ..client.protocol.results import CallToolResult
     from .graph_model import ServerConfig
@@ -33,15 +33,14 @@ class AuditedCalls:
         journal: Journal,
         client: Callable[[str], MCPClient],
         servers: Mapping[str, ServerConfig],
+        secrets: SecretMarker,
     ) -> None:
         self._journal = journal
         self._client = client
         self._servers = servers
         self._names: dict[str, str] = {}
         pool = SessionPool(lambda asked: client(self._names[asked.url]))
-        self._run = Run(
-            id=journal.run, pool=pool, definitions=Definitions(pool), secrets=marker_of_servers(servers)
-        )
+        self._run = Run(id=journal.run, pool=pool, definitions=Definitions(pool), secrets=secrets)
 
     def __call__(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]

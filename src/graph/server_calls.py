@@ -256,7 +256,7 @@ class GraphSessions:
         if journal is not None:
             from .audited_calls import AuditedCalls
 
-            self._audited = AuditedCalls(journal, self.client, self._servers)
+            self._audited = AuditedCalls(journal, self.client, self._servers, marker_of_servers(servers))
 
     def client(self, server: str) -> MCPClient:
         """The client of a server; it connects when it is first used.
