@@ -19,8 +19,8 @@ from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.engine import Run
-from knime_mcp.runs.in_order import run_batch
 from knime_mcp.runs.one_call import PlannedCall, failed_call, recorded_call
+from knime_mcp.runs.table_run import run_batch
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 

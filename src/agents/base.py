@@ -24,7 +24,7 @@ from .prompter import prompter_dialog as dialog
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..tools.caller.sessions import Sessions
+    from ..tools.caller.execution import Sessions
     from .agent_events import AgentOptions
     from .prompter.conversation_table import ConversationLayout, Entry
     from .prompter.prompt_runs import PromptRuns
@@ -199,7 +199,7 @@ class MCPAgentPrompter:
         from ..audit.journal import SUFFIX, Journal, new_run_id
         from ..audit.table import calls_table
         from ..runs.resuming import latest_to_resume
-        from ..tools.caller.sessions import JOURNALS, Sessions, data_area
+        from ..tools.caller.execution import JOURNALS, Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 
@@ -299,7 +299,7 @@ class MCPAgentPrompter:
         journal: Any,
         folder: Path,
     ) -> Prompter:
-        from ..tools.caller.sessions import BlobStore, routes_of, workflow_runner
+        from ..tools.caller.execution import BlobStore, routes_of, workflow_runner
         from .prompter.prompter import Prompter
         from .toolbox.toolset import Toolset, extract_tools
 

@@ -10,7 +10,7 @@ from ..audit.table import TableError
 from ..runs.definitions import Pinning
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, recording_of, replay_table
-from ..tools.caller.sessions import JOURNALS
+from ..tools.caller.execution import JOURNALS
 from ..tools.node_settings.connection import find_credential
 from ..tools.views.replay import ShownCalls
 from ..types.column_kinds import ROW_ID
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..runs.recorded_calls import ReplayedCall
     from ..runs.replay_decision import ReplayOptions
     from ..runs.replaying import Recording
-    from ..tools.caller.sessions import Sessions
+    from ..tools.caller.execution import Sessions
 
 _ROWS_PER_PIECE: Final = 512
 

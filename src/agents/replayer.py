@@ -123,7 +123,7 @@ class ToolCallReplayer:
 
     def execute(self, ctx: Any, calls: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Makes the calls."""
-        from ..tools.caller.sessions import Sessions, data_area
+        from ..tools.caller.execution import Sessions, data_area
         from ..tools.views.replay import replay_page
         from .replay_run import ReplayRun, passwords, recording_of_input
 

@@ -24,7 +24,7 @@ from ..tools.views.html import (
     paragraph,
     properties,
 )
-from ..types.short_texts import counted
+from ..types.shown_texts import counted
 from .agent_events import (
     Ending,
     ModelAnswered,

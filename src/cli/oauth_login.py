@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 import webbrowser
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..client.authorization import StaticAuthorization
-from ..client.clock import IsCanceled
 from ..client.mcp_client import MCPClient
 from ..client.network import NetworkSettings
 from ..client.oauth.browser_login import LoopbackBrowser
@@ -17,7 +15,7 @@ from ..client.oauth.logins import Client, KeyringStore, Login, MemoryStore, Toke
 from ..client.oauth.oauth import OAuth, login_key
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
-from ..types.short_texts import counted
+from ..types.shown_texts import counted
 from .command_errors import ExitCode, UsageError
 from .credentials import secret_in
 from .files import read_text
@@ -25,6 +23,9 @@ from .interrupt import Interrupt
 from .terminal import note, print_text, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..client.clock import IsCanceled
     from .login import LoginOptions
 
 

@@ -150,7 +150,7 @@ class Sessions:
             SettingInvalid: There is no such credential.
         """
         from ..tools.provider.provide import ServerRequest, provide
-        from ..tools.provider.tool_names import NameFilter
+        from ..tools.tool_names import NameFilter
 
         for route in routes:
             self.credentials(route.credential)  # looked up here, not in several threads
@@ -207,7 +207,7 @@ class Sessions:
 
 
 def _saver(folder: Path) -> Callable[[PlannedCall, int, bytes, str], str]:
-    from ..tools.caller.sessions import save_blob
+    from ..tools.caller.execution import save_blob
 
     fix = "Make room, or name another folder with --save-dir"
 

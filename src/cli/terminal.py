@@ -15,9 +15,8 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
-from ..tools.hidden_text import escape
-from ..tools.hidden_text import visible as escape_hidden
-from ..types.short_texts import shortened
+from ..types.shown_texts import escape, shortened
+from ..types.shown_texts import visible as escape_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence

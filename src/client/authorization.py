@@ -19,10 +19,10 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from ..types.errors import MCPError, ServerError, SettingInvalid
 from ..types.routing import looks_secret
-from ..types.short_texts import CUT, in_one_line
+from ..types.shown_texts import CUT, in_one_line
 from .clock import IsCanceled
-from .protocol.capabilities import ServerInfo
 from .protocol.jsonrpc import map_texts
+from .protocol.negotiation import ServerInfo
 from .protocol.tools import TOKEN, ToolDefinition
 from .transports.base import Step
 

@@ -31,9 +31,8 @@ from .clock import Wait, backoff
 from .conversation import CallInbox, ConnectSettings, Conversation, OnProgress
 from .listing import Listings, ToolsWatch
 from .protocol import jsonrpc
-from .protocol.capabilities import ServerInfo, answer_inputs
 from .protocol.jsonrpc import Answer, Refusal, Response, rpc_error
-from .protocol.negotiation import HANDSHAKE_VERSIONS, Era
+from .protocol.negotiation import HANDSHAKE_VERSIONS, Era, ServerInfo, answer_inputs
 from .protocol.results import ABSENT, CallToolResult
 from .protocol.tools import ToolDefinition, argument_headers
 from .refusals import describe_answer, error_from

@@ -33,7 +33,6 @@ from .authorization import Authorization
 from .clock import FAREWELL, Wait, backoff
 from .limits import Limits
 from .protocol import jsonrpc
-from .protocol.capabilities import ServerInfo, ServerRequests, read_server_info
 from .protocol.jsonrpc import Answer, Message, Refusal, Response, rpc_error
 from .protocol.negotiation import (
     Agreed,
@@ -45,9 +44,12 @@ from .protocol.negotiation import (
     OpenSse,
     Outcome,
     Remembered,
+    ServerInfo,
+    ServerRequests,
     SseOpened,
     Try,
     era_of,
+    read_server_info,
 )
 from .refusals import describe_answer, error_from
 from .transports.base import Call, Delivery, Step, Trace, Transport

@@ -22,12 +22,11 @@ from ..types.errors import (
     SessionLost,
     TimedOut,
 )
-from ..types.short_texts import counted
+from ..types.shown_texts import counted
 from .clock import Wait, backoff
 from .conversation import CallInbox, ConnectSettings, Conversation
-from .protocol.capabilities import ServerInfo, ServerRequests
 from .protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of
-from .protocol.negotiation import Era, era_of
+from .protocol.negotiation import Era, ServerInfo, ServerRequests, era_of
 from .protocol.results import format_size
 from .protocol.tools import (
     ANNOTATION,

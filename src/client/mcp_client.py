@@ -28,8 +28,7 @@ from .clock import IsCanceled, Wait
 from .conversation import ConnectSettings, Conversation, OnProgress, Progress, connect, memory, request_ids
 from .limits import Limits, Timeouts
 from .network import NetworkSettings, checked_url
-from .protocol.capabilities import Elicitation, ServerInfo, ServerRequests
-from .protocol.negotiation import ALL_VERSIONS
+from .protocol.negotiation import ALL_VERSIONS, Elicitation, ServerInfo, ServerRequests
 from .protocol.results import CallToolResult
 from .protocol.tools import ToolDefinition
 from .transports.base import Step, Trace, client_closed

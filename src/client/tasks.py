@@ -16,9 +16,8 @@ from typing import Any, Final, Protocol
 from ..types.errors import MCPError, ProtocolError
 from .clock import Wait
 from .conversation import OnProgress, Progress, report
-from .protocol.capabilities import ServerInfo, ServerRequests, answer_inputs
 from .protocol.jsonrpc import as_object, error_of
-from .protocol.negotiation import Era, era_of
+from .protocol.negotiation import Era, ServerInfo, ServerRequests, answer_inputs, era_of
 from .protocol.tools import ToolDefinition
 from .refusals import server_error
 

@@ -22,7 +22,7 @@ from ..client.protocol.results import ABSENT, AudioContent, EmbeddedResource, Im
 from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid, kind_and_place
 from ..types.fields import to_json_text
-from ..types.short_texts import counted
+from ..types.shown_texts import counted
 from ..types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:

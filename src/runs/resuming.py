@@ -15,7 +15,7 @@ from ..audit.verify import Verdict, verify_file
 from ..types.canonical import canonical_json
 from ..types.errors import MCPError, ToolFormatError
 from ..types.fields import from_json_text
-from ..types.short_texts import counted
+from ..types.shown_texts import counted
 from ..types.tool import MCPTool
 from .one_call import CallOutcome
 

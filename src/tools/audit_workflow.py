@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ..types.canonical import without_surrogates
-from ..types.short_texts import counted, shortened
+from ..types.shown_texts import counted, shortened
 from ..types.tool import MCPTool, WorkflowTool
 from .recorded_steps import caller_node, is_command, metanode, segment_of, step_of, with_arguments
 
@@ -214,7 +214,7 @@ def save_after_run(
 def save_journal(setting: str, data_area: Path, run: str) -> str | None:
     """Saves the audit workflow of the calls in a run's journal; see `save_after_run`."""
     from ..audit.journal import SUFFIX, read_journal
-    from .caller.sessions import JOURNALS
+    from .caller.execution import JOURNALS
 
     if not setting.strip():
         return None

@@ -163,10 +163,9 @@ class MCPToolCaller:
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
         """Makes the calls."""
         from ..audit.journal import new_run_id
-        from .caller.execution import run_calls
+        from ..types.shown_texts import visible
+        from .caller.execution import BlobStore, Sessions, data_area, run_calls
         from .caller.results_table import ResultsWriter
-        from .caller.sessions import BlobStore, Sessions, data_area
-        from .hidden_text import visible
         from .views.calls import calls_page
 
         folder, run_id = data_area(ctx), new_run_id()

@@ -8,7 +8,7 @@ from ..client.conversation import Progress
 from ..client.limits import Limits, Timeouts
 from ..client.mcp_client import MCPClient, SessionPool
 from ..client.network import NetworkSettings
-from ..client.protocol.capabilities import ServerInfo
+from ..client.protocol.negotiation import ServerInfo
 from ..client.protocol.results import ABSENT, CallToolResult
 from ..client.protocol.tools import ToolDefinition
 from ..client.transports.base import Step

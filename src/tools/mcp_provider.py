@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import knime.extension as knext
 
 from ..types.errors import MCPError, SettingInvalid
-from ..types.short_texts import counted
+from ..types.shown_texts import counted
 from .node_settings import connection, shared_parameters
 from .node_settings.connection import check_one_origin, credential_from_port, find_credential
 from .node_settings.shared_parameters import NO_COLUMN, chosen_column
@@ -210,7 +210,7 @@ class MCPToolProvider:
         from .provider import provision_report
         from .provider.provide import provide
         from .provider.provision_report import failure
-        from .provider.tool_names import NameFilter
+        from .tool_names import NameFilter
         from .views.catalogue import catalogue
 
         requests = self._requests(ctx, servers, credential)

@@ -1,4 +1,4 @@
-"""The project's canonical JSON, the digest of a tool's definition, and the rule for text that is no Unicode.
+"""Canonical JSON, JSON pointers (RFC 6901), the digest of a definition, and text that is no Unicode.
 
 Values that are compared, hashed, chained or written into a JSON column are written by `canonical_json`, so
 that equal values have equal text. Lone surrogates are replaced: Arrow stores UTF-8, and one lone surrogate in
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 # Made once: `json.dumps` makes an encoder per call, which takes as long as writing a small value.
+_LONGEST_NUMBER: Final = 9  # digits of an index in a pointer
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _CANONICAL: Final = json.JSONEncoder(
     sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -107,3 +108,26 @@ def definition_digest(
         "title": title,
     }
     return "sha256:" + hashlib.sha256(canonical_json(definition).encode()).hexdigest()
+
+
+def pointer_step(name: str | int) -> str:
+    """A name or index as one step of a pointer, with the slash before it."""
+    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+
+
+def pointer_text(path: Iterable[str | int]) -> str:
+    """A path as a pointer."""
+    return "".join(map(pointer_step, path))
+
+
+def at_pointer(value: Any, pointer: str) -> Any:
+    """The value at a pointer; None if there is no such place."""
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = cast("dict[str, Any]", value).get(key)
+            continue
+        items = cast("list[Any]", value) if isinstance(value, list) else []
+        is_number = key.isascii() and key.isdigit() and len(key) <= _LONGEST_NUMBER
+        value = items[int(key)] if is_number and int(key) < len(items) else None
+    return value

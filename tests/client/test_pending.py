@@ -5,7 +5,7 @@ import pytest
 from knime_mcp.client.clock import Wait
 from knime_mcp.client.conversation import CallInbox
 from knime_mcp.client.limits import Timeouts
-from knime_mcp.client.protocol.capabilities import ServerRequests
+from knime_mcp.client.protocol.negotiation import ServerRequests
 from knime_mcp.client.transports.base import Pending, PendingCalls
 from knime_mcp.types.errors import SessionLost
 

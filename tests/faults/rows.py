@@ -6,7 +6,7 @@ some rows and behaves for the others, which are in flight at the same time.
 
 from dataclasses import dataclass
 
-from knime_mcp.runs.in_order import run_batch
+from knime_mcp.runs.table_run import run_batch
 from knime_mcp.tools import CallToolResult, MCPClient, Timeouts
 from tests.support.scripted_server import (
     ScriptedServer,

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knime_mcp.runs.in_order import run_batch
+from knime_mcp.runs.table_run import run_batch
 from knime_mcp.tools import MCPClient, Timeouts
 from knime_mcp.types.errors import MCPError
 from tests.support.scripted_server import (

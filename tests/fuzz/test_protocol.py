@@ -13,7 +13,6 @@ from knime_mcp.client.clock import Wait
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.listing import ttl_seconds
 from knime_mcp.client.protocol import jsonrpc
-from knime_mcp.client.protocol.capabilities import ServerRequests, answer_inputs, read_server_info
 from knime_mcp.client.protocol.jsonrpc import Refusal, Response, encode_header_value, rpc_error
 from knime_mcp.client.protocol.negotiation import (
     ALL_VERSIONS,
@@ -24,7 +23,10 @@ from knime_mcp.client.protocol.negotiation import (
     Negotiation,
     OpenSse,
     Remembered,
+    ServerRequests,
     SseOpened,
+    answer_inputs,
+    read_server_info,
 )
 from knime_mcp.client.protocol.results import CallToolResult
 from knime_mcp.client.protocol.sse import iter_events

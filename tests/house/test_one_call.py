@@ -13,11 +13,11 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 40,
-    "Caller node": 57,
+    "Provider node": 37,
+    "Caller node": 51,
     "an agent's tool call": 26,
-    "graph run": 50,
-    "nodes search": 17,
+    "graph run": 48,
+    "nodes search": 16,
 }
 
 

@@ -8,8 +8,8 @@ from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.engine import Run
-from knime_mcp.runs.in_order import run_batch
 from knime_mcp.runs.one_call import PlannedCall, failed_call
+from knime_mcp.runs.table_run import run_batch
 from knime_mcp.runs.workers import Workers
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers

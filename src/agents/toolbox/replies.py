@@ -19,7 +19,6 @@ from ...client.protocol.results import (
     TextContent,
     format_size,
 )
-from ...tools.hidden_text import hidden_characters
 from ...tools.provider.example_arguments import example_arguments
 from ...types.canonical import compact_json
 from ...types.errors import (
@@ -32,6 +31,7 @@ from ...types.errors import (
     ToolChanged,
     ToolNotFound,
 )
+from ...types.shown_texts import hidden_characters
 from ...types.tool import MCPTool, WorkflowTool, parse_object
 from .data_registry import find_records, records_table
 

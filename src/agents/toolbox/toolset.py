@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.secrets import calls_something_secret
-from ...tools.provider.tool_names import server_labels
+from ...tools.tool_names import server_labels
 from ...types.canonical import compact_json
 from ...types.columns import AUTO, read_tools
 from ...types.tool import MCPTool, WorkflowTool, parse_object

@@ -24,7 +24,6 @@ from ...graph.graph_model import (
     exits,
     type_name,
 )
-from ...tools.hidden_text import visible
 from ...tools.views.html import (
     Html,
     badge,
@@ -40,6 +39,7 @@ from ...tools.views.html import (
     table,
 )
 from ...types.errors import origin_and_path
+from ...types.shown_texts import visible
 from ...yaml_text import as_list, as_mapping
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from typing import Any, Final, Protocol
 from ...types.errors import ConnectError, ConnectPhase, MCPError
 from ..clock import Wait
 from ..limits import LISTENING, Timeouts
-from ..protocol.capabilities import TransportKind
 from ..protocol.jsonrpc import Answer, Message, answers, as_object, encode, is_response
-from ..protocol.negotiation import Era, era_of
+from ..protocol.negotiation import Era, TransportKind, era_of
 
 _logger = logging.getLogger(__name__)
 _ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)

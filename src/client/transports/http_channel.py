@@ -28,7 +28,7 @@ from ...types.errors import (
     TimedOut,
     origin_and_path,
 )
-from ...types.short_texts import in_one_line
+from ...types.shown_texts import in_one_line
 from ...version import VERSION
 from ..authorization import Authorization, check_header_name, check_header_value
 from ..clock import Wait

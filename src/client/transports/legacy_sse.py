@@ -16,8 +16,8 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, 
 from ..clock import Wait
 from ..limits import Limits
 from ..network import origin_of, resolved
-from ..protocol.capabilities import TransportKind
 from ..protocol.jsonrpc import Answer, Refusal, Response
+from ..protocol.negotiation import TransportKind
 from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
 from .base import AnswerQueue, Call, Delivery, Inbox, Pending, PendingCalls, client_closed, id_of
 from .http_channel import EVENTS, HttpChannel, Reply

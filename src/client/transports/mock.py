@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from ...types.errors import ServerError
 from ..clock import Wait
-from ..protocol.capabilities import TransportKind
 from ..protocol.jsonrpc import (
     Answer,
     Message,
@@ -16,7 +15,7 @@ from ..protocol.jsonrpc import (
     error_response,
     result_response,
 )
-from ..protocol.negotiation import LATEST_MODERN
+from ..protocol.negotiation import LATEST_MODERN, TransportKind
 from .base import Call, Inbox
 
 _SERVER: Final[dict[str, Any]] = {"supportedVersions": [LATEST_MODERN], "capabilities": {"tools": {}}}

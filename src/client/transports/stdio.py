@@ -13,11 +13,11 @@ from collections import deque
 from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
-from ...types.short_texts import counted
+from ...types.shown_texts import counted
 from ..clock import Wait
 from ..limits import Limits
-from ..protocol.capabilities import TransportKind
 from ..protocol.jsonrpc import Answer, Message, Response, decode, encode
+from ..protocol.negotiation import TransportKind
 from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, id_of
 from .stdio_process import StdioProcess
 from .stdio_server import StdioServer

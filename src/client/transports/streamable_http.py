@@ -19,7 +19,6 @@ from typing import Any, Final, cast
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from ..clock import Wait
 from ..limits import Limits
-from ..protocol.capabilities import TransportKind
 from ..protocol.jsonrpc import (
     Answer,
     Message,
@@ -32,7 +31,7 @@ from ..protocol.jsonrpc import (
     is_response,
     messages_of,
 )
-from ..protocol.negotiation import BATCH_VERSIONS, Era, era_of
+from ..protocol.negotiation import BATCH_VERSIONS, Era, TransportKind, era_of
 from ..protocol.sse import Cursor, iter_events
 from .base import AnswerQueue, Call, Inbox, Listener
 from .http_channel import EVENTS, HttpChannel, Reply

@@ -10,9 +10,9 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...types.json_pointer import pointer_text
+from ...types.canonical import pointer_text
 from ...types.routing import looks_secret
-from ...types.short_texts import counted, shortened
+from ...types.shown_texts import counted, shortened
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

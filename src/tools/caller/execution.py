@@ -1,28 +1,264 @@
-"""An execution of the node *MCP Tool Caller*: what it calls, and what it says about the end of the run."""
+"""An execution of the node *MCP Tool Caller*: its sessions, what it calls, and what it says about the end.
+
+Credentials are looked up once and in KNIME's own thread, before calls run in other threads.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import dataclasses
+import itertools
+import mimetypes
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, assert_never
 
 from ...audit.journal import SUFFIX
+from ...audit.secrets import SecretMarker
+from ...client.mcp_client import SessionPool
 from ...runs.cell_arguments import parse_arguments_setting
-from ...runs.definitions import pinned_tool
+from ...runs.definitions import Definitions, Pinning, pinned_tool
+from ...runs.engine import Run
 from ...runs.parameter_table import ParameterRows, PlannedCalls
 from ...runs.table_run import TableRun
 from ...types.canonical import canonical_json
+from ...types.columns import knime_value
 from ...types.errors import Canceled, MCPError, SettingInvalid
+from ...types.tool import MCPTool, WorkflowTool
 from ..node_settings import connection, shared_parameters
+from ..node_settings.connection import (
+    check_one_origin,
+    client_for,
+    credential_from_port,
+    find_credential,
+    refuse_commands,
+)
+from ..recorded_steps import segment_digest
+from ..tool_names import ToolLookup
 from . import settings
-from .sessions import JOURNALS, named_tool, pinned, routes_of
-from .tool_lookup import ToolLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from ...runs.engine import Run
-    from ...runs.one_call import CallOutcome
-    from .sessions import Sessions
+    from ...client.limits import Timeouts
+    from ...client.mcp_client import MCPClient
+    from ...runs.engine import WorkflowRunner
+    from ...runs.one_call import CallOutcome, PlannedCall
+    from ...types.routing import ServerRoute
+    from ...types.tool import Tool
+    from ..node_settings.connection import Credential
+
+
+JOURNALS: Final = "mcp-audit"
+"""The folder of the journals in the workflow's data area."""
+
+
+class Sessions:
+    """The sessions of one execution; closes them on exit.
+
+    Args:
+        ctx: KNIME's execution context.
+        port: The object at the credential port, None if the port is not connected.
+        timeouts: The three clocks.
+
+    Attributes:
+        stop: Set to make calls in flight end.
+
+    Raises:
+        SettingInvalid: The credential port has no token that can be sent.
+    """
+
+    def __init__(self, ctx: Any, port: Any | None, timeouts: Timeouts) -> None:
+        self.stop = threading.Event()
+        self._ctx = ctx
+        self._timeouts = timeouts
+        self._found: dict[str, Credential] = {}
+        self._problems: dict[str, MCPError] = {}
+        self._port = None if port is None else credential_from_port(port)
+        self._secrets = SecretMarker([self._port.password] if self._port else [])
+        self._pool = SessionPool(self._connect)
+        self._definitions = Definitions(self._pool)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def know(self, *routes: ServerRoute) -> None:
+        """Looks up the credentials that routes name. An unknown name fails only the calls that need it.
+
+        Args:
+            routes: The servers that may be called.
+
+        Raises:
+            SettingInvalid: The credential port's token would go to more than one server.
+        """
+        for name in {route.credential for route in routes if route.credential is not None}:
+            try:
+                credential = find_credential(self._ctx, name)
+            except MCPError as error:
+                self._problems[name] = error
+            else:
+                if credential is not None:
+                    self._found[name] = credential
+                    self._secrets.learn([credential.password])
+        if self._port is not None:
+            check_one_origin([route.url for route in routes if route.credential is None])
+
+    def dispatcher(
+        self, run: str, pinning: str, save_blob: Callable[[PlannedCall, int, bytes, str], str]
+    ) -> Run:
+        """Makes the dispatcher that runs the calls.
+
+        Args:
+            run: Id of the run.
+            pinning: The setting ``pinning``.
+            save_blob: Saves a blob of a result and gives its path.
+        """
+        return Run(
+            id=run,
+            pool=self._pool,
+            definitions=self._definitions,
+            secrets=self._secrets,
+            pinning=Pinning(pinning),
+            run_workflow=workflow_runner(self._ctx, "DETACHED"),
+            workflow_digest=segment_digest,
+            save_blob=save_blob,
+            is_canceled=self.stop.is_set,
+        )
+
+    def _connect(self, route: ServerRoute) -> MCPClient:
+        refuse_commands(route)
+        if route.credential is None:
+            return client_for(route, self._port, timeouts=self._timeouts)
+        problem = self._problems.get(route.credential)
+        if problem is not None:
+            raise problem
+        return client_for(route, self._found[route.credential], timeouts=self._timeouts)
+
+
+def named_tool(route: ServerRoute, name: str) -> MCPTool:
+    """Makes a tool from its server and name only, without description and schema."""
+    return MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
+
+
+def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
+    """Pins a tool to the digest of a definition; empty changes nothing. Workflows cannot be pinned."""
+    match tool:
+        case MCPTool() if digest.strip():
+            route = dataclasses.replace(tool.route, tool=None, digest=digest.strip())
+            return dataclasses.replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
+        case MCPTool() | WorkflowTool():
+            return tool
+        case _:
+            assert_never(tool)
+
+
+def routes_of(tools: list[Tool]) -> list[ServerRoute]:
+    """Lists the servers that the tools need, each once; workflows need no server."""
+    return list(dict.fromkeys(tool.route for tool in tools if isinstance(tool, MCPTool)))
+
+
+def data_area(ctx: Any) -> Path:
+    """Finds the workflow's data area, for the files of a run, and creates the folder of the journals in it.
+
+    Raises:
+        MCPError: The folders cannot be created.
+    """
+    folder = Path(ctx.get_workflow_data_area_dir())
+    try:
+        (folder / JOURNALS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MCPError(
+            "The journal of the calls goes to the workflow's data area, where its folder cannot be made:"
+            f" {folder / JOURNALS}: {error.strerror or error}",
+            fix="Save the workflow where you may write, and see that nothing else has that name",
+        ) from None
+    return folder
+
+
+def workflow_runner(ctx: Any, mode: Literal["DEFAULT", "DETACHED", "DEBUG"]) -> WorkflowRunner | None:
+    """Makes the function that runs workflow tools in KNIME, in the thread that calls it.
+
+    Args:
+        ctx: KNIME's execution context.
+        mode: ``DEFAULT`` keeps the output tables readable, ``DETACHED`` does not, ``DEBUG`` also shows each
+            workflow as a metanode, which stays if it fails.
+
+    Returns:
+        The runner; None before KNIME 5.5, which cannot run workflow tools.
+    """
+    execute = getattr(ctx, "_execute_tool", None)
+    if execute is None:
+        return None
+
+    def run(
+        tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
+    ) -> tuple[str, tuple[Any, ...]]:
+        hints = {"execution-mode": mode, "with-view-nodes": "False"}
+        # KNIME 5.5 returns two values, later versions return three.
+        message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), hints)
+        return str(message or ""), tuple(outputs or ())
+
+    return run
+
+
+FILES: Final = "mcp-files"
+_UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
+_LONGEST_NAME: Final = 40  # file systems take 255 bytes
+_ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
+"""File endings for media types that Python's `mimetypes` does not know."""
+
+
+class BlobStore:
+    """Saves the blobs of results as files.
+
+    Args:
+        folder: The workflow's data area.
+        run: Id of the run, whose files get a separate folder.
+    """
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._folder = folder / FILES / run
+        self._numbers = itertools.count(1)
+
+    def save(self, call: PlannedCall, index: int, data: bytes, mime_type: str) -> str:
+        """Saves one blob of the call's result and returns its path. Safe to use from several threads.
+
+        Raises:
+            MCPError: The file cannot be written.
+        """
+        row = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
+        name = f"{next(self._numbers):06d}-{row}-{index + 1}"
+        return save_blob(self._folder, name, data, mime_type, fix="Make room, or save the workflow elsewhere")
+
+
+def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str) -> str:
+    """Saves one blob.
+
+    Args:
+        folder: The folder; created if it is missing.
+        name: The file's name without its ending. Names given by a server are not used as paths.
+        data: The bytes.
+        mime_type: The media type that the server declares.
+        fix: The advice in the error if the file cannot be written.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        MCPError: The file cannot be written.
+    """
+    kind = mime_type.partition(";")[0].strip().lower()
+    file = folder / f"{name}{_ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or '.bin'}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise MCPError(f"The tool has answered, but {file} could not be written: {why}", fix=fix) from None
+    return str(file)
 
 
 def run_calls(

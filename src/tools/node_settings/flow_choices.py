@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from ...client.validation.schema_parts import listed_parameters, resolve
 from ...types.canonical import canonical_json
-from ...types.short_texts import shortened
+from ...types.shown_texts import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -23,9 +23,9 @@ from ...types.errors import (
     SettingInvalid,
     VersionError,
 )
-from ...types.short_texts import counted
+from ...types.shown_texts import counted
+from ..tool_names import NamedServer, NameFilter, ShownNames, shown_names
 from .findings import Finding, foreign_identifiers, scan
-from .tool_names import NamedServer, NameFilter, ShownNames, shown_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

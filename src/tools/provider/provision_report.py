@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...types.canonical import compact_json, without_surrogates
 from ...types.column_kinds import ROW_ID, arrow_columns, knime_columns
 from ...types.errors import MCPError
-from ...types.short_texts import counted
-from ..hidden_text import visible
+from ...types.shown_texts import counted, visible
 from ..node_settings.connection import sent_in_clear
 from .example_arguments import example_arguments
 from .findings import findings_json

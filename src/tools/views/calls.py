@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.record import CallStatus
 from ...types.errors import ToolFormatError
-from ...types.short_texts import counted
+from ...types.shown_texts import counted, visible
 from ...types.tool import MCPTool, WorkflowTool
-from ..hidden_text import visible
 from .html import (
     Html,
     badge,

@@ -14,8 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...types.canonical import without_surrogates
-from ...types.short_texts import beginning
-from ..hidden_text import escape, hidden_characters, name_of, visible
+from ...types.shown_texts import beginning, escape, hidden_characters, name_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

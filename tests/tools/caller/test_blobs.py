@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.runs.one_call import PlannedCall
-from knime_mcp.tools.caller.sessions import BlobStore
+from knime_mcp.tools.caller.execution import BlobStore
 
 
 @pytest.mark.parametrize(

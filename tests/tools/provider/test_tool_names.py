@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.tools.provider.tool_names import NamedServer, NameFilter, server_labels, shown_names
+from knime_mcp.tools.tool_names import NamedServer, NameFilter, server_labels, shown_names
 
 A, B = "https://a.example/mcp", "https://b.example/mcp"
 

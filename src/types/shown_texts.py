@@ -1,4 +1,4 @@
-"""Finds characters that models read and people do not see, and makes them visible.
+"""Texts as messages and pages show them: nothing hidden in them, cut to a length, numbers with their nouns.
 
 A tool's description is text by a stranger. Zero-width characters, direction overrides, tag characters and
 similar ones can make it say one thing to a person and another to a model. All code that shows or checks such
@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+CUT: Final = "…"
+"""The end of a text that was cut off."""
 
 _JOINERS: Final = "\u200c\u200d"
 _DIRECTION_MARKS: Final = "\u200e\u200f\u061c"
@@ -117,3 +121,27 @@ def _selects(text: str, position: int) -> bool:
 
 def _right_to_left(text: str) -> bool:
     return any(unicodedata.bidirectional(c) in {"R", "AL"} for c in text if c not in _DIRECTION_MARKS)
+
+
+def in_one_line(text: str, longest: int) -> str:
+    """An untrusted text as one line of printable characters, cut off if it is too long."""
+    start = text[: 10 * longest]  # avoids work on megabytes of text
+    line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
+    return line if len(line) <= longest and start == text else line[:longest] + CUT
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text, or as much of it as fits, with an ellipsis at its end."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 1].rstrip()}{CUT}" if longest else ""
+
+
+def beginning(text: str, longest: int) -> str:
+    """A text, or its beginning with its total length."""
+    return text if len(text) <= longest else f"{text[:longest]}{CUT} ({len(text):,} characters in all)"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, whose plural ends in s: ``1 tool``, ``2,000 tools``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
