@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test coverage browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime knime-sources clean help
+.PHONY: demo test quick coverage browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -16,6 +16,9 @@ demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any
 
 test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+quick: $(VENV)/.test  ## the tests that start no process and need no peer: under a minute, for whoever changes a line
+	$(BIN)/python -m pytest -q --quick -m "not peer" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 coverage: $(VENV)/.test peers  ## how much of the node knowledge its tests run: what the source documents ask for
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/knowledge \

@@ -13,7 +13,7 @@ node, ``batch``, ``call``, an agent, the Replayer and ``replay``, a graph. In be
    to a server, or a workflow to the host. With `workers`, other processes make this step; see `worker_side`.
 5. `one_call.CallInProgress` makes the **record**, with every secret marked, and the run's journal writes it
    before anybody sees the outcome.
-6. `table_run` makes the calls of a table many at a time with `in_order`, hands **rows** on in the order of
+6. `table_run` makes the calls of a table many at a time, hands **rows** on in the order of
    the table, counts, decides what a failure means, and takes over what an interrupted run has done
    (`resuming`). `replaying` does the same for records, and `replay_comparison` says what is different.
 """
