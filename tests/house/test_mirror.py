@@ -1,0 +1,36 @@
+"""Tests stand where the code stands: `tests/` has the folders of `src/`."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: What belongs to no part of src/: servers and hosts for tests, the house, and tests over everything.
+OVER_EVERYTHING = {
+    "conformance",
+    "examples",
+    "faults",
+    "fuzz",
+    "house",
+    "packaging",
+    "peers",
+    "support",
+}
+#: Parts that are tested through their users.
+THROUGH_USERS = {"stdio": "graph/test_live_pipes.py"}
+
+
+def mirrored(folder: Path) -> bool:
+    source = ROOT / "src" / folder
+    return source.with_suffix(".py").is_file() or any(source.glob("*.py"))
+
+
+def test_folders_of_tests_mirror_the_code():
+    folders = {file.parent.relative_to(ROOT / "tests") for file in (ROOT / "tests").rglob("test_*.py")}
+    own = {folder for folder in folders if folder.parts[0] not in OVER_EVERYTHING}
+    assert sorted(str(folder) for folder in own if not mirrored(folder)) == []
+
+
+def test_every_part_has_tests():
+    parts = {file.parts[-2] for file in (ROOT / "src").glob("*/*.py")}
+    missing = {part for part in parts if not any((ROOT / "tests" / part).glob("**/test_*.py"))}
+    assert missing == set(THROUGH_USERS)
+    assert all((ROOT / "tests" / test).is_file() for test in THROUGH_USERS.values())
