@@ -17,8 +17,8 @@ demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any
 test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-quick: $(VENV)/.test  ## the tests that start no process and need no peer: under a minute, for whoever changes a line
-	$(BIN)/python -m pytest -q --quick -m "not peer" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+quick: $(VENV)/.test  ## the tests that take no time: under a minute, for whoever changes a line
+	$(BIN)/python -m pytest -q --quick -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 coverage: $(VENV)/.test peers  ## how much of the node knowledge its tests run: what the source documents ask for
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/knowledge \

@@ -17,6 +17,18 @@ hypothesis.settings.load_profile("default")
 
 #: Names by which a module can start processes.
 STARTING = {"subprocess", "multiprocessing", "peers", "local_cluster", "CommandLine"}
+#: Places of tests with servers in threads, with clocks that run out, or with very many cases.
+SLOW = (
+    "tests/agents/test_agent_loop_trouble.py/",
+    "tests/cli/",
+    "tests/examples/",
+    "tests/faults/",
+    "tests/fuzz/",
+    "tests/graph/test_live",
+    "tests/graph/test_sdk_server.py/",
+    "tests/knowledge/gateway/",
+    "tests/peers/",
+)
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
 
 if REAL_KNIME:
@@ -30,7 +42,12 @@ else:
 
 
 def pytest_addoption(parser):
-    parser.addoption("--quick", action="store_true", help="only tests that start no other process")
+    parser.addoption("--quick", action="store_true", help="no tests that start processes or wait")
+
+
+def pytest_ignore_collect(collection_path, config):
+    place = collection_path.relative_to(config.rootpath).as_posix()
+    return True if config.getoption("quick") and f"{place}/".startswith(SLOW) else None
 
 
 def pytest_collection_modifyitems(config, items):
