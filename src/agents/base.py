@@ -299,7 +299,8 @@ class MCPAgentPrompter:
         journal: Any,
         folder: Path,
     ) -> Prompter:
-        from ..tools.caller.execution import BlobStore, routes_of, workflow_runner
+        from ..runs.engine import BlobStore
+        from ..tools.caller.execution import routes_of, workflow_runner
         from .prompter.prompter import Prompter
         from .toolbox.toolset import Toolset, extract_tools
 

@@ -207,7 +207,7 @@ class Sessions:
 
 
 def _saver(folder: Path) -> Callable[[PlannedCall, int, bytes, str], str]:
-    from ..tools.caller.execution import save_blob
+    from ..runs.engine import save_blob
 
     fix = "Make room, or name another folder with --save-dir"
 

@@ -163,8 +163,9 @@ class MCPToolCaller:
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
         """Makes the calls."""
         from ..audit.journal import new_run_id
+        from ..runs.engine import BlobStore
         from ..types.shown_texts import visible
-        from .caller.execution import BlobStore, Sessions, data_area, run_calls
+        from .caller.execution import Sessions, data_area, run_calls
         from .caller.results_table import ResultsWriter
         from .views.calls import calls_page
 
