@@ -32,6 +32,8 @@ class Limits:
 
     Attributes:
         result_bytes: Bytes of one reply after decompression.
+        values: Values (lists, objects and what is in them) of one reply. Each takes some 70 bytes of memory
+            and may be less than one byte on the wire, compressed.
         event_bytes: Bytes of one server-sent event.
         events: Other messages than the reply on the stream of one call (progress, logging, requests).
         pages: Pages of one listing.
@@ -46,6 +48,7 @@ class Limits:
     """
 
     result_bytes: int = 64 * _MIB
+    values: int = 2_000_000
     event_bytes: int = 64 * _MIB
     events: int = 100_000
     pages: int = 1000

@@ -1,8 +1,11 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.client.protocol import jsonrpc
+from knime_mcp.types.errors import ResultTooLarge
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -16,6 +19,30 @@ def test_what_is_encoded_is_decoded_the_same(message):
     data = jsonrpc.encode(message)
     assert b"\n" not in data
     assert jsonrpc.decode(data) == message
+
+
+def count_values(value):
+    match value:
+        case list():
+            return 1 + max(len(value) - 1, 0) + sum(map(count_values, value))
+        case dict():
+            return 1 + max(len(value) - 1, 0) + sum(map(count_values, value.values()))
+        case _:
+            return 0
+
+
+@given(st.lists(json_values, min_size=1), st.sampled_from([None, 2]), st.booleans(), st.booleans())
+def test_values_are_counted_before_they_are_read(value, indent, ensure_ascii, as_text):
+    text = json.dumps(value, indent=indent, ensure_ascii=ensure_ascii)
+    data = text if as_text else text.encode("utf-8", "replace")
+    jsonrpc.decode(data, values=count_values(value))
+    with pytest.raises(ResultTooLarge, match=r"more than \d+ values"):
+        jsonrpc.decode(data, values=count_values(value) - 1)
+
+
+@pytest.mark.parametrize("text", ['"' + "a,[{" * 700_000 + '"', '["' + '\\\\\\",' * 800_000 + '"]'])
+def test_what_stands_in_texts_is_no_value(text):
+    assert jsonrpc.decode(text, values=10) == json.loads(text)
 
 
 def test_nan_is_refused_on_the_way_out():

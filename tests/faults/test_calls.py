@@ -31,7 +31,7 @@ from tests.support.scripted_server import (
     text,
 )
 
-LIMITS = Limits(result_bytes=300_000, event_bytes=200_000, events=500)
+LIMITS = Limits(result_bytes=300_000, values=20_000, event_bytes=200_000, events=500)
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 
@@ -197,7 +197,7 @@ FAULTS = {
         None,
         "all else",
     ),
-    "deep JSON": Fault(result_with("[" * 90_000 + "]" * 90_000), ProtocolError, "nested too deeply"),
+    "deep JSON": Fault(result_with("[" * 15_000 + "]" * 15_000), ProtocolError, "nested too deeply"),
     "JSON as deep as Python's stack": Fault(
         result_with('{"x": ' + "[" * 900 + '"\\ud800"' + "]" * 900 + "}"), ProtocolError, "nested too deeply"
     ),
@@ -229,7 +229,7 @@ FAULTS = {
     "reply twice": Fault(stream(reply_event(text("one")), reply_event(text("two"))), None, "one"),
     "no JSON in a stream": Fault(stream(b"data: {\n\n"), ProtocolError, "not valid JSON"),
     "deep JSON in a stream": Fault(
-        stream(b"data: " + b"[" * 90_000 + b"\n\n"), ProtocolError, "nested too deeply"
+        stream(b"data: " + b"[" * 15_000 + b"\n\n"), ProtocolError, "nested too deeply"
     ),
     "no UTF-8 in a stream": Fault(
         stream(lambda r: reply_event(text("@"))(r).replace(b"@", b"\xff\xfe")), None, "\ufffd\ufffd"
@@ -268,6 +268,17 @@ FAULTS = {
     ),
     "bomb of one event": Fault(
         in_stream(gzipped(b"data: ", *[b"0" * 1_000_000] * 100)), ResultTooLarge, "an event of more than"
+    ),
+    "bomb of small values": Fault(
+        result_with('{"content": [], "structuredContent": {"v": [' + "0," * 60_000 + "0]}}"),
+        ResultTooLarge,
+        "more than 20,000 values",
+        attributes={"limit": 20_000},
+    ),
+    "bomb of small values in a stream": Fault(
+        stream(reply_event({"content": [], "structuredContent": {"v": [0] * 60_000}})),
+        ResultTooLarge,
+        "more than 20,000 values",
     ),
     # JSON-RPC
     "huge error message": Fault(rpc_error(-32000, "m" * 100_000), ServerError, "mmm…"),

@@ -14,6 +14,7 @@ import httpx
 from httpx_sse import EventSource, ServerSentEvent
 
 from ...types.errors import ProtocolError, ResultTooLarge
+from ..limits import Limits
 from .jsonrpc import Message, decode, messages_of
 
 TOO_LARGE: Final = "too large"
@@ -37,11 +38,13 @@ class Cursor:
         last_id: Id of the last event with a usable id, else empty.
         retry: The server's pause before the stream is resumed, in seconds.
         seen: The number of messages so far.
+        values: The limit on the values of one message.
     """
 
     last_id: str = ""
     retry: float = 1.0
     seen: int = 0
+    values: int = Limits().values
 
     def take(self, event: ServerSentEvent) -> list[Message]:
         """Notes the position and returns the event's messages.
@@ -59,17 +62,17 @@ class Cursor:
         if not event.data or event.event not in {"message", ""}:
             return []
         self.seen += 1
-        return read_event(event.data)
+        return read_event(event.data, self.values)
 
 
-def read_event(data: str) -> list[Message]:
+def read_event(data: str, values: int) -> list[Message]:
     """The messages in an event's data; none for other data, such as ``ping`` or ``[DONE]`` as plain text.
 
     Raises:
         ProtocolError: The data looks like a message, but is not JSON.
     """
     try:
-        return messages_of(decode(data))
+        return messages_of(decode(data, values=values))
     except ProtocolError:
         if data.lstrip().startswith(_LIKE_MESSAGES):
             raise

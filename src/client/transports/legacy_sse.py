@@ -12,7 +12,7 @@ from typing import Final
 
 from httpx_sse import ServerSentEvent
 
-from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut
+from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
 from ..clock import Wait
 from ..limits import Limits
 from ..network import origin_of, resolved
@@ -44,6 +44,7 @@ class LegacySse:
     def __init__(self, channel: HttpChannel, limits: Limits, inbox: Inbox) -> None:
         self._channel = channel
         self._event_bytes = min(limits.event_bytes, limits.result_bytes)
+        self._values = limits.values
         self._answers = AnswerQueue(self.notify)
         self._calls = PendingCalls(inbox, self._answers.put)
         self._endpoint = ""
@@ -230,8 +231,8 @@ class LegacySse:
 
     def _dispatch(self, data: str) -> None:
         try:
-            messages = read_event(data)
-        except ProtocolError as error:
+            messages = read_event(data, self._values)
+        except (ProtocolError, ResultTooLarge) as error:
             _logger.debug("skipped an event of %d characters: %s", len(data), error.what)
             lost = id_of(data)
             if lost is not None:

@@ -169,6 +169,7 @@ class _Stream:
     def __init__(self, server: StdioServer, limits: Limits, inbox: Inbox) -> None:
         self._server = server
         self._line_bytes = min(limits.event_bytes, limits.result_bytes)
+        self._values = limits.values
         self._noise: deque[bytes] = deque(maxlen=_KEPT_NOISE)
         self._skipped = 0
         self.was_asked = False
@@ -206,8 +207,8 @@ class _Stream:
         if not start:
             return
         try:
-            value = decode(data) if start in _BEGINNINGS else None
-        except ProtocolError as error:
+            value = decode(data, values=self._values) if start in _BEGINNINGS else None
+        except (ProtocolError, ResultTooLarge) as error:
             value, lost = None, id_of(data)
             if lost is not None:
                 self.calls.fail(lost, error)

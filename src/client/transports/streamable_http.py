@@ -127,7 +127,7 @@ class StreamableHttp:
                 return refusal
             if reply.holds_json():
                 body = reply.read_json()
-                message = self._only_message(decode(body), call, inbox)
+                message = self._only_message(decode(body, values=self._limits.values), call, inbox)
                 if answers_another(message, call.id):
                     call.delivery.missed = True  # the reply was sent before this request arrived
                     raise ConnectError("The server sent the reply to another request", phase="http", fix=_FIX)
@@ -231,7 +231,7 @@ class StreamableHttp:
     def _from_stream(
         self, reply: Reply, call: Call, session: SessionHeaders, wait: Wait, inbox: Inbox
     ) -> tuple[Message, str]:
-        cursor = Cursor()
+        cursor = Cursor(values=self._limits.values)
         response = self._read(reply, call, cursor, wait, inbox)
         if response is not None and self._open_ends < _MOST_OPEN_ENDS:
             # The stream's end usually follows at once, and then the connection can be used again. If a server
@@ -384,7 +384,7 @@ class ServerStream(Listener):
         self._limit = min(limits.event_bytes, limits.result_bytes)
         self._hear = hear
         self._delay = delay
-        self._cursor = Cursor()
+        self._cursor = Cursor(values=limits.values)
         self._answered = threading.Event()
         self._wanted = threading.Event()
 
@@ -447,7 +447,7 @@ class ServerStream(Listener):
         for event in iter_events(reply.chunks(), limit=self._limit, goes_on=True):
             try:
                 messages = self._cursor.take(event)
-            except ProtocolError as error:
+            except (ProtocolError, ResultTooLarge) as error:
                 _logger.warning("skipped an event of %d bytes: %s", len(event.data), error.what)
                 continue
             for message in messages:
