@@ -18,10 +18,9 @@ from processes import ROOT, child, line_from
 from timing import Table, Way, kept, repeated
 
 from knime_mcp.types.arrow import decode_tools, encode_tools
-from knime_mcp.types.canonical import definition_digest
 from knime_mcp.types.columns import ColumnForm, write_tools
-from knime_mcp.types.fields import from_json_text
-from knime_mcp.types.tool import MCPTool
+from knime_mcp.types.texts import definition_digest
+from knime_mcp.types.tool import MCPTool, from_json_text
 
 KNIME = "KNIME's own API, per cell"
 SAMPLE = 1_000

@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 from langchain_core.utils.json_schema import dereference_refs
 
-from ..types.canonical import at_pointer
+from ..types.texts import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
 from .model.langchain_fit import require_fit
 from .model.tool_fitting import declared_properties, simpler_schema

@@ -258,7 +258,7 @@ class MCPAgentPrompter:
         """Identifies this node's runs among the journals of a workflow."""
         from hashlib import sha256
 
-        from ..types.canonical import canonical_json
+        from ..types.texts import canonical_json
 
         prompt_settings = [self.developer_message, self.user_message, self.prompt_column]
         return f"mcp_agent_prompter {sha256(canonical_json(prompt_settings).encode()).hexdigest()[:16]}"
@@ -363,7 +363,7 @@ class MCPAgentPrompter:
 
 def _calls_schema() -> Any:
     from ..audit.table import COLUMNS
-    from ..types.column_kinds import knime_columns
+    from ..types.columns import knime_columns
 
     form = choose_form("auto")
     columns = knime_columns((name, kind) for name, _, kind in COLUMNS)

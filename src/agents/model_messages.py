@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ..types.shown_texts import shortened
+from ..types.texts import shortened
 from .agent_events import TokenUsage
 from .message_content import blocks_of, calls_of, text_of
 from .model.model_errors import ModelAnswerInvalid, ModelBusy, too_long

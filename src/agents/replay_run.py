@@ -13,7 +13,7 @@ from ..runs.replaying import Replayer, ReplaySummary, recording_of, replay_table
 from ..tools.caller.execution import JOURNALS
 from ..tools.node_settings.connection import find_credential
 from ..tools.views.replay import ShownCalls
-from ..types.column_kinds import ROW_ID
+from ..types.columns import ROW_ID
 from ..types.errors import Canceled, MCPError
 
 if TYPE_CHECKING:

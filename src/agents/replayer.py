@@ -112,7 +112,7 @@ class ToolCallReplayer:
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and promises the columns; makes no connection."""
         from ..runs.replaying import REPLAY_COLUMNS, SUMMARY_COLUMNS
-        from ..types.column_kinds import knime_columns
+        from ..types.columns import knime_columns
 
         try:
             settings.check(self, calls)

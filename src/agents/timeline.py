@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from ..tools.views.calls import meaning_of
 from ..tools.views.html import Html
-from ..types.shown_texts import shortened
+from ..types.texts import shortened
 from ..types.tool import MCPTool, WorkflowTool
 from .agent_events import ModelAnswered, PromptGiven, RunEnded, TextDelta, TokenUsage, ToolFinished
 

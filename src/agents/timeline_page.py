@@ -24,7 +24,7 @@ from ..tools.views.html import (
     paragraph,
     properties,
 )
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .agent_events import (
     Ending,
     ModelAnswered,

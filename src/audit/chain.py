@@ -26,7 +26,7 @@ from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..types.canonical import canonical_json, without_surrogates
+from ..types.texts import canonical_json, without_surrogates
 from .record import FIELDS, CallRecord
 
 if TYPE_CHECKING:

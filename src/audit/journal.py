@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, cast
 
-from ..types.canonical import canonical_json
+from ..types.texts import canonical_json
 from .chain import chained_with_text
 from .record import CallRecord, utc_text
 from .table_formats import is_device

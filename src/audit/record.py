@@ -13,13 +13,13 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast, get_type_hints
 
-from ..types.canonical import without_surrogates
 from ..types.errors import ArgumentsInvalid, Canceled, ToolNotFound
+from ..types.texts import without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..types.column_kinds import ColumnKind
+    from ..types.columns import ColumnKind
 
 
 class CallStatus(StrEnum):

@@ -13,10 +13,10 @@ from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.canonical import canonical_json
-from ..types.column_kinds import arrow_type
+from ..types.columns import arrow_type
 from ..types.errors import ToolFormatError
-from ..types.fields import from_json_text, to_json_text
+from ..types.texts import canonical_json
+from ..types.tool import from_json_text, to_json_text
 from .chain import Link, link_of
 from .journal import SUFFIX, read_journal
 from .record import FIELDS, CallRecord, CallStatus, moment_of, utc_text
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..types.column_kinds import ColumnKind
-    from ..types.columns import ColumnForm
+    from ..types.columns import ColumnForm, ColumnKind
     from ..types.tool import Tool
     from .record import FieldKind
 

@@ -18,8 +18,8 @@ from datetime import date, time
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
-from ..types.canonical import why_no_json, without_surrogates
-from ..types.column_kinds import ROW_ID
+from ..types.columns import ROW_ID
+from ..types.texts import why_no_json, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .chain import Link, chain_hash, link_of, same_hash
 from .journal import journal_lines
 from .table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..audit.table_formats import WRITABLE, either
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
     check_output,

@@ -20,7 +20,7 @@ from ..tools.views.html import (
     paragraph,
     properties,
 )
-from ..types.shown_texts import beginning, counted
+from ..types.texts import beginning, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..audit.table_formats import READABLE, WRITABLE, either
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
@@ -133,7 +133,7 @@ def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path
 
 def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Path | None) -> ExitCode:
     from ..audit.record import CallStatus
-    from ..types.shown_texts import visible
+    from ..types.texts import visible
 
     summary = run.summary
     total = summary.total

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..audit.table_formats import WRITABLE, TableError, TableWriter, read_table_file, wrong_ending
 from ..client.protocol.jsonrpc import decode
-from ..types.canonical import why_no_json
-from ..types.column_kinds import ROW_ID
+from ..types.columns import ROW_ID
 from ..types.errors import ProtocolError
+from ..types.texts import why_no_json
 from .command_errors import CommandError, UsageError, why_not
 from .terminal import note
 

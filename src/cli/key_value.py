@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..types.canonical import why_no_json
+from ..types.texts import why_no_json
 from .command_errors import UsageError
 from .terminal import note
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..audit.table_formats import WRITABLE, either
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .command_errors import ExitCode, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing

@@ -15,7 +15,7 @@ from ..client.oauth.logins import Client, KeyringStore, Login, MemoryStore, Toke
 from ..client.oauth.oauth import OAuth, login_key
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .command_errors import ExitCode, UsageError
 from .credentials import secret_in
 from .files import read_text

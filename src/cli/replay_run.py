@@ -13,7 +13,7 @@ from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay import ShownCalls, replay_page
 from ..types.errors import Canceled, MCPError
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .command_errors import ExitCode
 from .executors import call_executor
 from .files import TableFile, open_journal

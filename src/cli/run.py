@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..audit.table_formats import READABLE, as_text, either, in_microseconds
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .files import check_folder, read_table, writing

@@ -15,8 +15,8 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
-from ..types.shown_texts import escape, shortened
-from ..types.shown_texts import visible as escape_hidden
+from ..types.texts import escape, shortened
+from ..types.texts import visible as escape_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence

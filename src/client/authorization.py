@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from ..types.errors import MCPError, ServerError, SettingInvalid
 from ..types.routing import looks_secret
-from ..types.shown_texts import CUT, in_one_line
+from ..types.texts import CUT, in_one_line
 from .clock import IsCanceled
 from .protocol.jsonrpc import map_texts
 from .protocol.negotiation import ServerInfo

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..types.collector import collector_paused
 from ..types.errors import (
     ConnectError,
     MCPError,
@@ -22,7 +21,7 @@ from ..types.errors import (
     SessionLost,
     TimedOut,
 )
-from ..types.shown_texts import counted
+from ..types.texts import collector_paused, counted
 from .clock import Wait, backoff
 from .conversation import CallInbox, ConnectSettings, Conversation
 from .protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of

@@ -17,8 +17,8 @@ from typing import Final, Literal
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ..types.canonical import without_surrogates
 from ..types.errors import SettingInvalid, origin_and_path
+from ..types.texts import without_surrogates
 
 _NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is not a number
 # On these systems truststore lets the operating system check certificates. Its contexts do one handshake at a

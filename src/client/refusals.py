@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 from ..types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError, origin_and_path
-from ..types.shown_texts import in_one_line
+from ..types.texts import in_one_line
 from .authorization import Authorization
 from .protocol.jsonrpc import (
     HEADER_MISMATCH,

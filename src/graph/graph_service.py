@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from ..stdio.session import Asked, Info, Report
-from ..types.canonical import without_surrogates
+from ..types.texts import without_surrogates
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode
 from .graph_spans import is_traced
 from .run_control import Hooks, RunError

@@ -15,7 +15,6 @@ from ..client.limits import Timeouts
 from ..client.mcp_client import MCPClient
 from ..client.protocol.results import ABSENT
 from ..client.transports.stdio_server import StdioServer
-from ..types.canonical import canonical_json
 from ..types.errors import (
     ArgumentsInvalid,
     AuthError,
@@ -27,6 +26,7 @@ from ..types.errors import (
     TimedOut,
 )
 from ..types.routing import looks_secret
+from ..types.texts import canonical_json
 from ..yaml_text import kind_of
 from .expressions.javascript import UNDEFINED, json_value, plain_number
 from .graph_model import Expression, InvalidExpression, ServerConfig, StdioConfig, UrlConfig

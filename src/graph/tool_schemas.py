@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..client.limits import Limits
 from ..client.validation.schemas import CompiledSchema, compile_schema
-from ..types.canonical import compact_json
 from ..types.errors import MCPError
+from ..types.texts import compact_json
 from ..yaml_text import as_mapping
 from .expressions.javascript import json_value
 from .run_control import RunError

@@ -23,8 +23,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
-from ..types.canonical import without_surrogates
 from ..types.errors import MCPError
+from ..types.texts import without_surrogates
 from .node_model import (
     CatalogueOrigin,
     DataFormat,

@@ -29,8 +29,8 @@ from ..client.validation.schema_parts import (
     required_names,
     type_of,
 )
-from ..types.canonical import pointer_step
 from ..types.errors import ArgumentsInvalid, SettingInvalid
+from ..types.texts import pointer_step
 from ..types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:

@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 from ..audit.chain import prepare
 from ..audit.record import CallRecord, CallStatus, status_of, utc_text
 from ..client.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
-from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid, kind_and_place
-from ..types.fields import to_json_text
-from ..types.shown_texts import counted
-from ..types.tool import MCPTool, WorkflowTool
+from ..types.texts import canonical_json, counted, without_surrogates
+from ..types.tool import MCPTool, WorkflowTool, to_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,8 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from ..types.column_kinds import ROW_ID, ColumnKind
-from ..types.columns import ColumnForm, column_name
+from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
 from .cell_arguments import (
     Unreadable,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
 from ..audit.secrets import without_digests
-from ..types.canonical import canonical_json
 from ..types.errors import SettingInvalid
+from ..types.texts import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,7 +20,7 @@ from ..audit.record import CallStatus
 from ..audit.table import is_journal, records_of
 from ..audit.table_formats import read_table_file
 from ..audit.verify import verify_file, verify_table
-from ..types.column_kinds import ROW_ID, arrow_columns
+from ..types.columns import ROW_ID, arrow_columns
 from ..types.errors import Canceled
 from ..types.tool import WorkflowTool
 from .recorded_calls import JournalCalls, RecordedCall, ReplayedCall, ReplayVerdict
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ..audit.record import CallRecord
     from ..audit.verify import Verification
-    from ..types.column_kinds import ColumnKind
+    from ..types.columns import ColumnKind
     from ..types.tool import Tool
     from .engine import Run
     from .one_call import PlannedCall

@@ -12,11 +12,9 @@ from ..audit.journal import JournalContent, JournalError, latest, read_journal
 from ..audit.record import CallStatus
 from ..audit.secrets import without_digests
 from ..audit.verify import Verdict, verify_file
-from ..types.canonical import canonical_json
 from ..types.errors import MCPError, ToolFormatError
-from ..types.fields import from_json_text
-from ..types.shown_texts import counted
-from ..types.tool import MCPTool
+from ..types.texts import canonical_json, counted
+from ..types.tool import MCPTool, from_json_text
 from .one_call import CallOutcome
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from ..audit.journal import Journal, JournalWriteError
 from ..audit.record import CallStatus
 from ..types.errors import Canceled
-from ..types.shown_texts import beginning, counted
+from ..types.texts import beginning, counted
 from ..types.tool import WorkflowTool
 from .one_call import failed_call
 

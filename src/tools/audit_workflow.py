@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from ..types.canonical import without_surrogates
-from ..types.shown_texts import counted, shortened
+from ..types.texts import counted, shortened, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool
 from .recorded_steps import caller_node, is_command, metanode, segment_of, step_of, with_arguments
 

@@ -164,7 +164,7 @@ class MCPToolCaller:
         """Makes the calls."""
         from ..audit.journal import new_run_id
         from ..runs.engine import BlobStore
-        from ..types.shown_texts import visible
+        from ..types.texts import visible
         from .caller.execution import Sessions, data_area, run_calls
         from .caller.results_table import ResultsWriter
         from .views.calls import calls_page

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import knime.extension as knext
 
 from ..types.errors import MCPError, SettingInvalid
-from ..types.shown_texts import counted
+from ..types.texts import counted
 from .node_settings import connection, shared_parameters
 from .node_settings.connection import check_one_origin, credential_from_port, find_credential
 from .node_settings.shared_parameters import NO_COLUMN, chosen_column

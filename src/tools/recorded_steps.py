@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
 from ..client.protocol.jsonrpc import decode
-from ..types.canonical import compact_json
 from ..types.errors import MCPError, ToolFormatError
-from ..types.fields import from_json_text
 from ..types.routing import ServerRoute
-from ..types.tool import MCPTool
+from ..types.texts import compact_json
+from ..types.tool import MCPTool, from_json_text
 from ..version import VERSION
 
 if TYPE_CHECKING:

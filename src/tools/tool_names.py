@@ -17,9 +17,8 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Final, assert_never
 from urllib.parse import urlsplit
 
-from ..types.canonical import without_surrogates
 from ..types.errors import ToolNotFound
-from ..types.shown_texts import counted
+from ..types.texts import counted, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:

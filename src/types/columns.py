@@ -1,7 +1,8 @@
-"""Tool columns: chooses their form, writes it, and reads tables with columns of any form.
+"""The columns of the nodes' tables: their kinds, for Arrow and for KNIME, and tool columns of any form.
 
-KNIME accepts no new cell type from a Python extension, so the form depends on the KNIME in which a node runs.
-The available cell types are looked up in KNIME's registry, not derived from its version.
+KNIME accepts no new cell type from a Python extension, so the form of a tool column depends on the KNIME in
+which a node runs. The available cell types are looked up in KNIME's registry, not derived from its version.
+Arrow is loaded when a column is written or read, as commands that do neither start without it.
 """
 
 from __future__ import annotations
@@ -14,35 +15,81 @@ from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
-import pyarrow as pa
-
-from .arrow import (
-    CARRIER_FACTORY,
-    CARRIER_STORAGE,
-    KNIME_TOOL_FACTORY,
-    KNIME_TOOL_STORAGE,
-    TOOL_STORAGE,
-    decode_carrier,
-    decode_knime_tools,
-    decode_tools,
-    encode_carrier,
-    encode_knime_tools,
-    encode_tools,
-    to_list,
-)
-from .column_kinds import AUTO
 from .errors import MCPError, SettingInvalid, ToolFormatError
-from .fields import from_json_text, from_json_value, to_json_text
+from .tool import from_json_text, from_json_value, to_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import knime.extension as knext
+    import pyarrow as pa
 
     from .tool import Tool, WorkflowTool
 
+
+AUTO: Final = "<auto>"
+"""The value of the setting *Tool column* for all tool columns."""
+
+ROW_ID: Final = "<RowID>"
+"""The name of the first column of Arrow data, from which KNIME takes the RowIDs."""
+
+ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "moment"]
+"""The kind of values in a column. A moment is in UTC, with microseconds."""
+
+
+# A node promises its columns in `configure` and delivers them in `execute`. Both are made from the same list
+# of columns, by `knime_columns` and `arrow_columns`, so that they cannot differ.
+
+
+def arrow_type(kind: ColumnKind) -> pa.DataType:
+    """The Arrow type that KNIME accepts for a kind of column."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "moment": pa.timestamp("us", tz="UTC"),
+    }
+    return types[kind]
+
+
+def arrow_columns(
+    columns: Sequence[tuple[str, ColumnKind]], rows: Sequence[Sequence[Any]]
+) -> dict[str, pa.Array]:
+    """The columns of a table, from their names and kinds, and rows with one value per column."""
+    import pyarrow as pa
+
+    return {
+        name: pa.array([row[place] for row in rows], arrow_type(kind))
+        for place, (name, kind) in enumerate(columns)
+    }
+
+
+def knime_columns(columns: Iterable[tuple[str, ColumnKind]]) -> list[Any]:
+    """The columns of a schema, a `knext.Column` for each name and kind."""
+    import knime.extension as knext
+
+    types = {
+        "string": knext.string(),
+        "int32": knext.int32(),
+        "int64": knext.int64(),
+        "double": knext.double(),
+        "boolean": knext.bool_(),
+        "moment": knext.datetime(date=True, time=True, timezone=True),
+    }
+    return [knext.Column(types[kind], name) for name, kind in columns]
+
+
+# The Java classes by which KNIME knows cell types.
 NATIVE_FACTORY: Final = "org.knime_mcp.types.ToolValueFactory"
-"""The name of the native form in the registry; there is no such Java class."""
+"""The project's own cell type; there is no such Java class, so only the stand-in accepts it."""
+CARRIER_FACTORY: Final = "org.knime.core.node.agentic.tool.WorkflowToolValueFactory"
+"""Today's cell type of workflow tools."""
+KNIME_TOOL_FACTORY: Final = "org.knime.core.node.agentic.tool.ToolValueFactory"
+"""KNIME's future cell type of tools of both kinds."""
 
 _PORTABLE_NAME: Final = re.compile(r"Tool \(JSON\)( \(.+\))?")
 _JSON_FACTORY: Final = "org.knime.core.data.json.JSONValueFactory"
@@ -117,16 +164,20 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
         SettingInvalid: This KNIME does not support the form.
         ToolFormatError: KNIME's cell type has an unknown layout.
     """
+    import pyarrow as pa
+
+    from . import arrow
+
     if form is ColumnForm.PORTABLE:
         return pa.array([None if tool is None else to_json_text(tool) for tool in tools], pa.string())
     kind = knime_type(form).to_pyarrow()
     match form:
         case ColumnForm.CARRIER:
-            layout, encode = CARRIER_STORAGE, encode_carrier
-        case ColumnForm.NATIVE if kind.storage_type == KNIME_TOOL_STORAGE:
-            layout, encode = KNIME_TOOL_STORAGE, encode_knime_tools
+            layout, encode = arrow.CARRIER_STORAGE, arrow.encode_carrier
+        case ColumnForm.NATIVE if kind.storage_type == arrow.KNIME_TOOL_STORAGE:
+            layout, encode = arrow.KNIME_TOOL_STORAGE, arrow.encode_knime_tools
         case ColumnForm.NATIVE:
-            layout, encode = TOOL_STORAGE, encode_tools
+            layout, encode = arrow.TOOL_STORAGE, arrow.encode_tools
         case _:
             assert_never(form)
     if kind.storage_type != layout:
@@ -175,6 +226,10 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
         SettingInvalid: The column does not exist, or the table has no tool column.
         ToolFormatError: A cell cannot be read; the message names row and field.
     """
+    import pyarrow as pa
+
+    from .arrow import to_list
+
     names = tool_column_names(table.schema, column)
     if not names:
         raise SettingInvalid("The table has no tool column", setting="tool_column", fix=_NO_TOOLS)
@@ -227,12 +282,15 @@ _NO_TOOLS: Final = "Connect the output of MCP Tool Provider or Workflow to Tool"
 def _read_column(column: Any, rows: Sequence[str], name: str) -> list[Tool | None]:
     tools: list[Tool | None] = []
     for chunk in column.chunks:
-        part = rows[len(tools) : len(tools) + len(chunk)]
-        tools += _read_chunk(chunk, part, name)
+        tools += _read_chunk(chunk, rows[len(tools) : len(tools) + len(chunk)], name)
     return tools
 
 
 def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]:
+    import pyarrow as pa
+
+    from . import arrow
+
     kind = chunk.type
     factory = _java_factory(kind)
     is_plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
@@ -244,14 +302,13 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
         # A missing cell becomes an empty text in a CSV file.
         return [None if value in (None, "") else reader(value, row=row) for value, row in values]
     cells = chunk.storage
-    first = rows[0] if rows else None
     if factory == CARRIER_FACTORY:
-        if cells.type != CARRIER_STORAGE:
-            raise _unknown_layout(cells.type, CARRIER_STORAGE, first)
-        return decode_carrier(cells, rows, lambda position: NativeCell(kind, cells, position))
-    if factory == KNIME_TOOL_FACTORY and cells.type == KNIME_TOOL_STORAGE:
-        return decode_knime_tools(cells, rows)
-    return decode_tools(cells, rows=rows)  # a future KNIME type may have the documented nine fields
+        if cells.type != arrow.CARRIER_STORAGE:
+            raise _unknown_layout(cells.type, arrow.CARRIER_STORAGE, rows[0] if rows else None)
+        return arrow.decode_carrier(cells, rows, lambda position: NativeCell(kind, cells, position))
+    if factory == KNIME_TOOL_FACTORY and cells.type == arrow.KNIME_TOOL_STORAGE:
+        return arrow.decode_knime_tools(cells, rows)
+    return arrow.decode_tools(cells, rows=rows)  # a future KNIME type may have the documented nine fields
 
 
 def _type_of(form: ColumnForm) -> Any:

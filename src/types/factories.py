@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from knime.api.types import PythonValueFactory
 
-from .fields import FIELD_NAMES, from_fields, to_fields
-from .tool import MCPTool, Tool
+from .tool import FIELD_NAMES, MCPTool, Tool, from_fields, to_fields
 
 _DEPRECATED: Final = ("WorkflowToolValueFactory", "MCPToolValueFactory")
 

@@ -70,7 +70,7 @@ class ServerRoute:
             template in its value.
         transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` detects which one works.
         tool: The server's name for the tool.
-        digest: The pin, see `knime_mcp.types.canonical`.
+        digest: The pin, see `knime_mcp.types.texts`.
 
     Raises:
         SettingInvalid: A part cannot work, or holds a secret, which the message does not show.

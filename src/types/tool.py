@@ -1,22 +1,26 @@
-"""A tool as a value: either a KNIME workflow or a tool on an MCP server.
+"""A tool as a value: either a KNIME workflow or a tool on an MCP server; its nine stored fields, and as JSON.
 
 Tools are frozen, compare by value and can be dict keys. JSON texts (schemas, ports) are kept as text, as
 models and servers must see them unchanged, and are parsed when an attribute is first read, once per distinct
 text. So a tool from a cell may hold malformed JSON; then reading the attribute raises an error that names the
 row.
+
+The *JSON text* of a tool is for CSV files and any version of KNIME: canonical JSON whose keys are
+`FIELD_NAMES`. The two numbers are numbers, all other values are text or null. Schema and specs are JSON texts
+within the JSON, so that they keep the order of their keys and every character. Fields that do not apply are
+null; on reading they may be absent.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 
-from .canonical import compact_json, without_surrogates
 from .errors import MCPError, ToolFormatError, origin_and_path
 from .routing import ServerRoute, merge_tool, split_tool
+from .texts import canonical_json, compact_json, parse_json, parse_object, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -161,39 +165,6 @@ class WorkflowTool(_WorkflowPorts):
             native=native,
         )
 
-    @classmethod
-    def from_cell(
-        cls,
-        *,
-        name: str,
-        description: str,
-        schema_json: str,
-        input_spec: str | tuple[ToolPort, ...] | None,
-        output_spec: str | tuple[ToolPort, ...] | None,
-        message_output_port_index: int,
-        filestore_keys: str | None,
-        native: object | None = None,
-        row: str | int | None = None,
-    ) -> WorkflowTool:
-        """Makes a tool from the texts of a cell, without parsing them.
-
-        The two specs are the ports, or their JSON text; None or empty for no ports. ``row`` is the row of the
-        cell, for errors. The other arguments are the attributes of the class.
-        """
-        tool = object.__new__(cls)
-        tool.__dict__.update(
-            name=name,
-            description=description,
-            schema_json=schema_json,
-            _input_spec=input_spec,
-            _output_spec=output_spec,
-            message_output_port_index=message_output_port_index,
-            filestore_keys=filestore_keys,
-            native=native,
-            _row=row,
-        )
-        return tool
-
     @property
     def tool_type(self) -> Literal[ToolType.WORKFLOW]:
         return ToolType.WORKFLOW
@@ -335,11 +306,7 @@ class MCPTool(_MCPDeclaration):
 
     @property
     def route(self) -> ServerRoute:
-        """The route to the server.
-
-        Raises:
-            SettingInvalid: The cell holds an invalid URI.
-        """
+        """The route to the server; `SettingInvalid` if the cell holds an invalid URI."""
         try:
             return ServerRoute.parse(self.server_uri)
         except MCPError as error:
@@ -405,45 +372,11 @@ def _without_tool(server_uri: str) -> str:
     return replace(ServerRoute.parse(server_uri), tool=None).uri
 
 
-def parse_json(text: str) -> Any:
-    """Parses JSON text.
-
-    Raises:
-        ValueError: The text is not JSON, or is nested too deeply; the message says so and where.
-    """
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except ValueError:  # Python reads no integer of more than 4,300 digits
-        raise ValueError("it holds a number with too many digits") from None
-
-
-@lru_cache(maxsize=1024)
-def parse_object(text: str) -> dict[str, Any]:
-    """Parses the JSON text of an object, "" for no entries, once per distinct text.
-
-    All callers with the same text share the object: do not change it.
-
-    Raises:
-        ValueError: The text is not JSON, or not an object; the message says which.
-    """
-    value: Any = parse_json(text) if text else {}  # KNIME writes "" for a workflow without parameters
-    if not isinstance(value, dict):
-        raise ValueError("it is JSON, but not an object")
-    return cast("dict[str, Any]", value)
-
-
 @lru_cache(maxsize=1024)
 def parse_declared(text: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None, str | None]:
     """Parses an MCP server's output schema, annotations and title, None where not declared.
 
     The text is the JSON of an object with ``outputSchema``, ``annotations`` and ``title``; "" for none.
-
-    Raises:
-        ValueError: The text has another form; the message says how.
     """
     declared = parse_object(text)
     output_schema, annotations, title = (
@@ -458,11 +391,7 @@ def parse_declared(text: str) -> tuple[dict[str, Any] | None, dict[str, Any] | N
 
 @lru_cache(maxsize=1024)
 def parse_ports(text: str) -> tuple[ToolPort, ...]:
-    """Parses the JSON text of a workflow tool's ports, "" for none, once per distinct text.
-
-    Raises:
-        ValueError: The text is no list of ports.
-    """
+    """Parses the JSON text of a workflow tool's ports, "" for none, once per distinct text."""
     value: Any = parse_json(text) if text else []
     if not isinstance(value, list):
         raise ValueError("it is JSON, but not a list of ports")
@@ -476,3 +405,185 @@ def parse_ports(text: str) -> tuple[ToolPort, ...]:
 def ports_text(ports: tuple[ToolPort, ...]) -> str:
     """The JSON text of ports, as `parse_ports` reads it."""
     return compact_json([{part: getattr(port, part) for part in ToolPort.__slots__} for port in ports])
+
+
+# The nine fields of a tool in every stored form. This module alone assigns them to the kinds of tools, so
+# that Arrow structs, bytes, JSON text and KNIME's per-cell factory agree.
+
+FIELD_NAMES: Final = (
+    "tool_type",
+    "name",
+    "description",
+    "parameter_schema",
+    "input_spec",
+    "output_spec",
+    "message_output_port_index",
+    "workflow_filestore",
+    "server_uri",
+)
+"""Field names in stored order."""
+
+TOOL_TYPE: Final = 0
+"""Position of the discriminator, a number."""
+
+MESSAGE_INDEX: Final = 6
+"""Position of the index of the message output, a number."""
+
+Fields = tuple[int, str, str, str, str | None, str | None, int, str | None, str | None]
+"""The values of the nine fields in stored order."""
+
+
+def to_fields(tool: Tool) -> Fields:
+    """The values of the nine fields; None, or -1 for the message output, if a field does not apply."""
+    match tool:  # @ToolTypeDispatch
+        case WorkflowTool():
+            return (
+                0,
+                tool.name,
+                tool.description,
+                tool.schema_json,
+                tool.input_spec,
+                tool.output_spec,
+                tool.message_output_port_index,
+                tool.filestore_keys,
+                None,
+            )
+        case MCPTool():
+            return (
+                1,
+                tool.name,
+                tool.description,
+                tool.schema_json,
+                None,
+                tool.declared_json,
+                -1,
+                None,
+                tool.cell_uri,
+            )
+        case _:
+            assert_never(tool)
+
+
+def from_fields(
+    tool_type: int | None,
+    name: str | None,
+    description: str | None,
+    parameter_schema: str | None,
+    input_spec: str | tuple[ToolPort, ...] | None,
+    output_spec: str | tuple[ToolPort, ...] | None,
+    message_output_port_index: int | None,
+    workflow_filestore: str | None,
+    server_uri: str | None,
+    *,
+    row: str | int | None = None,
+    native: object | None = None,
+) -> Tool:
+    """Makes a tool from the values of the nine fields, without parsing JSON text.
+
+    None means the same as "" or, for the index, -1. The specs of a workflow are its ports, or their JSON
+    text; the output spec of an MCP tool is the JSON text of its output schema, annotations and title. ``row``
+    is that of the fields, for errors; ``native`` is KNIME's own value of a workflow tool. Raises
+    `ToolFormatError` if the discriminator is unknown, or the name, or the server of an MCP tool, is missing.
+    """
+    if not name:
+        raise _missing_field("name", row)
+    # Plain numbers, as comparing with members of the enum takes a fifth of the time of a cell.
+    match tool_type:  # @ToolTypeDispatch
+        case 0:
+            tool = object.__new__(WorkflowTool)
+            tool.__dict__.update(
+                name=name,
+                description=description or "",
+                schema_json=parameter_schema or "",
+                _input_spec=input_spec,
+                _output_spec=output_spec,
+                message_output_port_index=-1
+                if message_output_port_index is None
+                else message_output_port_index,
+                filestore_keys=workflow_filestore or None,
+                native=native,
+                _row=row,
+            )
+            return tool
+        case 1:
+            if not server_uri:
+                raise _missing_field("server_uri", row, tool=name)
+            cell: Any = (name, description, parameter_schema, output_spec, server_uri, row)
+            return MCPTool.from_cells(*((part,) for part in cell))[0]
+        case _:
+            raise unknown_tool_type(tool_type, row, tool=name)
+
+
+def unknown_tool_type(value: object, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
+    known = ", ".join(f"{member.value} ({member.name.lower()})" for member in ToolType)
+    return ToolFormatError(
+        f"The tool type {value} is unknown; known are {known}",
+        field=FIELD_NAMES[TOOL_TYPE],
+        tool=tool,
+        row=None if row is None else str(row),
+        fix="Update the extension: a newer version may know it",
+    )
+
+
+def _missing_field(field: str, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
+    return ToolFormatError(
+        f"The field {field} of the tool is missing",
+        field=field,
+        tool=tool,
+        row=None if row is None else str(row),
+        fix="Make the tool again with the node that lists it",
+    )
+
+
+def to_json_text(tool: Tool) -> str:
+    """A tool as canonical JSON of the nine fields, cached for repeated calls."""
+    return _text_of(to_fields(tool))
+
+
+def from_json_text(text: str, *, row: str | None = None) -> Tool:
+    """Reads a tool from the JSON of `to_json_text`, in any layout; ``row`` is that of the text, for errors.
+
+    Raises `ToolFormatError` if the text is no JSON object, or has an unknown key or tool type, a value of the
+    wrong type, or a missing field; the message names the field.
+    """
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise _unreadable(f"The tool cannot be read: {error}", FIELD_NAMES[TOOL_TYPE], row) from None
+    return from_json_value(value, row=row)
+
+
+def from_json_value(value: Any, *, row: str | None = None) -> Tool:
+    """Reads a tool from a parsed JSON value, as `from_json_text` does."""
+    if not isinstance(value, dict):
+        raise _unreadable("The tool is JSON, but not an object", FIELD_NAMES[TOOL_TYPE], row)
+    members = cast("dict[str, Any]", value)
+    unknown = next((key for key in members if key not in FIELD_NAMES), None)
+    if unknown is not None:
+        shown, known = without_surrogates(unknown), ", ".join(FIELD_NAMES)
+        raise _unreadable(f"The tool has an unknown field '{shown}'; known are {known}", unknown, row)
+    fields: list[Any] = []
+    for i, name in enumerate(FIELD_NAMES):
+        field_value = members.get(name)
+        if i in {TOOL_TYPE, MESSAGE_INDEX}:
+            fits, kind = _is_number(field_value), "a number of 32 bits"
+        else:
+            fits, kind = isinstance(field_value, str), "text"
+        if field_value is not None and not fits:
+            raise _unreadable(f"The field {name} of the tool must be {kind}", name, row)
+        fields.append(without_surrogates(field_value) if isinstance(field_value, str) else field_value)
+    return from_fields(*fields, row=row)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32
+
+
+# Cached by the texts and not by the tool: tools with schemas in different order are equal.
+@lru_cache(maxsize=256)
+def _text_of(fields: Fields) -> str:
+    return canonical_json(dict(zip(FIELD_NAMES, fields, strict=True)))
+
+
+def _unreadable(what: str, field: str, row: str | None) -> ToolFormatError:
+    return ToolFormatError(what, field=field, row=row, fix="Make the tool again with the node that lists it")

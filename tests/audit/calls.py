@@ -2,9 +2,8 @@
 
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.types.canonical import canonical_json
-from knime_mcp.types.fields import to_json_text
-from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
+from knime_mcp.types.texts import canonical_json
+from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool, to_json_text
 
 SEARCH = MCPTool(
     name="search",

@@ -20,9 +20,8 @@ from knime_mcp.audit.chain import (
 )
 from knime_mcp.audit.record import FIELDS, CallStatus
 from knime_mcp.audit.table import COLUMNS
-from knime_mcp.types.canonical import canonical_json
-from knime_mcp.types.fields import to_json_text
-from knime_mcp.types.tool import MCPTool
+from knime_mcp.types.texts import canonical_json
+from knime_mcp.types.tool import MCPTool, to_json_text
 from tests.audit.calls import FLOW, SEARCH, record
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -18,7 +18,7 @@ from knime_mcp.audit.table import (
 from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.audit.verify import Verdict, verify_file, verify_table
 from knime_mcp.types.arrow import TOOL_STORAGE, encode_tools
-from knime_mcp.types.fields import from_json_text
+from knime_mcp.types.tool import from_json_text
 from tests.audit.calls import write_run
 
 

@@ -39,8 +39,8 @@ from knime_mcp.client.protocol.tools import (
 )
 from knime_mcp.client.refusals import describe_answer, error_from, parse_challenges, parse_retry_after
 from knime_mcp.client.tasks import poll_pause
-from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
+from knime_mcp.types.texts import canonical_json
 
 QUICK = settings(deadline=None, max_examples=50)
 

@@ -13,8 +13,8 @@ from knime_mcp.runs.recorded_calls import RecordedCall
 from knime_mcp.runs.replay_comparison import IgnoreRules, document_of
 from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection
 from knime_mcp.runs.replaying import Replayer, read_recording, recording_of
-from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import Canceled
+from knime_mcp.types.texts import canonical_json
 from tests.support import peers
 from tests.support.recordings import dispatching, record_calls, replay, replayed_server
 

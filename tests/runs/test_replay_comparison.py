@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.replay_comparison import IGNORED, IgnoreRules, compare, document_of, patch_between
 from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection, pairs
-from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
+from knime_mcp.types.texts import canonical_json
 
 pytestmark = pytest.mark.requirement("T49")
 

@@ -9,9 +9,8 @@ from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.knwf import check, read_workflow, write_workflow
 from knime_mcp.knwf.workflow_model import NodeState
 from knime_mcp.tools.audit_workflow import MOST_STEPS, audit_workflow, save_after_run, target_of
-from knime_mcp.types.canonical import canonical_json
-from knime_mcp.types.fields import to_json_text
-from knime_mcp.types.tool import MCPTool, WorkflowTool
+from knime_mcp.types.texts import canonical_json
+from knime_mcp.types.tool import MCPTool, WorkflowTool, to_json_text
 from tests.support import real_knime as rig
 
 pytestmark = pytest.mark.requirement("T61")

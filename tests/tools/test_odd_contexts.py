@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.tools.node_settings.flow_choices import ToolChoice, encode_choices
-from knime_mcp.types.fields import to_json_text
-from knime_mcp.types.tool import MCPTool
+from knime_mcp.types.tool import MCPTool, to_json_text
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 #: Every node, with the kinds of its input ports.

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.types.errors import ToolFormatError
-from knime_mcp.types.fields import from_bytes, to_bytes
 from knime_mcp.types.tool import MCPTool, WorkflowTool
+from knime_mcp.types.tool_bytes import from_bytes, to_bytes
 from tests.types.strategies import tools
 
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 
 from knime_mcp.types.arrow import decode_tools, encode_tools
-from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import ToolFormatError
-from knime_mcp.types.fields import from_bytes, from_json_text, to_bytes, to_json_text
-from knime_mcp.types.tool import MCPTool, WorkflowTool
+from knime_mcp.types.texts import canonical_json
+from knime_mcp.types.tool import MCPTool, WorkflowTool, from_json_text, to_json_text
+from knime_mcp.types.tool_bytes import from_bytes, to_bytes
 from tests.types.strategies import tools
 
 MCP = MCPTool(

@@ -5,10 +5,9 @@ import pickle
 import pytest
 from hypothesis import given
 
-from knime_mcp.types import tool as tool_module
+from knime_mcp.types import texts as texts_module
 from knime_mcp.types.errors import SettingInvalid, ToolFormatError
-from knime_mcp.types.fields import from_fields
-from knime_mcp.types.tool import MCPTool, ToolPort, ToolType, WorkflowTool, describe
+from knime_mcp.types.tool import MCPTool, ToolPort, ToolType, WorkflowTool, describe, from_fields
 from tests.types.strategies import mcp_tools, tools, workflow_tools
 
 SCHEMA = '{ "type": "object",\n "properties": {"b": {}, "a": {"type": "number", "default": 1.0}} }'
@@ -55,8 +54,8 @@ def test_schema_text_stays_as_it_came():
 
 def test_schemas_are_parsed_when_asked_for_and_once_per_text(monkeypatch):
     parsed = []
-    real = tool_module.json.loads
-    monkeypatch.setattr(tool_module.json, "loads", lambda text: parsed.append(text) or real(text))
+    real = texts_module.json.loads
+    monkeypatch.setattr(texts_module.json, "loads", lambda text: parsed.append(text) or real(text))
     text = SCHEMA + " " * 7
     first, second = search(parameter_schema=text), search(name="other", parameter_schema=text)
     assert parsed == []

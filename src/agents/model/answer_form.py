@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httpx
 from httpx_sse import EventSource
 
-from ...types.canonical import compact_json
+from ...types.texts import compact_json
 from .model_errors import AnsweredError, ModelAnswerInvalid, ModelUnreachable
 from .written_calls import CallPieces, mappings
 

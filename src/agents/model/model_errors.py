@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from ...client.refusals import parse_retry_after
 from ...types.errors import MCPError, Place
-from ...types.shown_texts import shortened
+from ...types.texts import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

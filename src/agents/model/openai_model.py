@@ -12,7 +12,7 @@ from langchain_core.messages.tool import invalid_tool_call
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
-from ...types.canonical import without_surrogates
+from ...types.texts import without_surrogates
 from .answer_form import AnswerForm, read_answer
 from .endpoint import CONNECT_SECONDS
 from .langchain_fit import require_fit

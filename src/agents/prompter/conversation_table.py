@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ...types.canonical import without_surrogates
 from ...types.errors import SettingInvalid
+from ...types.texts import without_surrogates
 from ..message_content import blocks_of, calls_of, image_of, shown_block, shown_text
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import SUFFIX, JournalError
 from ...runs.resuming import to_resume
-from ...types.canonical import canonical_json
 from ...types.errors import MCPError
+from ...types.texts import canonical_json
 from ..agent_events import Ending, PromptGiven, RunEnded, TokenUsage
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry

@@ -11,8 +11,8 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from ...types.canonical import compact_json
 from ...types.errors import ArgumentsInvalid
+from ...types.texts import compact_json
 from ...types.tool import MCPTool, WorkflowTool
 from .replies import ToolReply, unreadable_arguments
 from .toolset import built_in_definition, token_estimate

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
-from ...types.canonical import compact_json, without_surrogates
 from ...types.errors import ArgumentsInvalid
+from ...types.texts import compact_json, without_surrogates
 from .toolset import numbered
 
 if TYPE_CHECKING:

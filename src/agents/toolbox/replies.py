@@ -20,7 +20,6 @@ from ...client.protocol.results import (
     format_size,
 )
 from ...tools.provider.example_arguments import example_arguments
-from ...types.canonical import compact_json
 from ...types.errors import (
     ArgumentsInvalid,
     AuthError,
@@ -31,8 +30,8 @@ from ...types.errors import (
     ToolChanged,
     ToolNotFound,
 )
-from ...types.shown_texts import hidden_characters
-from ...types.tool import MCPTool, WorkflowTool, parse_object
+from ...types.texts import compact_json, hidden_characters, parse_object
+from ...types.tool import MCPTool, WorkflowTool
 from .data_registry import find_records, records_table
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...audit.record import CallStatus, utc_text
 from ...runs.one_call import DataInput, PlannedCall, failed_call, recorded_call
-from ...types.canonical import compact_json, pointer_text
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ProtocolError
+from ...types.texts import compact_json, pointer_text
 from ...types.tool import MCPTool, WorkflowTool
 from .built_ins import BuiltIns
 from .call_rules import CallRules

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.secrets import calls_something_secret
 from ...tools.tool_names import server_labels
-from ...types.canonical import compact_json
 from ...types.columns import AUTO, read_tools
-from ...types.tool import MCPTool, WorkflowTool, parse_object
+from ...types.texts import compact_json, parse_object
+from ...types.tool import MCPTool, WorkflowTool
 from .tool_search import ToolIndex
 
 if TYPE_CHECKING:

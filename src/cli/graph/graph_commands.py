@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...types.shown_texts import counted
+from ...types.texts import counted
 from ..command_errors import CommandError, ExitCode, UsageError, needs_graph, reports_errors
 from ..files import check_output, check_page, read_json, write_page, writing
 from ..serving import LogLevel

@@ -39,7 +39,7 @@ from ...tools.views.html import (
     table,
 )
 from ...types.errors import origin_and_path
-from ...types.shown_texts import visible
+from ...types.texts import visible
 from ...yaml_text import as_list, as_mapping
 
 if TYPE_CHECKING:

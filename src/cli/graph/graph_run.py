@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ...types.canonical import why_no_json
+from ...types.texts import why_no_json
 from ..command_errors import ExitCode, UsageError, needs_graph, reports_errors
 from ..files import check_journal, check_output, open_journal, text_or_file, writing
 from ..interrupt import Interrupt

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...types.shown_texts import counted
+from ...types.texts import counted
 from ..command_errors import CommandError, ExitCode, reports_errors
 from ..terminal import err, note, plain, print_json, say
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ...types.shown_texts import counted
+from ...types.texts import counted
 from ..command_errors import CommandError, ExitCode, UsageError, reports_errors
 from ..terminal import note, one_line, print_json, say, show, table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ...types.errors import AuthError, Canceled, SettingInvalid, origin_and_path
-from ...types.shown_texts import in_one_line
+from ...types.texts import in_one_line
 from ..clock import POLL_SECONDS, IsCanceled
 from .discovery import OFFLINE, ServerMetadata
 

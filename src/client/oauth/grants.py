@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and_path
-from ...types.shown_texts import in_one_line
+from ...types.texts import in_one_line
 from ..authorization import BearerAuth
 from ..clock import IsCanceled
 from ..protocol.jsonrpc import decode

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, cast
 
-from ...types.canonical import canonical_json
 from ...types.errors import SettingInvalid
+from ...types.texts import canonical_json
 
 _EARLY_SECONDS: Final = 60.0
 AuthMethod = Literal["client_secret_basic", "client_secret_post", "none", "private_key_jwt"]

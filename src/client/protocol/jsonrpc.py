@@ -14,9 +14,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ...types.canonical import without_surrogates
-from ...types.collector import collector_paused
 from ...types.errors import ProtocolError, ResultTooLarge
+from ...types.texts import collector_paused, without_surrogates
 from ..limits import Limits
 
 _fast: Callable[[bytes], Any] | None

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, cast
 
-from ...types.canonical import compact_json, definition_digest
 from ...types.errors import ProtocolError
 from ...types.routing import ServerRoute
+from ...types.texts import compact_json, definition_digest
 from ...types.tool import MCPTool
 from .jsonrpc import as_text, encode_header_value
 

@@ -29,7 +29,7 @@ from ...types.errors import (
     TimedOut,
     origin_and_path,
 )
-from ...types.shown_texts import in_one_line
+from ...types.texts import in_one_line
 from ...version import VERSION
 from ..authorization import Authorization, check_header_name, check_header_value
 from ..clock import Wait

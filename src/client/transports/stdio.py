@@ -13,7 +13,7 @@ from collections import deque
 from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
-from ...types.shown_texts import counted
+from ...types.texts import counted
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.jsonrpc import Answer, Message, Response, decode, encode

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...types.canonical import pointer_text, without_surrogates
 from ...types.errors import ArgumentsInvalid
+from ...types.texts import pointer_text, without_surrogates
 from ..limits import Limits
 from ..protocol.jsonrpc import DEEPEST
 from .problems import describe_problems, wanted_types

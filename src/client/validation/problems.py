@@ -10,9 +10,8 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...types.canonical import pointer_text
 from ...types.routing import looks_secret
-from ...types.shown_texts import counted, shortened
+from ...types.texts import counted, pointer_text, shortened
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
-from ...types.canonical import at_pointer
+from ...types.texts import at_pointer
 from ..protocol.jsonrpc import as_object
 
 if TYPE_CHECKING:

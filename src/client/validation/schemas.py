@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urljoin
 
-from ...types.canonical import at_pointer
 from ...types.errors import ProtocolError, ResultInvalid
+from ...types.texts import at_pointer
 from ..limits import Limits
 from ..protocol.jsonrpc import as_object, is_deeper
 from ..protocol.tools import ToolDefinition

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...knwf import Config, created_columns, read_boundary, read_concatenation, read_configuration
-from ...types.column_kinds import ROW_ID
+from ...types.columns import ROW_ID
 from ..column_types import factory_of
 from ..node_results import OutputTable
 from .flow_variables import CredentialValue, FlowVariable, VariableKind, parsed

@@ -101,7 +101,7 @@ def _texts(table: OutputTable, name: str, factory: str) -> list[str | None]:
 
 def _tools(table: OutputTable, name: str, factory: str) -> list[str | None] | None:
     from ...types.columns import read_tools, tool_column_names
-    from ...types.fields import to_json_text
+    from ...types.tool import to_json_text
 
     known = JAVA_TYPES.get(factory)
     if known is not None and known.preferred != TOOL_VALUE:

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 import jsonschema_rs
 
-from ...types.canonical import canonical_json
+from ...types.texts import canonical_json
 from ..tool_arguments import listed
 from .api_keys import KeyStore, RateLimiter
 from .gateway_errors import MCPError, MCPErrorType, as_mcp_error, unavailable

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
-from ...types.canonical import without_surrogates
+from ...types.texts import without_surrogates
 from ..node_model import NodeSpec, Origin, Parameter, Port, SourceKind, View
 from ..query_words import camel_case_parts
 

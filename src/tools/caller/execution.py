@@ -18,9 +18,9 @@ from ...runs.definitions import Definitions, Pinning, pinned_tool
 from ...runs.engine import Run
 from ...runs.parameter_table import ParameterRows, PlannedCalls
 from ...runs.table_run import TableRun
-from ...types.canonical import canonical_json
 from ...types.columns import knime_value
 from ...types.errors import Canceled, MCPError, SettingInvalid
+from ...types.texts import canonical_json
 from ...types.tool import MCPTool, WorkflowTool
 from ..node_settings import connection, shared_parameters
 from ..node_settings.connection import (

@@ -11,10 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ...runs.parameter_table import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
-from ...types.canonical import canonical_json, without_surrogates
-from ...types.column_kinds import ROW_ID, ColumnKind, arrow_type, knime_columns
-from ...types.columns import ColumnForm, column_name, knime_type, write_tools
+from ...types.columns import (
+    ROW_ID,
+    ColumnForm,
+    ColumnKind,
+    arrow_type,
+    column_name,
+    knime_columns,
+    knime_type,
+    write_tools,
+)
 from ...types.errors import MCPError, SettingInvalid
+from ...types.texts import canonical_json, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,7 +8,7 @@ from typing import Any, Final
 import knime.extension as knext
 
 from ...types.errors import SettingInvalid
-from ...types.shown_texts import shortened, visible
+from ...types.texts import shortened, visible
 from ..node_settings.flow_choices import decode_choices
 from ..node_settings.shared_parameters import NO_COLUMN, chosen_column, column_choices, labelled
 

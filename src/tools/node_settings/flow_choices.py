@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ...client.validation.schema_parts import listed_parameters, resolve
-from ...types.canonical import canonical_json
-from ...types.shown_texts import shortened
+from ...types.texts import canonical_json, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import knime.extension as knext
 
 from ...client.limits import Timeouts
-from ...types.column_kinds import AUTO
+from ...types.columns import AUTO
 from .connection import NO_CREDENTIAL
 
 if TYPE_CHECKING:

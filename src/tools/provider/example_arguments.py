@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from ...client.protocol.jsonrpc import as_object
 from ...client.validation.schema_parts import as_list, matches, member, required_names, resolve, type_of
-from ...types.canonical import compact_json
+from ...types.texts import compact_json
 
 _MAX_DEPTH: Final = 12
 _MAX_NODES: Final = 2000

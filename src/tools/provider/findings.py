@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...client.limits import Limits
 from ...client.validation.schemas import compile_schema
-from ...types.canonical import canonical_json, compact_json, pointer_step
 from ...types.errors import ProtocolError
-from ...types.shown_texts import hidden_characters, name_of, smuggled, visible, without_hidden
+from ...types.texts import (
+    canonical_json,
+    compact_json,
+    hidden_characters,
+    name_of,
+    pointer_step,
+    smuggled,
+    visible,
+    without_hidden,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -23,7 +23,7 @@ from ...types.errors import (
     SettingInvalid,
     VersionError,
 )
-from ...types.shown_texts import counted
+from ...types.texts import counted
 from ..tool_names import NamedServer, NameFilter, ShownNames, shown_names
 from .findings import Finding, foreign_identifiers, scan
 

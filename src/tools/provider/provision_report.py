@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...types.canonical import compact_json, without_surrogates
-from ...types.column_kinds import ROW_ID, arrow_columns, knime_columns
+from ...types.columns import ROW_ID, arrow_columns, knime_columns
 from ...types.errors import MCPError
-from ...types.shown_texts import counted, visible
+from ...types.texts import compact_json, counted, visible, without_surrogates
 from ..node_settings.connection import sent_in_clear
 from .example_arguments import example_arguments
 from .findings import findings_json
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...client.protocol.tools import ToolDefinition
-    from ...types.column_kinds import ColumnKind
-    from ...types.columns import ColumnForm
+    from ...types.columns import ColumnForm, ColumnKind
     from .provide import ProvidedTool, Provision, ServerOutcome
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.record import CallStatus
 from ...types.errors import ToolFormatError
-from ...types.shown_texts import counted, visible
+from ...types.texts import counted, visible
 from ...types.tool import MCPTool, WorkflowTool
 from .html import (
     Html,

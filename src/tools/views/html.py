@@ -13,8 +13,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...types.canonical import without_surrogates
-from ...types.shown_texts import beginning, escape, hidden_characters, name_of, visible
+from ...types.texts import beginning, escape, hidden_characters, name_of, visible, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...audit.verify import Verdict
 from ...runs.recorded_calls import ReplayVerdict
 from ...runs.replay_comparison import MEMBERS, IgnoreRules, document_of
-from ...types.shown_texts import beginning
+from ...types.texts import beginning
 from .html import (
     Html,
     badge,

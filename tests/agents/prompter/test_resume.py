@@ -9,8 +9,7 @@ import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.resuming import repeated_calls
-from knime_mcp.types.fields import to_json_text
-from knime_mcp.types.tool import MCPTool
+from knime_mcp.types.tool import MCPTool, to_json_text
 from tests.support.chat_server import call, calls, fails, says
 
 from .test_prompter_rows import echo

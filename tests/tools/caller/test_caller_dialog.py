@@ -12,8 +12,7 @@ from tests.support.dialogs import shown
 
 @pytest.fixture
 def tools(host):
-    from knime_mcp.types.fields import to_json_text
-    from knime_mcp.types.tool import MCPTool
+    from knime_mcp.types.tool import MCPTool, to_json_text
 
     tool = MCPTool("add", "", {}, "http://127.0.0.1:9/mcp", "add")
     return host.table(pa.table({"Tool (JSON)": [to_json_text(tool)]}))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from knime_mcp.types.fields import to_json_text
-from knime_mcp.types.tool import MCPTool, WorkflowTool
+from knime_mcp.types.tool import MCPTool, WorkflowTool, to_json_text
 
 COLUMNS = [
     "Tool name",

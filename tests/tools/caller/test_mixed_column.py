@@ -47,8 +47,7 @@ def test_one_column_holds_workflow_and_mcp_tools(host, call, rows_of, mcp_tools,
 def test_all_tool_columns_count_each_row_by_its_first_cell(
     host, call, rows_of, server, mcp_tools, workflow_tools
 ):
-    from knime_mcp.types.fields import to_json_text
-    from knime_mcp.types.tool import MCPTool
+    from knime_mcp.types.tool import MCPTool, to_json_text
 
     text = MCPTool("text tool", "", {}, server.url("/one"), "who")
     nothing = workflow_tools.slice(0, 0)

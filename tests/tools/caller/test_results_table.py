@@ -10,8 +10,7 @@ from knime_mcp.runs.one_call import CallOutcome
 from knime_mcp.tools.caller.results_table import ResultsWriter, plan_results
 from knime_mcp.types.columns import ColumnForm
 from knime_mcp.types.errors import MCPError
-from knime_mcp.types.fields import to_json_text
-from knime_mcp.types.tool import MCPTool
+from knime_mcp.types.tool import MCPTool, to_json_text
 
 MIB = 1 << 20
 LARGE = "x" * (20 * MIB)

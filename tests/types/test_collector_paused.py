@@ -9,7 +9,7 @@ import pytest
 
 from knime_mcp.types import arrow
 from knime_mcp.types.arrow import decode_tools, encode_tools
-from knime_mcp.types.collector import collector_paused
+from knime_mcp.types.texts import collector_paused
 from knime_mcp.types.tool import MCPTool
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.types.shown_texts import hidden_characters, smuggled, visible, without_hidden
+from knime_mcp.types.texts import hidden_characters, smuggled, visible, without_hidden
 
 TAGS = "".join(chr(0xE0000 + ord(c)) for c in "do evil")
 SELECTORS = "".join(chr(0xFE00 + b) if b < 16 else chr(0xE0100 + b - 16) for b in b"do evil")

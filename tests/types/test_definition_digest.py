@@ -3,7 +3,7 @@ import re
 import pytest
 from hypothesis import given
 
-from knime_mcp.types.canonical import definition_digest
+from knime_mcp.types.texts import definition_digest
 from tests.types.strategies import json_objects
 
 DEFINITION = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.types.canonical import canonical_json, compact_json, without_surrogates
+from knime_mcp.types.texts import canonical_json, compact_json, without_surrogates
 from tests.types.strategies import json_values, texts
 
 

@@ -1,0 +1,306 @@
+"""Texts: JSON that is equal where values are equal, Unicode that can be stored, and what people may be shown.
+
+Values that are compared, hashed, chained or written into a JSON column are written by `canonical_json`. Lone
+surrogates are replaced: Arrow stores UTF-8, and one lone surrogate in one cell makes KNIME lose the whole
+table.
+
+A tool's description is text by a stranger. Zero-width characters, direction overrides, tag characters and
+similar ones can make it say one thing to a person and another to a model. All code that shows or checks such
+text uses `visible` and its neighbours. Ordinary uses are not reported: joiners inside emoji and in scripts
+that need them, direction marks in right-to-left text, the tags of a flag.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import re
+import threading
+import unicodedata
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Mapping
+
+# Made once: `json.dumps` makes an encoder per call, which takes as long as writing a small value.
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_CANONICAL: Final = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+)
+
+
+def canonical_json(value: Any) -> str:
+    """Writes a JSON value as canonical text.
+
+    Keys are sorted by code point, there is no insignificant space, non-ASCII characters are not escaped, and
+    lone surrogates become U+FFFD. Numbers are written as Python writes them, thus ``1`` and ``1.0`` differ.
+    Raises `ValueError` for NaN, an infinity, and a value that contains itself.
+    """
+    return without_surrogates(_CANONICAL.encode(value))
+
+
+def compact_json(value: Any) -> str:
+    """Writes a JSON value without insignificant space; keys keep their order.
+
+    Used for schemas: people and models read properties in the order in which the server lists them.
+    """
+    return without_surrogates(_COMPACT.encode(value))
+
+
+def without_surrogates(text: str) -> str:
+    """Makes text encodable as UTF-8: lone surrogates become U+FFFD, a pair of them becomes its character."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def parse_json(text: str) -> Any:
+    """Parses JSON text. Raises `ValueError` with the reason, and where, also for a text nested too deeply."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise ValueError("it holds a number with too many digits") from None
+
+
+@lru_cache(maxsize=1024)
+def parse_object(text: str) -> dict[str, Any]:
+    """Parses the JSON text of an object, "" for no entries, once per distinct text; see `parse_json`.
+
+    All callers with the same text share the object: do not change it.
+    """
+    value: Any = parse_json(text) if text else {}  # KNIME writes "" for a workflow without parameters
+    if not isinstance(value, dict):
+        raise ValueError("it is JSON, but not an object")
+    return cast("dict[str, Any]", value)
+
+
+def why_no_json(error: ValueError | RecursionError) -> str:
+    """The reason why `json` cannot read a text, for the end of a sentence."""
+    match error:
+        case RecursionError():
+            return "it is nested too deeply"
+        case json.JSONDecodeError():
+            return f"{error.msg} in line {error.lineno}, column {error.colno}"
+        case _:  # integers with too many digits
+            return "it holds a number with thousands of digits"
+
+
+# Python's garbage collector checks all young values after some hundred new ones, and all values whenever
+# the old ones have grown by a quarter. While a large JSON text or a column is read, it finds no garbage, but
+# takes more than half of the time: a column of 100,000 tools takes 60 ms without it and 150 ms with it
+# (`benchmarks/columns.py`). Reference counting goes on; only cycles are freed later.
+_pause = threading.Lock()
+
+
+@contextmanager
+def collector_paused() -> Generator[None]:
+    """Pauses the collector of the whole process for the block, which must be short and not wait for anything.
+
+    A pause is never longer than one block: where another block has paused the collector already, around this
+    one or in another thread, nothing is done here, and the collector is on again when that block ends. A
+    collector that is off stays off.
+    """
+    if not gc.isenabled() or not _pause.acquire(blocking=False):
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        _pause.release()
+
+
+def definition_digest(
+    *,
+    name: str,
+    title: str | None,
+    description: str | None,
+    input_schema: Mapping[str, Any],
+    output_schema: Mapping[str, Any] | None,
+    annotations: Mapping[str, Any] | None,
+) -> str:
+    """The digest of a tool's definition as a server gives it in ``tools/list``; it pins the tool.
+
+    A person reads a tool's description and schema once and trusts the tool from then on. The digest covers
+    all parts of the definition that a server may change later, so that a call can check that they are still
+    the same. The order of keys does not count; an absent part (None) differs from an empty part. It is
+    ``sha256:`` and 64 hexadecimal digits: SHA-256 over canonical JSON.
+    """
+    definition = {
+        "annotations": None if annotations is None else dict(annotations),
+        "description": description,
+        "inputSchema": dict(input_schema),
+        "name": name,
+        "outputSchema": None if output_schema is None else dict(output_schema),
+        "title": title,
+    }
+    return "sha256:" + hashlib.sha256(canonical_json(definition).encode()).hexdigest()
+
+
+def pointer_step(name: str | int) -> str:
+    """A name or index as one step of a JSON pointer (RFC 6901), with the slash before it."""
+    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+
+
+def pointer_text(path: Iterable[str | int]) -> str:
+    """A path as a pointer."""
+    return "".join(map(pointer_step, path))
+
+
+_LONGEST_NUMBER: Final = 9  # digits of an index in a pointer
+
+
+def at_pointer(value: Any, pointer: str) -> Any:
+    """The value at a pointer; None if there is no such place."""
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = cast("dict[str, Any]", value).get(key)
+            continue
+        items = cast("list[Any]", value) if isinstance(value, list) else []
+        is_number = key.isascii() and key.isdigit() and len(key) <= _LONGEST_NUMBER
+        value = items[int(key)] if is_number and int(key) < len(items) else None
+    return value
+
+
+CUT: Final = "…"
+"""The end of a text that was cut off."""
+
+_JOINERS: Final = "\u200c\u200d"
+_DIRECTION_MARKS: Final = "\u200e\u200f\u061c"
+_CONTROLS: Final = [chr(code) for code in (*range(9), 11, 12, *range(14, 32), 127)]
+_CANDIDATES: Final = re.compile(
+    "["
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, except tab, line feed, carriage return
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+    "\ue000-\uf8ff"  # private use
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
+    "]"
+)
+_FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f")
+_REPLACEMENTS: Final = "\ufffc\ufffd"  # visible: object replacement and replacement character
+
+
+def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
+    """Position and character of each hidden character that has no ordinary use there."""
+    # Thirty searches for single characters take a tenth of the time of one regular expression for all.
+    if text.isascii() and not any(map(text.__contains__, _CONTROLS)):
+        return
+    in_flags = {i for match in _FLAG.finditer(text) for i in range(match.start() + 1, match.end())}
+    right_to_left = any(mark in text for mark in _DIRECTION_MARKS) and _right_to_left(text)
+    for match in _CANDIDATES.finditer(text):
+        position, character = match.start(), match.group()
+        if character in _REPLACEMENTS or position in in_flags:
+            continue
+        if character in _JOINERS and _joins(text, position):
+            continue
+        if character in _DIRECTION_MARKS and right_to_left:
+            continue
+        if _is_selector(character) and _selects(text, position):
+            continue
+        yield position, character
+
+
+def visible(text: str) -> str:
+    r"""The text for people to see, with every hidden character as an escape such as ``\u{200b}``."""
+    parts: list[str] = []
+    done = 0
+    for position, character in hidden_characters(text):
+        parts += (text[done:position], escape(character))
+        done = position + 1
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def without_hidden(text: str) -> str:
+    """The text in Unicode's compatibility form (NFKC), without hidden characters.
+
+    For comparisons only; displayed and sent texts are not changed.
+    """
+    positions = {position for position, _ in hidden_characters(text)}
+    kept = "".join(character for i, character in enumerate(text) if i not in positions) if positions else text
+    return kept if kept.isascii() else unicodedata.normalize("NFKC", kept)
+
+
+def smuggled(characters: str) -> str:
+    """The text that hidden characters encode.
+
+    Tag characters (U+E0020 to U+E007E) stand for ASCII, variation selectors for one byte each.
+    """
+    tags = "".join(chr(ord(c) - 0xE0000) for c in characters if 0xE0020 <= ord(c) <= 0xE007E)
+    selectors = (ord(c) for c in characters if _is_selector(c))
+    data = bytes(code - 0xFE00 if code < 0xE0100 else code - 0xE0100 + 16 for code in selectors)
+    return tags + data.decode(errors="replace")
+
+
+def escape(character: str) -> str:
+    r"""A character as a visible escape, such as ``\u{200b}``."""
+    return f"\\u{{{ord(character):04x}}}"
+
+
+def name_of(character: str) -> str:
+    """A character's name for people, such as ``U+200B zero width space``."""
+    return f"U+{ord(character):04X} {unicodedata.name(character, 'control or private character').lower()}"
+
+
+def _joins(text: str, position: int) -> bool:
+    # Emoji sequences join symbols; in Arabic, Indic and other scripts joiners control how letters connect.
+    before = text[position - 1] if position else ""
+    after = text[position + 1] if position + 1 < len(text) else ""
+    return bool(before and after) and all(_takes_joiner(c) for c in (before, after))
+
+
+def _takes_joiner(character: str) -> bool:
+    if unicodedata.category(character) in {"So", "Sk", "Mn", "Mc"}:
+        return True
+    return character.isalpha() and "\u0590" <= character <= "\u1cff"
+
+
+def _is_selector(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+def _selects(text: str, position: int) -> bool:
+    # One selector after a character picks its form (emoji, kanji); several in a row carry bytes.
+    neighbours = text[position - 1 : position] + text[position + 1 : position + 2]
+    return position > 0 and not text[position - 1].isspace() and not any(map(_is_selector, neighbours))
+
+
+def _right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(c) in {"R", "AL"} for c in text if c not in _DIRECTION_MARKS)
+
+
+def in_one_line(text: str, longest: int) -> str:
+    """An untrusted text as one line of printable characters, cut off if it is too long."""
+    start = text[: 10 * longest]  # avoids work on megabytes of text
+    line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
+    return line if len(line) <= longest and start == text else line[:longest] + CUT
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text, or as much of it as fits, with an ellipsis at its end."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 1].rstrip()}{CUT}" if longest else ""
+
+
+def beginning(text: str, longest: int) -> str:
+    """A text, or its beginning with its total length."""
+    return text if len(text) <= longest else f"{text[:longest]}{CUT} ({len(text):,} characters in all)"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, whose plural ends in s: ``1 tool``, ``2,000 tools``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
