@@ -56,11 +56,9 @@ class CatalogueReader:
             raise
 
     def node(self, node_id: str) -> NodeSpec | None:
-        """The node with exactly this id, or None."""
         return self._one("SELECT body FROM nodes WHERE id = ?", node_id)
 
     def find(self, node_type: str, subtype: str) -> NodeSpec | None:
-        """The node with exactly this type and subtype, or None."""
         return self._one("SELECT body FROM nodes WHERE node_type = ? AND subtype = ?", node_type, subtype)
 
     def at(self, row: int) -> NodeSpec:
@@ -79,11 +77,7 @@ class CatalogueReader:
     def summaries(
         self, node_type: str | None = None, *, offset: int = 0, limit: int = -1
     ) -> list[NodeSummary]:
-        """The summaries of nodes for lists, in the order of `nodes`.
-
-        Args:
-            limit: The largest number of nodes; -1 for all.
-        """
+        """The summaries of nodes for lists, in the order of `nodes`. A `limit` of -1 is for all."""
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
         rows = self.rows(
             f"SELECT {', '.join(_SUMMARY)} FROM nodes{where} ORDER BY row LIMIT ? OFFSET ?",  # noqa: S608 - no input
@@ -127,7 +121,6 @@ class CatalogueReader:
             raise _damaged(self._path, str(error)) from None
 
     def close(self) -> None:
-        """Closes the file. Called by `Catalogue` only."""
         self._db.close()
 
     def _checked_origin(self) -> CatalogueOrigin:
@@ -155,12 +148,9 @@ class CatalogueReader:
 
 
 class Catalogue(AbstractContextManager["Catalogue"]):
-    """A catalogue's file.
+    """A catalogue's file. Threads may share one; use it as a context manager, or call `close`.
 
-    Threads may share one. Use it as a context manager, or call `close`.
-
-    Raises:
-        CatalogueError: The file does not exist, is damaged, or has another version's format.
+    Every access raises `CatalogueError` if the file is missing, damaged, or of another version's format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -177,11 +167,7 @@ class Catalogue(AbstractContextManager["Catalogue"]):
 
     @contextmanager
     def reading(self) -> Generator[CatalogueReader]:
-        """Returns a view of the newest version, which does not change within the ``with`` block.
-
-        Raises:
-            CatalogueError: The file no longer exists, is damaged, or has another version's format.
-        """
+        """Returns a view of the newest version, which does not change within the ``with`` block."""
         reader = self._take()
         try:
             yield reader
@@ -190,7 +176,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
 
     @property
     def origin(self) -> CatalogueOrigin:
-        """The sources of the newest version."""
         with self.reading() as reader:
             return reader.origin
 
@@ -253,11 +238,7 @@ def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueRead
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Identifies the file at a path by device, inode, size and time of change.
-
-    Raises:
-        CatalogueError: There is no such file.
-    """
+    """Identifies the file at a path by device, inode, size and time of change."""
     try:
         found = path.stat()
     except OSError as error:

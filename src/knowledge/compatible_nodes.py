@@ -41,15 +41,9 @@ Kind = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compatible:
-    """A node that can be connected.
-
-    Attributes:
-        is_certain: Whether both types of at least one pair are known, or the nodes have no ports.
-    """
-
     node: NodeSummary
     via: tuple[tuple[str, str, str], ...]  # output, input, type
-    is_certain: bool
+    is_certain: bool  # both types of at least one pair are known, or the nodes have no ports
 
 
 def find_compatible(
@@ -62,19 +56,11 @@ def find_compatible(
     limit: int,
     among: dict[int, int] | None,
 ) -> tuple[list[Compatible], int]:
-    """Finds the nodes that can be connected.
+    """Finds the nodes that can be connected after `spec`, or before it, and how many there are in all.
 
-    Args:
-        after: True to find nodes that can follow `spec`, False for nodes that can precede it.
-        port: The name or the number (from 0) of one port of `spec`; None for all of its ports.
-        among: The rows that may be returned, with their place in the answer; None for all rows.
-
-    Returns:
-        The nodes, and the total number of nodes that fit. Nodes with a rarer port type come first, then nodes
-        of the same category, then the others by name; deprecated nodes come last.
-
-    Raises:
-        ArgumentsInvalid: The node has no such port.
+    `port` is the name or the number (from 0) of one port; None stands for all. `among` has the rows that may
+    be returned, with their place in the answer; without it nodes with a rarer port type come first, then
+    nodes of the same category, then the others by name. Deprecated nodes come last.
     """
     index = index_of(reader)
     ports = _chosen(spec.output_ports if after else spec.input_ports, port)
@@ -172,14 +158,8 @@ def _with_ports(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reachable:
-    """A node that can be connected.
-
-    Attributes:
-        rarity: The number of nodes with such a port. A rare port says more about what the node is for.
-    """
-
     row: int
-    rarity: int
+    rarity: int  # the number of nodes with such a port: a rare one says more about what the node is for
     deprecated: bool
 
 
@@ -197,11 +177,7 @@ class PortIndex:
             self._counts[side, folded(kind)] += 1
 
     def reachable(self, ports: Iterable[Port], side: str) -> tuple[Reachable, ...]:
-        """The nodes with a port that fits one of these ports: the rarest type first, deprecated nodes last.
-
-        Args:
-            side: ``input`` or ``output``: the side of the other nodes on which a port has to fit.
-        """
+        """The nodes with a port on `side` that fits one of these: rare types first, deprecated ones last."""
         kinds = frozenset((port.type, port.type_id) for port in ports)
         found = self._kept.get((side, kinds))
         if found is None:

@@ -45,8 +45,6 @@ _Wrong = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A certain error in a setting, and its fix."""
-
     setting: str
     problem: str
     fix: str
@@ -54,29 +52,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationCheck:
-    """The result of a check.
-
-    Attributes:
-        valid: Whether there are no problems; None if the settings of the node are unknown.
-        problems: The certain errors, in the order of the node's settings; unknown keys follow as given.
-        notes: Hints: which values are filled in later, or why the settings cannot be checked.
-    """
-
-    valid: bool | None
-    problems: tuple[Problem, ...] = ()
+    valid: bool | None  # whether there are no problems; None if the settings of the node are unknown
+    problems: tuple[Problem, ...] = ()  # in the order of the node's settings; unknown keys follow as given
     notes: tuple[str, ...] = ()
     defaults: Mapping[str, Any] | None = None
 
 
 def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> ConfigurationCheck:
-    """Checks settings.
-
-    Args:
-        settings: Values by key. Settings of groups may be nested as in KNIME, or have keys with dots.
-
-    Returns:
-        The result of the check.
-    """
+    """Checks values by key. Settings of groups may be nested as in KNIME, or have keys with dots."""
     if not spec.settings_known:
         note = (
             "The keys of this node's settings are not known (its description names only what the dialog"

@@ -48,20 +48,11 @@ def cache_folder() -> Path:
 
 
 def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: Sequence[Path] = ()) -> Path:
-    """Returns the default catalogue, and builds it if it is missing or out of date.
+    """Returns the default catalogue's file, and builds it if it is missing or out of date.
 
-    If several processes build it at once, they write the same content, and the last file stays.
-
-    Args:
-        extension: Returns the nodes of this program's own extension; called only for a build.
-        made_of: The files that define these nodes. If they change, the catalogue is built again.
-
-    Returns:
-        The file. If the cache is not writable, this is a file in a temporary folder, deleted at exit.
-
-    Raises:
-        CatalogueError: The catalogue cannot be built.
-        OSError: Neither the cache nor the temporary folder is writable.
+    `extension` returns the nodes of this program's own extension, and is called only for a build; a change of
+    the files `made_of` leads to one. If several processes build at once, they write the same content, and the
+    last file stays. If the cache is not writable, the file is in a temporary folder, deleted at exit.
     """
     name = f"default-{_key(made_of)}.sqlite"
     folder = cache_folder()

@@ -51,11 +51,7 @@ _PATIENCE: Final = 30.0
 
 
 async def serve_stdio(tools: ServedTools) -> bool:
-    """Serves one client over standard input and output.
-
-    Returns:
-        Whether a signal ended the session, and not the client.
-    """
+    """Serves one client over standard input and output; returns whether a signal ended the session."""
 
     async def serve_client(lines: tuple[Incoming, Outgoing] | None) -> None:
         if lines is not None:
@@ -80,12 +76,6 @@ async def serve_http(
     """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal arrives.
 
     The server keeps no state between requests, so clients can continue after a restart.
-
-    Args:
-        port: The port; 0 for any free port.
-
-    Raises:
-        OSError: The port is in use, or the address does not belong to this machine; the error says which.
     """
     from ..web.listening import Listener, WholeRequests, serve
 
@@ -97,8 +87,6 @@ async def serve_http(
 
 
 class ServedTools:
-    """The tools for MCP servers: their list, and the results of calls."""
-
     def __init__(self, service: NodeKnowledgeMCPService) -> None:
         self.is_brief = service.is_brief
         self._service = service
@@ -123,8 +111,7 @@ class ServedTools:
     def answer(self, name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
         """Runs a tool, and returns the result in MCP's form; for a failed call, with the reason.
 
-        Raises:
-            Refused: There is no such tool.
+        Raises `Refused` if there is no such tool.
         """
         try:
             found = self._service.invoke_tool(name, arguments)

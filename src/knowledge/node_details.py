@@ -38,13 +38,9 @@ STANDARD_TOKENS: Final = 1_500
 def node_details(
     spec: NodeSpec, *, include_examples: bool = True, include_schemas: bool = True
 ) -> dict[str, Any]:
-    """All fields of a node.
+    """All fields of a node, always in the same order.
 
-    Args:
-        include_schemas: Include the schemas of run-time parameters and of the data at ports.
-
-    Returns:
-        A JSON object whose keys are always in the same order.
+    Schemas are those of run-time parameters and of the data at ports.
     """
     found: dict[str, Any] = {
         "node_type": spec.node_type,
@@ -103,12 +99,10 @@ def brief(node: NodeSpec | NodeSummary) -> dict[str, Any]:
 
 
 def deprecation(node: NodeSpec | NodeSummary) -> dict[str, Any]:
-    """The note that a node is deprecated, and its replacement; empty for other nodes."""
     return {"deprecated": True, "successor": node.successor} if node.deprecated else {}
 
 
 def filled(**values: Any) -> dict[str, Any]:
-    """The values that are not empty."""
     return {name: value for name, value in values.items() if value}
 
 
@@ -126,11 +120,7 @@ def _default(parameter: Parameter) -> Any:
 
 
 def example_for_type(kind: str | None, *, smallest: float | int | None = None) -> Any:
-    """The empty value of a type; for numbers 0, or the smallest allowed number if that is larger.
-
-    Args:
-        kind: The type's name in the specification; unknown types count as text.
-    """
+    """The empty value of a type, by default of text; 0 for numbers, or `smallest` if that is larger."""
     wanted = (kind or "string").lower()
     if wanted in LISTS:
         return []
@@ -243,7 +233,6 @@ def details_at(
 
 
 def tokens(value: Any) -> int:
-    """The estimated number of tokens of a JSON value."""
     return -(-len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()) // 4)
 
 

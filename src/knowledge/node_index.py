@@ -40,7 +40,6 @@ class NodeIndex:
             self._by_compact.setdefault(folded(entry.name).replace(" ", ""), []).append(row)
 
     def row_of(self, node_id: str) -> int | None:
-        """The row of the node with exactly this id."""
         return self._by_id.get(node_id)
 
     def by_type(self, node_type: str, subtype: str) -> NodeSummary | None:

@@ -28,20 +28,14 @@ _MOST_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """The corrected form of a request.
+    """The corrected form of a request."""
 
-    Attributes:
-        node: The node, or None if it was not found.
-        warning: A sentence about the correction; empty without one.
-        valid: The subtypes of the type; all types if the type does not exist.
-    """
-
-    node: NodeSummary | None = None
-    warning: str = ""
+    node: NodeSummary | None = None  # None if it was not found
+    warning: str = ""  # a sentence about the correction; empty without one
     error: str = ""
     hint: str = ""
     suggestions: tuple[NodeSummary, ...] = ()
-    valid: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()  # the subtypes of the type; all types if the type does not exist
 
 
 def auto_corrected(written: str, meant: str) -> str:
@@ -54,8 +48,7 @@ def auto_corrected(written: str, meant: str) -> str:
 def resolve_type(reader: CatalogueReader, written: str) -> tuple[str | None, str]:
     """Finds a node type by its exact name, in another case, without ``_NODE`` suffix, or by its old name.
 
-    Returns:
-        The type's name in the catalogue, or None; and a warning if the name was corrected.
+    Returns its name in the catalogue, or None, and a warning if the name was corrected.
     """
     known = reader.type_names()
     if written in known:
@@ -74,21 +67,13 @@ def resolve_type(reader: CatalogueReader, written: str) -> tuple[str | None, str
 
 
 def resolved_node(reader: CatalogueReader, given: Mapping[str, str]) -> Resolved:
-    """Finds the node that is meant by ``id``, or by ``node_type`` and ``subtype``."""
     if given.get("id"):
         return resolve_reference(reader, given["id"])
     return resolve(reader, given.get("node_type", ""), given.get("subtype", ""))
 
 
 def resolve(reader: CatalogueReader, node_type: str, subtype: str) -> Resolved:
-    """Finds a node by the given type and subtype.
-
-    Args:
-        node_type: The type; may be empty if `subtype` is an id or a name.
-
-    Returns:
-        The node and the correction; or the error and similar nodes.
-    """
+    """Finds a node by type and subtype. The type may be empty if `subtype` is an id or a name."""
     index = index_of(reader)
     exact = index.by_type(node_type, subtype)
     if exact is not None:

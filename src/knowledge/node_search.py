@@ -84,53 +84,31 @@ class Tier(IntEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Hit:
-    """A node that was found.
-
-    Attributes:
-        score: A number above 0, larger for better hits; comparable within one answer.
-        field: The field that matched: ``name``, ``id``, ``aliases``, ``category``, ``parameters``,
-            ``description`` or ``vocabulary``.
-    """
-
     node: NodeSummary
     tier: Tier
-    score: float
-    field: str = ""
+    score: float  # above 0, larger for better hits; comparable within one answer
+    field: str = ""  # the one of `FIELDS` that matched, ``id`` or ``vocabulary``
     words: tuple[str, ...] = ()
 
     @property
     def order(self) -> tuple[object, ...]:
-        """The sort key of hits."""
         late = self.node.deprecated and self.tier is not Tier.EXACT
         return late, self.tier, -self.score, self.node.deprecated, self.node.name, self.node.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchAnswer:
-    """The result of a search.
-
-    Attributes:
-        corrected: Words that were not found, with the words that were searched instead.
-        cut: Whether the query was too long, so that only its beginning was used.
-    """
-
     hits: tuple[Hit, ...]
     total: int
+    # words that were not found, with the words that were searched instead
     corrected: tuple[tuple[str, str], ...] = ()
-    cut: bool = False
+    cut: bool = False  # whether the query was too long, so that only its beginning was used
 
 
 def search(
     reader: CatalogueReader, text: str, *, limit: int = 10, offset: int = 0, node_type: str | None = None
 ) -> SearchAnswer:
-    """Finds nodes.
-
-    Args:
-        text: The query of a person or model: any text, without a syntax.
-
-    Returns:
-        The hits, always in the same order.
-    """
+    """Finds nodes by the query of a person or model: any text, without a syntax."""
     query = parse_query(text)
     if not query.key:
         return SearchAnswer(hits=(), total=0, cut=query.cut)
@@ -292,17 +270,12 @@ def _matched_field(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """A word of the query with its synonyms and weight.
-
-    Attributes:
-        weight: The weight, which is larger for words that are rarer in this catalogue.
-        frequent: Whether the word is in so many nodes that it is not searched on its own.
-    """
+    """A word of the query with its synonyms and weight."""
 
     word: QueryWord
-    weight: float = 1.0
+    weight: float = 1.0  # larger for words that are rarer in this catalogue
     synonyms: tuple[str, ...] = ()
-    frequent: bool = False
+    frequent: bool = False  # in so many nodes that it is not searched on its own
     # Results of `closeness`.
     seen: dict[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
 
@@ -349,15 +322,8 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A row that has words of the query.
-
-    Attributes:
-        score: BM25 over weighted fields; larger is better.
-        all_words: Whether name, aliases, category and parameters have all words of the query.
-    """
-
-    score: float
-    all_words: bool = False
+    score: float  # BM25 over weighted fields; larger is better
+    all_words: bool = False  # whether name, aliases, category and parameters have all words of the query
 
 
 def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
@@ -377,8 +343,7 @@ def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
 def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, str]]:
     """Corrects typing errors: a word that is in no node is replaced by a word that differs by one letter.
 
-    Returns:
-        The query, and the replacement of each replaced word.
+    Returns the query, and the replacement of each replaced word.
     """
     found: dict[str, str] = {}
     for word in query.words:
@@ -405,12 +370,9 @@ def is_word_of(reader: CatalogueReader, word: str) -> bool:
 
 
 def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, Match]:
-    """Searches for all words, then for any of them.
+    """Searches for all words, then for any of them; returns matches by row.
 
     The number of rows does not depend on the number of requested results, so that pages fit together.
-
-    Returns:
-        Matches by row.
     """
     ways = [entry.expression() for entry in expansions]
     telling = [way for way, entry in zip(ways, expansions, strict=True) if not entry.frequent] or ways

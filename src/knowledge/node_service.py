@@ -36,11 +36,7 @@ _MOST_VALID: Final = 50
 
 
 class NodeKnowledgeMCPService:
-    """The tools, by name. Thread-safe.
-
-    Raises:
-        CatalogueError: The catalogue is damaged.
-    """
+    """The tools, by name. Thread-safe."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -50,19 +46,12 @@ class NodeKnowledgeMCPService:
             index_of(reader)
 
     def get_available_tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools, always in the same order."""
         return TOOLS
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Calls a tool.
+        """Calls a tool; the structured result fits the tool's output schema.
 
-        Returns:
-            The structured result, which fits the tool's output schema.
-
-        Raises:
-            ToolNotFound: There is no such tool.
-            ArgumentsInvalid: The arguments cannot be used; the error says what is allowed.
-            CatalogueError: The catalogue is missing, damaged, or has another version's format.
+        Raises `ToolNotFound`, `ArgumentsInvalid` (which says what is allowed), or `CatalogueError`.
         """
         if name not in TOOLS_BY_NAME:
             known = tuple(TOOLS_BY_NAME)
@@ -299,11 +288,8 @@ class NodeKnowledgeService:
     def get_node_types(self, type_filter: str | None = None) -> dict[str, list[str]]:
         """Subtypes by type, for all types or one; empty if the type does not exist.
 
-        Args:
-            type_filter: Only this type. Old names and other spellings of the case are accepted.
-
-        Raises:
-            CatalogueError: The catalogue cannot be read (so an empty answer never stands for a failure).
+        Old names and other spellings of a type are accepted. A catalogue that cannot be read is an error, so
+        an empty answer never stands for a failure.
         """
         types = self.registry.get_node_types()
         if type_filter is None:
@@ -318,11 +304,7 @@ class NodeKnowledgeService:
         include_examples: bool = True,
         include_schemas: bool = True,
     ) -> list[dict[str, Any]]:
-        """All fields of each node; see `details_as_json`.
-
-        Raises:
-            CatalogueError: The catalogue cannot be read.
-        """
+        """All fields of each node; see `details_as_json`."""
         with self.catalogue.reading() as reader:
             return details_as_json(
                 reader,
@@ -349,14 +331,10 @@ def details_as_json(
     include_examples: bool,
     include_schemas: bool,
 ) -> list[dict[str, Any]]:
-    """The requested nodes, in the order of the request.
+    """The nodes for references with ``node_type`` and ``subtype``, or with ``id``, in order.
 
-    Args:
-        nodes: Each with ``node_type`` and ``subtype``, or with ``id``.
-
-    Returns:
-        One entry per node. For an unknown node it has ``error``, ``hint``, ``suggestions`` and ``valid``; for
-        a corrected reference it has ``warning``.
+    The entry for an unknown node has ``error``, ``hint``, ``suggestions`` and ``valid``; that for a corrected
+    reference has ``warning``.
     """
     found: list[dict[str, Any]] = []
     for node in nodes:

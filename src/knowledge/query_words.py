@@ -84,31 +84,20 @@ def spellings(word: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWord:
-    """One word of a query.
-
-    Attributes:
-        stem: The word without its ending; the whole word if it is short.
-    """
-
     text: str
     parts: tuple[str, ...] = ()
-    stem: str = ""
+    stem: str = ""  # without its ending; the whole word if it is short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A query, split into words.
+    """A query, split into words."""
 
-    Attributes:
-        text: The query as given, without surrounding space.
-        words: The words with a meaning for the search, or all words if there are none; without repetitions.
-        cut: Whether the query was too long, so that a part is not used.
-    """
-
-    text: str
+    text: str  # as given, without surrounding space
     key: str
+    # those with a meaning for the search, or all if there are none; without repetitions
     words: tuple[QueryWord, ...]
-    cut: bool = False
+    cut: bool = False  # whether the query was too long, so that a part is not used
 
     @property
     def bare(self) -> str:
@@ -126,7 +115,6 @@ class Query:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The words as they are indexed."""
         return tuple(word.text for word in self.words)
 
 

@@ -23,14 +23,7 @@ _MOST_DIGITS: Final = 9
 
 
 def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
-    """Reads the arguments of a call.
-
-    Returns:
-        All arguments, with defaults for missing ones, and sentences about the values that were changed.
-
-    Raises:
-        ArgumentsInvalid: An argument is unknown, missing, or has an unusable value.
-    """
+    """All arguments of a call, with defaults for missing ones, and sentences about changed values."""
     properties: Mapping[str, Any] = tool.parameters["properties"]
     found = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
     changed: list[str] = []
@@ -63,7 +56,6 @@ def _unknown(tool: ToolDefinition, name: str, known: list[str]) -> ArgumentsInva
 
 
 def listed(schema: Mapping[str, Any]) -> str:
-    """The names of the arguments in a schema, as text."""
     required = schema.get("required", ())
     return ", ".join(f"{name} (required)" if name in required else name for name in schema["properties"])
 

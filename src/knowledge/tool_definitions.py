@@ -66,7 +66,6 @@ def _maybe(kind: str) -> _Schema:
 
 
 def described(description: str, kind: str = "string") -> _Schema:
-    """A schema with only a type and a description."""
     return {"type": kind, "description": description}
 
 
@@ -199,16 +198,11 @@ CHECK_OUTPUT: Final = _answer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition:
-    """A tool of this server.
-
-    Attributes:
-        output_schema: JSON schema of the structured result; empty if the definition has none.
-    """
-
     name: str
     title: str
     description: str
     parameters: Mapping[str, Any]
+    # of the structured result; empty if there is none
     output_schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
     category: str = "workflow"
     tags: tuple[str, ...]

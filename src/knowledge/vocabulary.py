@@ -42,11 +42,7 @@ _TELLING_SMALL: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A word or phrase of another tool, with the nodes for it.
-
-    Attributes:
-        tool: The tool that has the word, such as ``Excel``.
-    """
+    """A word or phrase of another tool, such as ``Excel``, with the nodes for it."""
 
     phrase: str
     tool: str
@@ -55,16 +51,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """The entries and synonyms.
-
-    Attributes:
-        entries: The entries by phrase, and by phrase without spaces.
-        tools: The names of tools, as ``alteryx`` in *alteryx summarize*.
-    """
-
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, Entry]  # by phrase, and by phrase without spaces
     synonyms: Mapping[str, tuple[str, ...]]
-    tools: frozenset[str]
+    tools: tuple[str, ...]  # as ``alteryx`` in *alteryx summarize*; the longest first
     spelled: Mapping[str, tuple[str, ...]]
 
     def exact(self, key: str) -> Entry | None:
@@ -72,7 +61,6 @@ class Vocabulary:
         return self.entries.get(key) or self.entries.get(key.replace(" ", ""))
 
     def knows(self, word: str) -> bool:
-        """Returns whether a word is an entry or the name of a tool."""
         return word in self.tools or self.exact(word) is not None
 
     def called(self, *keys: str) -> Entry | None:
@@ -80,7 +68,6 @@ class Vocabulary:
         return next(filter(None, map(self.exact, (*keys, *map(self.without_tools, keys)))), None)
 
     def without_tools(self, key: str) -> str:
-        """A query without names of tools."""
         left = f" {key} "
         for tool in self.tools:
             left = left.replace(f" {tool} ", " ")
@@ -112,7 +99,6 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """The vocabulary that comes with this program."""
     text = files(__package__ or __name__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
     return parse(text)
 
@@ -137,24 +123,17 @@ def parse(text: str) -> Vocabulary:
     return Vocabulary(
         entries=compact | entries,
         synonyms=synonyms,
-        tools=frozenset(map(folded, document.keys() - {_SYNONYMS})),
+        tools=tuple(sorted(map(folded, document.keys() - {_SYNONYMS}), key=lambda tool: (-len(tool), tool))),
         spelled=spelled,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Language:
-    """The words of a language.
-
-    Attributes:
-        has_compounds: Whether words are joined to longer words, and umlauts may be written with two letters.
-        small: Words without a meaning for the search.
-    """
-
-    has_compounds: bool
+    has_compounds: bool  # words are joined to longer words, and umlauts may be written with two letters
     endings: tuple[str, ...]
     words: Mapping[str, str]
-    small: frozenset[str]
+    small: frozenset[str]  # words without a meaning for the search
 
     def count_of(self, words: list[str], translated: Mapping[str, str]) -> int:
         """Counts the words that belong to this language; the language with the most words wins."""
@@ -201,11 +180,7 @@ class _Language:
 def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
     """Translates the known words of a query into English, and removes small words of its language.
 
-    Args:
-        is_known: Tells whether the catalogue has a word; such words are not translated.
-
-    Returns:
-        The query, and the English translation of each translated word.
+    Words that the catalogue knows are not translated. Returns the query, and the translation of each word.
     """
     words = key.split()
     choices = [(language, language.translations(words, is_known)) for language in _languages()]

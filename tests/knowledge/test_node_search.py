@@ -9,7 +9,7 @@ from knime_mcp.knowledge.node_model import Parameter
 from knime_mcp.knowledge.node_search import Tier, search
 from knime_mcp.knowledge.query_words import folded, parse_query, stem, within_one_edit
 from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
-from knime_mcp.knowledge.vocabulary import in_english
+from knime_mcp.knowledge.vocabulary import in_english, vocabulary
 
 from .conftest import spec
 
@@ -152,6 +152,12 @@ def test_functions_of_excel_are_found_by_their_names_in_other_languages(reader, 
 )
 def test_the_tool_that_a_word_comes_from_may_be_named(reader, query, name):
     assert search(reader, query).hits[0].node.name == name
+
+
+def test_a_tool_whose_name_begins_with_that_of_another_tool_is_left_out_whole():
+    # Whatever the order of a set is in this process: the same query always has the same answer.
+    assert vocabulary().without_tools("excel in german summewenn") == "summewenn"
+    assert list(map(len, vocabulary().tools)) == sorted(map(len, vocabulary().tools), reverse=True)
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,7 @@ _NO_NODES = (
 
 
 def open_catalogue(file: Path | None) -> Catalogue:
-    """Opens a catalogue: the given one, the person's own, or else the included one.
-
-    Raises:
-        CatalogueError: The catalogue is missing, damaged, or of another version.
-    """
+    """Opens a catalogue: the given one, the person's own, or else the included one."""
     from ...knowledge.catalogue_reader import Catalogue
     from ...knowledge.default_catalogue import user_catalogue
 
@@ -64,11 +60,7 @@ def open_catalogue(file: Path | None) -> Catalogue:
 
 
 def catalogue_that_comes_along() -> Path:
-    """The file of the included catalogue: this extension's nodes, the packs, and well-known nodes.
-
-    Raises:
-        CatalogueError: The catalogue cannot be built.
-    """
+    """The file of the included catalogue: this extension's nodes, the packs, and well-known nodes."""
     from ...knowledge.default_catalogue import default_catalogue
     from ...knowledge.packs import BASICS
 
@@ -81,7 +73,6 @@ def catalogue_that_comes_along() -> Path:
 
 
 def tell_origin(origin: CatalogueOrigin) -> None:
-    """Writes the source of an answer to standard error."""
     from ...knowledge.node_service import origin_as_json
 
     facts = origin_as_json(origin)
@@ -90,15 +81,9 @@ def tell_origin(origin: CatalogueOrigin) -> None:
 
 
 def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
-    """Imports an extension and describes its nodes.
+    """Imports an extension, by its ``knime.yml`` or the folder of that, and describes its nodes.
 
     The import runs in a separate process, as in KNIME, because extensions may have modules of the same name.
-
-    Args:
-        knime_yml: The extension's ``knime.yml``, or the folder of that file.
-
-    Raises:
-        CommandError: The extension cannot be loaded.
     """
     # Imported here, as loading them takes time that most commands need not spend.
     from concurrent.futures import ProcessPoolExecutor
@@ -134,11 +119,6 @@ def _unreadable(knime_yml: Path, why: str) -> CommandError:
 
 
 def own_nodes() -> list[NodeSpec]:
-    """The nodes of this project's own extension.
-
-    Raises:
-        CommandError: The extension cannot be loaded, so this installation is broken.
-    """
     from ...headless import HeadlessError, load_own_extension
 
     try:
@@ -153,14 +133,7 @@ def own_files() -> list[Path]:
 
 
 def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
-    """Describes the nodes of a loaded extension.
-
-    Args:
-        file: The given path of its ``knime.yml``.
-
-    Returns:
-        The extension's nodes, in their order.
-    """
+    """Describes the nodes of a loaded extension, in their order. `file` is its ``knime.yml`` as given."""
     from ...headless import HeadlessError
     from ...knowledge.sources.python_extensions import read_extension
 

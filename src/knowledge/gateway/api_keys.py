@@ -60,40 +60,26 @@ class KeyStoreError(MCPError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key, without its secret part.
-
-    Attributes:
-        rate_limit: Requests per minute; 0 for any number, None for the default in the settings.
-        created_at: The time of creation in UTC.
-        expires_at: The time of expiry; None if the key does not expire.
-        revoked_at: The time of revocation; None if the key is not revoked.
-    """
+    """A key, without its secret part. All times are in UTC."""
 
     id: str
     name: str
     digest: bytes = field(repr=False)
     scopes: frozenset[Scope]
-    rate_limit: int | None
+    rate_limit: int | None  # requests per minute; 0: any number, None: the default in the settings
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
 
     def works(self, now: datetime | None = None) -> bool:
-        """Returns whether the key is neither revoked nor expired."""
         expired = self.expires_at is not None and (now or datetime.now(UTC)) >= self.expires_at
         return self.revoked_at is None and not expired
 
 
 class KeyStore(AbstractContextManager["KeyStore"]):
-    """A file of keys. Threads and processes may share it.
+    """A file of keys, made if it is missing, and readable by its owner only.
 
-    Use it as a context manager, or call `close`.
-
-    Args:
-        path: The file. A missing file is created, readable by its owner only.
-
-    Raises:
-        KeyStoreError: The file cannot be read or created.
+    Threads and processes may share it. Every method raises `KeyStoreError` if the file fails.
     """
 
     def __init__(self, path: Path) -> None:
@@ -117,19 +103,10 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         rate_limit: int | None = None,
         days: float | None = None,
     ) -> tuple[str, ApiKey]:
-        """Makes a key.
+        """Makes a key: its text, which is not stored, and the stored part.
 
-        Args:
-            name: The name of the client that gets the key; appears in logs.
-            rate_limit: Requests per minute; 0 for any number, None for the default in the settings.
-            days: The number of days until the key expires; None for no expiry.
-
-        Returns:
-            The key as text, which is not stored, and the stored part.
-
-        Raises:
-            SettingInvalid: The name is not printable, or there are no scopes.
-            KeyStoreError: The file cannot be written.
+        The name is that of the client, for the log. `rate_limit` is per minute (0: any number, None: the
+        default in the settings), and the key works for so many `days` (None: for ever).
         """
         wanted = frozenset(scopes)
         if not name.strip() or not name.isprintable() or len(name) > 100:
@@ -156,11 +133,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         return f"{_PREFIX}_{key.id}_{secret}", key
 
     def verify(self, presented: str) -> ApiKey | None:
-        """The key that a client presents; None if it is not valid.
-
-        Raises:
-            KeyStoreError: The file cannot be read.
-        """
+        """The key that a client presents; None if it is not valid."""
         prefix, _, rest = presented.partition("_")
         key_id, _, secret = rest.partition("_")
         if len(presented) > _LONGEST or prefix != _PREFIX or not secret:
@@ -169,11 +142,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         return key if key is not None and hmac.compare_digest(key.digest, _digest(secret)) else None
 
     def working(self, key_id: str) -> ApiKey | None:
-        """The key with this id; None if it is unknown, revoked or expired.
-
-        Raises:
-            KeyStoreError: The file cannot be read.
-        """
+        """The key with this id; None if it is unknown, revoked or expired."""
         return next((key for key in self._keys("WHERE id = ?", key_id) if key.works()), None)
 
     def all(self) -> list[ApiKey]:
@@ -181,18 +150,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         return self._keys("ORDER BY created_at, id")
 
     def revoke(self, which: str) -> ApiKey:
-        """Revokes a key.
-
-        Args:
-            which: The key's id, or its name if only one valid key has it.
-
-        Returns:
-            The revoked key.
-
-        Raises:
-            SettingInvalid: There is no such key, or there are several.
-            KeyStoreError: The file cannot be written.
-        """
+        """Revokes the key with this id, or with this name if only one valid key has it."""
         found = [key for key in self.all() if key.id == which]
         found = found or [key for key in self.all() if key.name == which and key.works()]
         if len(found) != 1:
@@ -212,7 +170,6 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         return hashlib.blake2b(folded, key=self._salt, digest_size=6).hexdigest()
 
     def close(self) -> None:
-        """Closes the file."""
         with self._lock:
             self._db.close()
 
@@ -296,9 +253,6 @@ class RateLimiter:
     """Counts requests per key, in this process. Threads may share it.
 
     After a pause, a client may send the requests of one minute at once; then it has to keep to the rate.
-
-    Args:
-        now: The clock, in seconds.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -308,11 +262,7 @@ class RateLimiter:
         """The number of requests left, and the time of that count, by key."""
 
     def wait_for(self, key: str, per_minute: int) -> int:
-        """Counts a request with this key.
-
-        Returns:
-            0 if the request is allowed, otherwise the number of seconds until the next one is.
-        """
+        """Counts a request: 0 if it is allowed, otherwise the number of seconds until the next one is."""
         if per_minute <= 0:
             return 0
         with self._lock:

@@ -44,11 +44,9 @@ class ToolSource(Protocol):
         ...
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Runs one of the tools with arguments that fit the tool's schema; returns the structured result.
+        """Runs a tool with arguments that fit its schema; returns the structured result.
 
-        Raises:
-            ArgumentsInvalid: The arguments name something that does not exist.
-            MCPError: The tool failed, or the arguments are not allowed.
+        Raises `ArgumentsInvalid` if they name something that does not exist, `MCPError` if the tool fails.
         """
         ...
 
@@ -71,11 +69,9 @@ class _Entry:
 
 
 class ToolRegistry:
-    """All tools of the gateway. Threads may share it.
+    """All tools of the gateway; of tools with the same name, the first is taken. Threads may share it.
 
-    Args:
-        sources: The sources; of tools with the same name, the first is taken.
-        most_results: The limit of lists and counts in arguments, see ``MCP_MAX_RESULTS_PER_TOOL``.
+    `most_results` limits lists and counts in arguments, see ``MCP_MAX_RESULTS_PER_TOOL``.
     """
 
     def __init__(self, sources: Iterable[ToolSource], *, most_results: int) -> None:
@@ -90,26 +86,15 @@ class ToolRegistry:
                 self._entries.setdefault(tool.name, entry)
 
     def get_available_tools(self) -> list[ToolDefinition]:
-        """The tools, always in the same order."""
         return [entry.tool for entry in self._entries.values()]
 
     def find(self, name: str) -> ToolDefinition:
-        """A tool by name.
-
-        Raises:
-            MCPError: There is no such tool; the error names similar tools.
-        """
         return self._entry(name).tool
 
     def validate_tool_params(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Checks arguments against the tool's schema.
+        """The arguments, checked against the tool's schema; an error says where and why they do not fit.
 
-        Returns:
-            The arguments. Invalid Unicode is replaced, and counts whose default is above the limit are set
-            to the limit.
-
-        Raises:
-            MCPError: There is no such tool, or the arguments do not fit; the error says where and why.
+        Invalid Unicode is replaced, and counts whose default is above the limit are set to the limit.
         """
         entry = self._entry(name)
         try:
@@ -134,22 +119,13 @@ class ToolRegistry:
         return clean
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs a tool in the calling thread, with arguments from `validate_tool_params`.
-
-        Raises:
-            Exception: The tool failed, see `as_mcp_error`.
-        """
+        """Runs a tool in the calling thread, with arguments from `validate_tool_params`."""
         return dict(self._entry(name).source.invoke_tool(name, arguments))
 
     def is_brief(self, name: str, arguments: Mapping[str, Any]) -> bool:
         return self._entry(name).source.is_brief(arguments)
 
     def available(self, name: str) -> bool:
-        """Returns whether a tool works, that is, whether its source reports no problem.
-
-        Raises:
-            MCPError: There is no such tool.
-        """
         return self._entry(name).source.problem() is None
 
     def problem(self) -> str | None:
@@ -171,11 +147,7 @@ class ToolRegistry:
 
 
 def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Adds the limit for results to a schema of arguments, so that clients know the limit.
-
-    Returns:
-        The schema, and arguments that replace defaults above the limit.
-    """
+    """The schema with the limit for results, so that clients know it, and what replaces defaults above it."""
     found = copy.deepcopy(dict(schema))
     defaults: dict[str, Any] = {}
     properties: dict[str, Any] = found.get("properties") or {}
@@ -193,7 +165,6 @@ def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[
 
 
 def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
-    """The error for arguments that do not fit."""
     where = f" at {pointer}" if pointer else ""
     return MCPError(
         MCPErrorType.PARAMETER_ERROR,
@@ -233,30 +204,18 @@ class Gateway:
     """The ids of keys by the cookies of visitors of the page. A restart signs out all visitors."""
 
     def tools(self) -> ToolRegistry:
-        """The tools.
-
-        Raises:
-            MCPError: The tools are switched off.
-        """
         if not self.settings.mcp_enabled:
             raise unavailable("MCP_ENABLED is false", "The tools are switched off on this gateway.")
         return self.registry
 
     def problem(self) -> str | None:
-        """The reason why the tools do not work; None if they work."""
         return self.registry.problem() if self.settings.mcp_enabled else None
 
     async def call(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> dict[str, Any]:
-        """Checks the arguments and runs a tool, in a thread unless the call is brief.
+        """Checks the arguments and runs a tool, in a thread unless it is brief.
 
-        Args:
-            record: The record of the request; gets the tool, its duration and the hash of the query.
-
-        Returns:
-            The structured result.
-
-        Raises:
-            MCPError: The call failed; other exceptions are converted to this one.
+        Every failure is an `MCPError`. The record of the request gets the tool, its duration and the query's
+        hash.
         """
         registry = self.tools()
         record.tool = registry.find(name).name
@@ -286,13 +245,9 @@ class Gateway:
 
 
 class TTLCache(Generic[V]):
-    """A cache limited by age and size. Threads may share it.
+    """A cache limited by age (0 seconds: no caching) and size: the least recently used values go.
 
-    Args:
-        seconds: The time for which a value is kept; 0 for no caching.
-        most: The largest number of values; the least recently used values are dropped.
-        on_lookup: Called on each lookup, with whether the value was in the cache.
-        now: The clock, in seconds.
+    Threads may share it. `on_lookup` is told on each lookup whether the value was there.
     """
 
     def __init__(
@@ -311,7 +266,6 @@ class TTLCache(Generic[V]):
         self._kept: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
 
     def get(self, key: Hashable) -> V | None:
-        """The value of a key; None if there is none, or if it is too old."""
         with self._lock:
             found = self._kept.pop(key, None)
             if found is not None and found[0] <= self._now():
@@ -323,7 +277,6 @@ class TTLCache(Generic[V]):
         return None if found is None else found[1]
 
     def put(self, key: Hashable, value: V) -> None:
-        """Keeps a value."""
         with self._lock:
             self._kept.pop(key, None)
             self._kept[key] = self._now() + self._seconds, value
@@ -331,6 +284,5 @@ class TTLCache(Generic[V]):
                 self._kept.popitem(last=False)
 
     def drop(self, key: Hashable) -> None:
-        """Forgets the value of a key, if there is one."""
         with self._lock:
             self._kept.pop(key, None)

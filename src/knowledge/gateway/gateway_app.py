@@ -45,15 +45,7 @@ if TYPE_CHECKING:
 def opened_gateway(
     settings: GatewaySettings, catalogue: Catalogue, *, spans: Spans | None = None
 ) -> Generator[Gateway]:
-    """Opens a gateway, and closes it on exit.
-
-    Args:
-        catalogue: The catalogue; it is not closed.
-        spans: The spans; None for those of the environment variables ``OTEL_*``.
-
-    Raises:
-        MCPError: The keys cannot be read, or a setting is not valid.
-    """
+    """Opens a gateway, and closes it, but not its catalogue. Without `spans`, ``OTEL_*`` counts."""
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
         metrics = Metrics()
@@ -231,14 +223,9 @@ def _call(tool: ToolDefinition, name: str, arguments: str, more: dict[str, Any])
 async def serve(
     gateway: Gateway, *, on_ready: Callable[[str, str | None], None], stop: asyncio.Event | None = None
 ) -> None:
-    """Serves a gateway. Returns after SIGINT or SIGTERM, when all running requests have been answered.
+    """Serves a gateway until SIGINT or SIGTERM, and until all running requests have been answered.
 
-    Args:
-        stop: An event that also ends serving; for threads, which do not receive signals.
-
-    Raises:
-        SettingInvalid: The certificate cannot be used.
-        OSError: An address cannot be bound.
+    The event `stop` ends it, too: threads receive no signals.
     """
     settings = gateway.settings
     if settings.needs_tls_warning:

@@ -69,13 +69,10 @@ _CODES: Final[Mapping[MCPErrorType, tuple[int, int]]] = {
 
 
 class MCPError(BaseError):
-    """An error that is reported to the caller.
+    """An error that is reported to the caller; status and code are by default those of its type.
 
-    Attributes:
-        message: The description for the log, without secrets and without parts of the request.
-        status: The HTTP status; by default the status of the type.
-        code: The JSON-RPC code; by default the code of the type.
-        details: Details for programs, such as ``pointer``, ``suggestions`` and ``allowed``.
+    The `message` is for the log, without secrets and without parts of the request. Details are for programs,
+    such as ``pointer``, ``suggestions`` and ``allowed``.
     """
 
     def __init__(
@@ -111,7 +108,6 @@ def invalid_request(user_message: str, *, status: int = 400, **more: Any) -> MCP
 
 
 def unavailable(message: str, user_message: str) -> MCPError:
-    """The error for a service behind the gateway that does not answer."""
     return MCPError(MCPErrorType.SERVICE_ERROR, message, user_message, status=UNAVAILABLE)
 
 
@@ -159,22 +155,18 @@ def _log_place(error: BaseException) -> None:
 
 
 class Envelope(Enum):
-    """The envelope of an endpoint's answers."""
-
     JSON_RPC = "JSON-RPC"
     INTERNAL = "internal"
     PLAIN = "plain"
 
 
 def answer(body: BaseModel, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """The HTTP response with this body as JSON."""
     return Response(
         body.model_dump_json(by_alias=True), status, headers=headers, media_type="application/json"
     )
 
 
 def failure(error: MCPError, envelope: Envelope, record: RequestRecord) -> Response:
-    """The HTTP response for an error, in the envelope of the endpoint."""
     prefix = "Error: Tool execution failed: " if error.of_tool else "Error: "
     text = prefix + error.user_message
     shared: dict[str, Any] = {

@@ -144,7 +144,6 @@ class GatewaySettings(BaseModel):
         return self
 
     def supabase(self) -> tuple[str, SecretStr] | None:
-        """URL and key of the Supabase project; None if none is configured."""
         url = self.node_knowledge_supabase_url or self.supabase_url
         key = self.node_knowledge_supabase_key or self.supabase_secret_key or self.supabase_anon_key
         return (url.rstrip("/"), key) if url and key else None
@@ -157,14 +156,9 @@ class GatewaySettings(BaseModel):
 
 
 def read_settings(environment: Mapping[str, str] | None = None, **given: Any) -> GatewaySettings:
-    """Reads the settings.
+    """Reads the settings. `given` fields override the environment, unless they are None.
 
-    Args:
-        environment: The environment variables; None for those of the process.
-        **given: Fields that override the environment; None counts as not given.
-
-    Raises:
-        SettingInvalid: A setting is not valid. The message has its name, but not its value.
+    Raises `SettingInvalid` with the name of a setting that is not valid, but not with its value.
     """
     values: dict[str, Any] = {}
     for name, value in (os.environ if environment is None else environment).items():
@@ -187,7 +181,6 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

@@ -70,8 +70,7 @@ class NodeKnowledgeRetriever(ToolSource):
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
         """The knowledge about each of these names, in order. The metadata of an unknown name has the reason.
 
-        Raises:
-            MCPError: The knowledge cannot be reached.
+        Raises `MCPError` if the knowledge cannot be reached.
         """
 
     def get_available_tools(self) -> Sequence[ToolDefinition]:
@@ -87,17 +86,7 @@ class NodeKnowledgeRetriever(ToolSource):
     def retrieve_node_knowledge(
         self, node_names: Sequence[str], *, include_metadata: bool = False
     ) -> NodeKnowledgeResponse:
-        """Retrieves the knowledge about nodes.
-
-        Args:
-            include_metadata: Whether results have metadata. Results without knowledge always have it.
-
-        Returns:
-            A result for each name, in order.
-
-        Raises:
-            MCPError: The knowledge cannot be reached.
-        """
+        """The knowledge about each name, in order. Results without knowledge always have metadata."""
         started = time.perf_counter()
         names = list(dict.fromkeys(node_names))
         known = dict(zip(names, self.know(names), strict=True))
@@ -161,11 +150,9 @@ class CatalogueKnowledge(NodeKnowledgeRetriever):
 
 
 def similarity(name: str, hit: Hit) -> float:
-    """The similarity of a found node to a name.
+    """The similarity of a found node to a name: 1 for its name or id, 0.9 for an earlier or alternative name.
 
-    Returns:
-        1 for the node's name or id, 0.9 for an earlier or alternative name. Below that, a value that grows
-        with the similarity of both names, and is higher if the node matches all words of the name.
+    Below that, it grows with the likeness of both names, and is higher if the node has all words of the name.
     """
     alike = difflib.SequenceMatcher(None, folded(name), folded(hit.node.name), autojunk=False).ratio()
     match hit.tier:

@@ -52,21 +52,15 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 @dataclass(slots=True, kw_only=True)
 class RequestRecord:
-    """The logged facts of a request.
+    """The logged facts of a request."""
 
-    Attributes:
-        request_id: The id of the request: the client's id if it has an allowed form, else a random one.
-        tool: The name of the tool; None for an unknown tool.
-        rpc_id: The id of the JSON-RPC request; None for other requests.
-    """
-
-    request_id: str
+    request_id: str  # the client's own, if it has an allowed form, else a random one
     started: float = field(default_factory=time.perf_counter)
     client: str | None = None
     key_id: str | None = None
-    tool: str | None = None
+    tool: str | None = None  # None for an unknown tool
     tool_ms: float | None = None
-    rpc_id: str | int | None = None
+    rpc_id: str | int | None = None  # of the JSON-RPC request; None for other requests
     status: int = LEFT
     error_type: str | None = None
     error: str | None = None
@@ -74,7 +68,6 @@ class RequestRecord:
 
     @property
     def elapsed_ms(self) -> float:
-        """The milliseconds since the request was received."""
         return round((time.perf_counter() - self.started) * 1000, 2)
 
     @property
@@ -109,8 +102,6 @@ def log_request(record: RequestRecord, *, listener: str, method: str, route: str
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats records as JSON lines with ``time``, ``level``, ``logger``, ``message`` and further fields."""
-
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
@@ -128,8 +119,6 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats records as lines of text for people."""
-
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
         more: Mapping[str, Any] = getattr(record, _FIELDS, {})
@@ -154,9 +143,6 @@ class Spans(Tracing):
     """Makes OpenTelemetry spans: one per request, as child of the client's ``traceparent``, and one per call.
 
     https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ defines the attributes of calls.
-
-    Args:
-        provider: The tracer provider; None for the provider of the process.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
@@ -166,7 +152,6 @@ class Spans(Tracing):
         self._extract = propagate.extract
 
     def request(self, method: str, headers: Mapping[str, str]) -> AbstractContextManager[Span]:
-        """Opens the span of a request, and closes it on exit."""
         return self._opened(
             method,
             context=self._extract(headers),
@@ -175,7 +160,6 @@ class Spans(Tracing):
         )
 
     def answered(self, span: Span, record: RequestRecord, *, method: str, route: str) -> None:
-        """Adds the route, status and client of an answered request to its span."""
         span.update_name(f"{method} {route}")
         span.set_attribute("http.route", route)
         span.set_attribute("http.response.status_code", record.status)
@@ -186,7 +170,6 @@ class Spans(Tracing):
             self.failed(span, record.error_type or str(record.status))
 
     def call(self, tool: str) -> AbstractContextManager[Span]:
-        """Opens the span of a call, and closes it on exit."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
@@ -235,7 +218,6 @@ class Metrics:
         self._call_seconds.labels(tool).observe(seconds)
 
     def error(self, error_type: str) -> None:
-        """Counts an error that was sent to a client."""
         self._errors.labels(error_type).inc()
 
     def refused(self, reason: str) -> None:
@@ -243,12 +225,10 @@ class Metrics:
         self._refused.labels(reason).inc()
 
     def lookups(self, cache: str) -> Callable[[bool], None]:
-        """A function that counts the lookups in a cache, called with whether the answer was there."""
         hit, miss = (self._lookups.labels(cache, outcome) for outcome in ("hit", "miss"))
         return lambda was_there: (hit if was_there else miss).inc()
 
     def exposed(self, *, healthy: bool) -> bytes:
-        """The metrics in Prometheus' format."""
         self._healthy.set(healthy)
         return generate_latest(self._registry)
 
@@ -312,7 +292,6 @@ class Observed:
                 finish()
 
     def _record_end(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
-        """Records the end of a request in its span, the metrics and the log."""
         # The template of the path, as the path itself has parts that clients choose.
         route: str = getattr(scope.get("route"), "path", "unmatched")
         gateway: Gateway = scope["app"].state.gateway

@@ -50,11 +50,7 @@ _UNAVAILABLE: Final = "Elasticsearch cannot be reached at the moment. Try again 
 
 
 class SupabaseKnowledge(NodeKnowledgeRetriever):
-    """Knowledge from a Supabase project. Threads may share it. Call `close` at the end.
-
-    Args:
-        on_lookup: Called for each name, with whether the answer was in the cache.
-    """
+    """Knowledge from a Supabase project. Threads may share it. Call `close` at the end."""
 
     def __init__(self, settings: GatewaySettings, *, on_lookup: Callable[[bool], None] | None = None) -> None:
         project = settings.supabase()
@@ -88,7 +84,6 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
             return list(pool.map(ask, names))
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close()
 
     def _query_supabase(self, node_name: str) -> NodeKnowledgeResult:
@@ -175,7 +170,6 @@ def _code(found: Any) -> str:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """A JSON object; an empty one for any other value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
@@ -188,11 +182,7 @@ def _database(message: str) -> MCPError:
 
 
 class ElasticsearchTool(ToolSource):
-    """The source of the tool. Threads may share it. Call `close` at the end.
-
-    Raises:
-        SettingInvalid: The client library is not installed, or the host is not valid.
-    """
+    """The source of the tool. Threads may share it. Call `close` at the end."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         try:
@@ -258,12 +248,6 @@ class ElasticsearchTool(ToolSource):
         )
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Runs a search.
-
-        Raises:
-            MCPError: The query has parts that are not allowed, or Elasticsearch refuses the query or does not
-                answer.
-        """
         del name
         _check(arguments["query"], "/query")
         body = self._body(arguments["query"])
@@ -292,7 +276,6 @@ class ElasticsearchTool(ToolSource):
         return answer
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close()
 
     def _body(self, query: dict[str, Any]) -> dict[str, Any]:

@@ -59,11 +59,7 @@ CALLING = (400, 404, 408, 413, 415, 503)
 
 
 def admit(request: Request, scope: Scope) -> None:
-    """Admits a request by the key in its header. The body is not read.
-
-    Raises:
-        MCPError: 401: no valid key. 403: the key lacks the scope. 429: too many requests.
-    """
+    """Admits a request by the key in its header (401, 403, 429). The body is not read."""
     sent = request.headers.getlist(KEY_HEADER)
     if len(sent) != 1:
         gateway_of(request).metrics.refused("key")
@@ -73,12 +69,7 @@ def admit(request: Request, scope: Scope) -> None:
 
 
 def verified_key(request: Request, presented: str) -> ApiKey:
-    """The key that a client presents.
-
-    Raises:
-        MCPError: 401: the key is not valid.
-        KeyStoreError: The keys cannot be read.
-    """
+    """The key that a client presents; an error (401) if it is not valid."""
     gateway = gateway_of(request)
     key = gateway.keys.verify(presented)
     if key is None:
@@ -88,11 +79,7 @@ def verified_key(request: Request, presented: str) -> ApiKey:
 
 
 def admit_key(request: Request, key: ApiKey, scope: Scope) -> None:
-    """Admits a request with a valid key, if its scope and rate allow.
-
-    Raises:
-        MCPError: 403: the key lacks the scope. 429: too many requests.
-    """
+    """Admits a request with a valid key, if its rate (429) and scope (403) allow."""
     gateway, record = gateway_of(request), record_of(request)
     record.client, record.key_id = key.name, key.id
     per_minute = gateway.settings.gateway_rate_limit if key.rate_limit is None else key.rate_limit
@@ -115,7 +102,6 @@ def admit_key(request: Request, key: ApiKey, scope: Scope) -> None:
 
 
 def invalid_key(user_message: str) -> MCPError:
-    """The error for a request without a valid key."""
     return invalid_request(user_message, status=401, headers=_CHALLENGE)
 
 
@@ -133,11 +119,7 @@ def from_elsewhere(request: Request) -> bool:
 
 
 async def with_body(request: Request, *, kind: str) -> Request:
-    """Reads the body of a request of the media type `kind`, and returns the request with it.
-
-    Raises:
-        MCPError: 415: the media type is another. 413: the body is too large. 408: the body is too slow.
-    """
+    """Reads the body of a request of the media type `kind`; returns the request with it (415, 413, 408)."""
     settings = gateway_of(request).settings
     most = settings.gateway_max_body_bytes
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -175,11 +157,9 @@ async def with_body(request: Request, *, kind: str) -> Request:
 
 
 def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequence[int] = ()) -> APIRouter:
-    """Makes a router for endpoints of one kind.
+    """Makes a router for endpoints of one kind; without a scope they need no key.
 
-    Args:
-        scope: The scope that a key must have; None if no key is needed.
-        errors: HTTP statuses of errors, for the OpenAPI document; with a scope, 401, 403 and 429 are added.
+    `errors` are the HTTP statuses for the OpenAPI document; with a scope, 401, 403 and 429 are added.
     """
     statuses = {*errors, *((401, 403, 429) if scope else ()), 500}
     document: dict[int | str, dict[str, Any]] = {
@@ -211,9 +191,7 @@ def guarded(
 ) -> type[APIRoute]:
     """Makes a route class that answers every error.
 
-    Args:
-        enter: Checks a request before its endpoint runs, and returns it with its body; raises an error to
-            refuse the request.
+    `enter` checks a request before its endpoint runs, and returns it with its body, or raises an error.
     """
 
     class Guarded(APIRoute):
@@ -236,7 +214,6 @@ def guarded(
 
 
 def noted(request: Request, error: MCPError) -> MCPError:
-    """Returns the error after adding it to the record of the request and to the metrics."""
     record = record_of(request)
     record.error_type, record.error = error.error_type.value, error.message
     gateway_of(request).metrics.error(error.error_type.value)
@@ -244,7 +221,6 @@ def noted(request: Request, error: MCPError) -> MCPError:
 
 
 def _as_endpoint_error(error: Exception) -> MCPError:
-    """The gateway's error for any exception of an endpoint."""
     match error:
         case RequestValidationError():
             return _invalid(error)

@@ -269,22 +269,14 @@ def _local(path: str) -> str:
 
 
 def overview(catalogue: Catalogue) -> dict[str, Any]:
-    """The number of nodes of each type, and the sources of the catalogue."""
     with catalogue.reading() as reader:
         return {"types": _counts(reader), "origin": reader.origin}
 
 
 def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> dict[str, Any]:
-    """A page of the list of all nodes, or of the nodes that a search finds.
+    """A page of the list of all nodes, or of the nodes that a search finds, for the template.
 
-    Args:
-        query: The search text; empty for all nodes.
-        node_type: Only nodes of this type; empty for all types.
-        page: The page number in the request; invalid numbers count as 1.
-
-    Returns:
-        The nodes, each with the reason why the search found it; the number of nodes on all pages; the page
-        and the number of pages; all types; unknown words with the words that were searched instead.
+    Each node comes with the reason why the search found it. A `page` that is no number counts as 1.
     """
     number = min(max(count_in(page) or 1, 1), _MOST_PAGES)
     offset = (number - 1) * PAGE_SIZE
@@ -310,14 +302,7 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> di
 
 
 def card(catalogue: Catalogue, reference: str) -> dict[str, Any]:
-    """A node, its full description, and the node that replaces it, if that is in this catalogue.
-
-    Args:
-        reference: The node's id, its exact name, or ``TYPE.SUBTYPE``.
-
-    Raises:
-        MCPError: There is no such node.
-    """
+    """A node, its full description, and the node that replaces it, if that is in this catalogue."""
     with catalogue.reading() as reader:
         resolved = resolve_reference(reader, reference[:_LONGEST])
         if resolved.node is None:
@@ -377,11 +362,7 @@ def entered_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[
 
 
 def arguments_of(schema: Mapping[str, Any], entered: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments from the entries of the form, without empty entries.
-
-    Raises:
-        MCPError: An entry that must be JSON is not valid JSON.
-    """
+    """The arguments from the entries of the form, without empty entries."""
     found: dict[str, Any] = {}
     for name, entry in schema.get("properties", {}).items():
         text = entered.get(name, "")
@@ -456,7 +437,6 @@ _HERE: Final = Path(__file__).parent
 def page(
     request: Request, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **shown: Any
 ) -> Response:
-    """An HTML answer."""
     text = (
         _environment()
         .get_template(template)
@@ -507,7 +487,6 @@ def static_file(name: str) -> Response:
 
 
 def wants_html(request: Request) -> bool:
-    """Returns whether the client is a browser, which accepts HTML."""
     return "text/html" in request.headers.get("accept", "")
 
 

@@ -84,17 +84,8 @@ def build_catalogue(
 ) -> BuildReport:
     """Builds a catalogue. The file is replaced only once the new catalogue is complete.
 
-    Args:
-        path: The catalogue's file. An existing catalogue stays readable until the new one replaces it.
-        plugins: Installed KNIMEs, folders of plug-ins, or plug-ins.
-        packs: Spec packs. A pack with the name of an included pack replaces that pack.
-        extensions: Nodes of Python extensions; see `knime_mcp.knowledge.sources.python_extensions`.
-
-    Raises:
-        PackError: A pack has problems.
-        CatalogueError: There are no nodes, two nodes have the same id (or the same type and subtype), or the
-            file cannot be replaced.
-        OSError: A source cannot be read, or the file cannot be written.
+    `plugins` are installed KNIMEs, folders of plug-ins, or plug-ins. A pack with the name of an included pack
+    replaces that pack. `extensions` are nodes of Python extensions, see `read_extension`.
     """
     begin = time.perf_counter()
     read = _read_packs(packs, with_own_packs)
@@ -142,19 +133,9 @@ def write_catalogue(
     old_names: Iterable[OldName] = (),
     on_step: Callable[[Step], None] | None = None,
 ) -> CatalogueOrigin:
-    """Writes a catalogue.
+    """Writes a catalogue. An existing one stays readable until the new one is complete on disk.
 
-    Args:
-        path: The file. An existing catalogue stays readable until the new one is complete on disk.
-        nodes: The nodes. Nodes of `type_order` keep their order, others are sorted by name.
-        type_order: The types that come first, in this order; further ones follow, sorted.
-
-    Returns:
-        A summary of the catalogue's content.
-
-    Raises:
-        CatalogueError: Two nodes have the same id, or type and subtype; or the file cannot be replaced.
-        OSError: The folder cannot be written to, or the disk is full.
+    The types in `type_order` come first, and their nodes keep their order; others are sorted by name.
     """
     tell: Callable[[Step], None] = on_step or (lambda _: None)
     ordered = _in_order(list(nodes), type_order)

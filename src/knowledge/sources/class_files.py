@@ -28,7 +28,7 @@ _POOL: Final = {
 
 
 class ClassFileError(Exception):
-    """The error for data that is not a class file, or for code that cannot be followed."""
+    """The data is not a class file, or the code cannot be followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +46,16 @@ class Lambda:
 
 @dataclass(slots=True)
 class Call:
-    """A method call, which also stands for its return value.
-
-    Attributes:
-        target: The object on which the method was called; None for static methods.
-    """
+    """A method call, which also stands for its return value."""
 
     name: str
     args: list[Any] = field(default_factory=list[Any])
-    target: Any = None
+    target: Any = None  # the object on which the method was called; None for static methods
     owner: str = ""
     descriptor: str = ""
 
 
 class ClassFile:
-    """A compiled class.
-
-    Raises:
-        ClassFileError: The data is not a class file.
-    """
-
     def __init__(self, data: bytes) -> None:
         try:
             self._read(data)
@@ -77,13 +67,9 @@ class ClassFile:
     ) -> Any:
         """Follows a method up to its end, its first branch, or an unknown instruction.
 
-        Args:
-            method: The method's name, with or without descriptor; the first method of this name is followed.
-            arguments: The arguments, beginning with ``this`` for methods that are not static.
-            fields: The static fields of this class; the method's assignments change them.
-
-        Returns:
-            The method's return value, or None; and all calls in it, in order.
+        The first method with this name (with or without descriptor) is followed; arguments begin with
+        ``this`` unless it is static; its assignments change `fields`. Returns the value, or None, and all
+        calls in order.
         """
         code = self.methods.get(method)
         follower = _Follower(self, dict(enumerate(arguments or [])), {} if fields is None else fields)

@@ -53,11 +53,7 @@ class _Description:
 
 
 def read_class(code: ClassFile) -> NodeSpec | None:
-    """Reads the description in a node factory's class.
-
-    Returns:
-        The description without options; None if the class has neither form of description.
-    """
+    """Reads the description (without options) in a node factory's class; None if it has neither form."""
     fields = dict(code.field_values)
     _, first = code.run("<clinit>", fields=fields)
     _, second = code.run("createNodeDescription", ["this"], fields)
@@ -207,8 +203,7 @@ def _with_type(port: Port, name: str, type_id: str | None) -> Port:
 def with_types_of_code(node: NodeSpec, read: Callable[[str], ClassFile | None]) -> NodeSpec:
     """The node with the types of its ports from its compiled code; ports that have a type keep it.
 
-    Args:
-        read: A function that reads a class by its name; it returns None for unknown classes.
+    `read` reads a class by its name; it returns None for unknown classes.
     """
     if all(port.type for port in (*node.input_ports, *node.output_ports)):
         return node

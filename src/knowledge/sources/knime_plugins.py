@@ -59,15 +59,11 @@ _CLASS: Final = re.compile(r"(?:.*[.$])?(\w+?)\d*NodeFactory\d*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A node, file or plug-in that is not in the catalogue.
-
-    Attributes:
-        reason: The reason, always in the same words, so that reports can group by it.
-    """
+    """A node, file or plug-in that is not in the catalogue."""
 
     what: str
     where: str
-    reason: str
+    reason: str  # always in the same words, so that reports can group by it
     detail: str = ""
 
     def __str__(self) -> str:
@@ -76,26 +72,15 @@ class Skipped:
 
 @dataclass(slots=True, kw_only=True)
 class PluginNodes:
-    """The nodes of plug-ins.
-
-    Attributes:
-        from_code: The number of nodes whose description (without options) is in compiled code.
-        well_known: The number of nodes that are described by this program, as their classes are no help.
-    """
-
     nodes: list[NodeSpec] = field(default_factory=list[NodeSpec])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     bundles: int = 0
-    from_code: int = 0
-    well_known: int = 0
+    from_code: int = 0  # nodes whose description (without options) is in compiled code
+    well_known: int = 0  # nodes that are described by this program, as their classes are no help
 
 
 def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | None = None) -> PluginNodes:
-    """Reads the nodes of installed KNIMEs, folders of plug-ins, and plug-ins.
-
-    Raises:
-        OSError: A root cannot be read.
-    """
+    """Reads the nodes of installed KNIMEs, folders of plug-ins, and plug-ins."""
     bundles = {root: find_bundles(root) for root in roots}
     locations = {path: root for root, paths in bundles.items() for path in paths}
     result = PluginNodes()

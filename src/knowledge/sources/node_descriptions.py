@@ -45,19 +45,14 @@ _KIND_OF_PORT: Final = {
 
 
 class XmlRefusedError(Exception):
-    """The error for XML that is not read. The message says why."""
+    """XML that is not read. The message says why."""
 
 
 def parse_xml(data: bytes) -> ElementTree.Element:
-    """Parses a document.
+    """The root element of a document. Tags keep their namespace as ``{uri}tag``; see `local_name`.
 
     A DOCTYPE is allowed, because node descriptions before KNIME 2.8 have one; the DTD itself is not read.
-
-    Returns:
-        The root element. Tags keep their namespace as ``{uri}tag``; see `local_name`.
-
-    Raises:
-        XmlRefusedError: The document is not well-formed, too large, too deep, or declares entities.
+    What is not well-formed, too large, too deep, or declares entities raises `XmlRefusedError`.
     """
     if len(data) > LARGEST:
         raise XmlRefusedError(f"has {len(data):,} bytes, more than {LARGEST:,}")
@@ -78,7 +73,6 @@ def parse_xml(data: bytes) -> ElementTree.Element:
 
 
 def local_name(element: ElementTree.Element) -> str:
-    """The tag without its namespace."""
     tag = element.tag
     # Comments and processing instructions have a function as tag, if the parser keeps them.
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -104,11 +98,7 @@ def text_of(element: Element, *, leave_out: frozenset[str] = frozenset()) -> str
 
 
 def text_inside(xhtml: str) -> str:
-    """The plain text of an XHTML fragment, that is, of an element's content.
-
-    Raises:
-        XmlRefusedError: The fragment is not well-formed.
-    """
+    """The plain text of an XHTML fragment, that is, of an element's content."""
     return text_of(parse_xml(without_surrogates(f"<text>{xhtml}</text>").encode()))
 
 
@@ -206,11 +196,6 @@ def is_node_description(data: bytes) -> bool:
 
 
 def read_node_description(data: bytes) -> NodeSpec:
-    """Reads a description.
-
-    Raises:
-        XmlRefusedError: The file cannot be read, or does not describe a node.
-    """
     root = parse_xml(data)
     if local_name(root) != "knimeNode":
         raise XmlRefusedError(f"is no node description: its root is <{local_name(root)}>")

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 class Problems:
-    """The problems in a file.
-
-    Args:
-        source: The content of the file; mistakes that the YAML reader found are the first problems.
-    """
+    """The problems in a file; mistakes that the YAML reader found are the first."""
 
     def __init__(self, file: str, source: Yaml) -> None:
         self.file = file
@@ -68,7 +64,6 @@ class PackMapping:
         return key in self._data
 
     def names(self) -> list[str]:
-        """The keys, in order."""
         return list(self._data)
 
     def wrong(self, key: str, what: str) -> None:
@@ -88,11 +83,9 @@ class PackMapping:
                 self.wrong(key, f"is not a key here{meant}")
 
     def any(self, key: str, default: Any = None) -> Any:
-        """The value, unchecked."""
         return self._data.get(key, default)
 
     def text(self, key: str, default: str = "", *, required: bool = False) -> str:
-        """A text, without spaces around it."""
         value = self._data.get(key)
         if value is None:
             if required and self._is_mapping:
@@ -106,14 +99,12 @@ class PackMapping:
         return value.strip()
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """A truth value."""
         return self._of_kind(key, default, isinstance(self._data.get(key, default), bool), "true or false")
 
     def whole(self, key: str, default: int) -> int:
         return self._of_kind(key, default, type(self._data.get(key, default)) is int, "a whole number")
 
     def number(self, key: str) -> float | int | None:
-        """A number, or None."""
         return self._of_kind(key, None, type(self._data.get(key)) in (int, float, type(None)), "a number")
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -128,7 +119,6 @@ class PackMapping:
         return tuple(found)
 
     def entries(self, key: str) -> Sequence[Any]:
-        """A list, or an empty one."""
         return self._of_kind(key, (), isinstance(self._data.get(key), (list, type(None))), "a list") or ()
 
     def each(self, key: str) -> list[PackMapping]:
@@ -145,11 +135,9 @@ class PackMapping:
         return [(name, inner.inside(name)) for name in inner.names()]
 
     def inside(self, key: str) -> PackMapping:
-        """A mapping under a key."""
         return PackMapping(self._data.get(key), (*self.path, key), self._problems)
 
     def mapping(self, key: str) -> Mapping[str, Any] | None:
-        """A mapping with unchecked content, or None."""
         is_one = isinstance(self._data.get(key), (dict, type(None)))
         return self._of_kind(key, None, is_one, "a mapping of keys")
 

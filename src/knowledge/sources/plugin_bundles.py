@@ -39,35 +39,23 @@ _ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 class UnreadableError(Exception):
-    """The error for a file that cannot be read. The message says why."""
+    """A file that cannot be read. The message says why."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Bundle:
-    """A plug-in.
-
-    Attributes:
-        name: The plug-in's symbolic name; the name of the file if there is no manifest.
-        version: The plug-in's version, or None.
-        package: For a folder of loose files, its path below the given root; the first part of package names.
-        files: A function that reads the file, by path inside with slashes. Paths of files in an inner jar
-            begin with the path of that jar and ``!/``.
-    """
-
     location: Path
-    name: str = ""
+    name: str = ""  # the symbolic name; the name of the file if there is no manifest
     version: str | None = None
+    # for a folder of loose files, its path below the given root: the first part of package names
     package: str = ""
+    # Functions that read the files, by path inside with slashes. Paths of files in an inner jar begin with
+    # the path of that jar and ``!/``.
     files: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, "Callable[[], bytes]"])
     # Inner files that could not be opened, with the reason.
     unreadable: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def read(self, name: str) -> bytes:
-        """The content of a file of the plug-in.
-
-        Raises:
-            UnreadableError: The file cannot be read.
-        """
         try:
             return self.files[name]()
         except Exception as error:
@@ -87,14 +75,7 @@ def shown(path: Path | str) -> str:
 
 
 def find_bundles(root: Path) -> list[Path]:
-    """The jars and folders below `root` that are plug-ins, sorted.
-
-    Args:
-        root: An installed KNIME, of which only the active plug-ins are returned; or a folder; or a plug-in.
-
-    Raises:
-        OSError: `root` cannot be read.
-    """
+    """The jars and folders below `root` that are plug-ins, sorted; of an installed KNIME the active ones."""
     if root.is_file():
         return [root]
     active = _active_bundles(root)
@@ -124,11 +105,7 @@ def find_bundles(root: Path) -> list[Path]:
 
 @contextmanager
 def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
-    """Opens a plug-in, and closes its jars on exit.
-
-    Raises:
-        UnreadableError: The file is not a jar, or cannot be read.
-    """
+    """Opens a plug-in, and closes its jars on exit."""
     bundle = Bundle(location=location)
     archives: list[zipfile.ZipFile] = []
     try:
@@ -264,11 +241,7 @@ def _identify(bundle: Bundle, headers: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A node in ``plugin.xml``.
-
-    Attributes:
-        category_path: The category, such as ``/io/read``; ``/`` by default, as in KNIME.
-    """
+    """A node in ``plugin.xml``. Its category is ``/`` by default, as in KNIME."""
 
     factory: str
     category_path: str = "/"
@@ -278,26 +251,15 @@ class Registration:
 
 @dataclass(slots=True, kw_only=True)
 class PluginXml:
-    """The registrations of a plug-in.
-
-    Attributes:
-        categories: The names of categories by full path (``/io/read``).
-    """
-
     nodes: list[Registration] = field(default_factory=list[Registration])
     node_sets: list[str] = field(default_factory=list[str])
-    categories: dict[str, str] = field(default_factory=dict[str, str])
+    categories: dict[str, str] = field(default_factory=dict[str, str])  # names by full path (``/io/read``)
 
 
 def read_plugin_xml(data: bytes, texts: Mapping[str, str], into: PluginXml) -> None:
-    """Reads a ``plugin.xml`` or ``fragment.xml``.
+    """Reads a ``plugin.xml`` or ``fragment.xml``; a plug-in may have both.
 
-    Args:
-        texts: The texts of ``plugin.properties``, for names such as ``%category``.
-        into: The registrations to add to, as a plug-in may have both files.
-
-    Raises:
-        XmlRefusedError: The file cannot be read.
+    `texts` are those of ``plugin.properties``, for names such as ``%category``.
     """
     for extension in parse_xml(data):
         point = extension.get("point", "")
@@ -326,7 +288,7 @@ def category_names(path: str, categories: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_manifest(data: bytes) -> dict[str, str]:
-    """The main section of a ``MANIFEST.MF``, as values by header."""
+    """The main section of a ``MANIFEST.MF``."""
     headers: dict[str, str] = {}
     for line in _CONTINUED.sub(b"", data).decode("utf-8", "replace").splitlines():
         if not line.strip():
@@ -337,7 +299,6 @@ def read_manifest(data: bytes) -> dict[str, str]:
 
 
 def read_properties(data: bytes) -> dict[str, str]:
-    """The texts of a ``plugin.properties``, by key."""
     found: dict[str, str] = {}
     for line in data.decode("latin-1").replace("\\\r\n", "").replace("\\\n", "").splitlines():
         key, separator, value = line.strip().partition("=")

@@ -40,18 +40,12 @@ def read_extension(
     closed: Mapping[str, Collection[str]],
     file: str,
 ) -> list[NodeSpec]:
-    """Converts an extension into nodes.
+    """Converts an extension into nodes. Names of parameters in groups are dotted, as in ``group.key``.
 
-    Args:
-        description: The result of `ExtensionHost.describe`: ``extension``, ``nodes``, ``categories``.
-        dialogs: The documents of each dialog (``data``, ``schema``, ``ui_schema``) by node id, made without
-            connections.
-        closed: By node id, the names of parameters that accept only the choices in the dialog. The choices of
-            other parameters depend on connections.
-        file: The path of the extension's ``knime.yml``, as it was given.
-
-    Returns:
-        The nodes in the extension's order. Names of parameters in groups are dotted, as in ``group.key``.
+    `description` is the result of `ExtensionHost.describe`; `dialogs` are the documents of each dialog
+    (``data``, ``schema``, ``ui_schema``) by node id, made without connections; `closed` has, by node id, the
+    parameters that accept only the choices in the dialog, as those of others depend on connections; `file` is
+    the ``knime.yml``.
     """
     extension = description["extension"]
     origin = Origin(
@@ -207,11 +201,7 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Option, ...]:
 
 
 def plain_text(shown: str) -> str:
-    """The plain text of a docstring: one line per paragraph, without markup.
-
-    Args:
-        shown: The docstring's Markdown, or the XHTML that KNIME's own Python makes of it.
-    """
+    """The plain text of a docstring in Markdown, or in the XHTML that KNIME's own Python makes of it."""
     if _ELEMENT.match(shown):
         try:
             return text_inside(shown)

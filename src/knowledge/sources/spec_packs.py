@@ -72,14 +72,9 @@ class Pack:
 
 
 def read_pack(path: Path, *, shown_as: str | None = None) -> Pack:
-    """Reads a pack.
+    """Reads a pack, whose file is `shown_as` in errors and origins.
 
-    Args:
-        shown_as: The name of the file in errors and origins; the path by default.
-
-    Raises:
-        PackError: The file is not a valid pack. The message has all problems with line and key.
-        OSError: The file cannot be read.
+    Raises `PackError` with all problems, each with line and key.
     """
     shown = shown_as or str(path)
     if path.stat().st_size > _LARGEST:
@@ -92,11 +87,6 @@ def read_pack(path: Path, *, shown_as: str | None = None) -> Pack:
 
 
 def parse_pack(text: str, *, file: str) -> Pack:
-    """Reads the text of a pack.
-
-    Raises:
-        PackError: The text is not a valid pack. The message has all problems with line and key.
-    """
     try:
         source = read(text, _RULES)
     except YamlError as error:
@@ -371,11 +361,7 @@ TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def read_parameter(fields: PackMapping, *, name: str | None = None) -> Parameter:
-    """Reads a parameter of a legacy spec, or a field of a modern one.
-
-    Args:
-        name: The key of the mapping in a modern spec; None for a legacy spec, which has the name inside.
-    """
+    """Reads a parameter of a legacy spec, or with its key, `name`, a field of a modern one."""
     fields.allow(*(LEGACY_KEYS if name is None else MODERN_KEYS))
     default = "default_value" if name is None else "default"
     kind = fields.text("type", required=True)
@@ -494,9 +480,6 @@ def basic_nodes() -> tuple[NodeSpec, ...]:
     """Well-known nodes of KNIME, for users without a catalogue of an installed KNIME.
 
     The nodes have the labels of dialogs, not the keys of settings, so configurations cannot be checked.
-
-    Raises:
-        PackError: The included file is damaged.
     """
     pack = read_pack(BASICS, shown_as=BASICS.name)
     return tuple(replace(node, settings_known=False) for node in pack.nodes)
