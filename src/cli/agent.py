@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..agents.model.chat_model import DEFAULT_TIMEOUT
-from .command_errors import CommandError, ExitCode, UsageError, command_line_hint, reports_errors
+from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import (
     check_folder,
@@ -19,7 +19,6 @@ from .files import (
     text_or_file,
     write_page,
 )
-from .interrupt import Interrupt
 from .shared_options import (
     SaveDirOption,
     takes,

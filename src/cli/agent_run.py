@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool
     from .agent import AgentSettings
-    from .interrupt import Interrupt
+    from .command_errors import Interrupt
 
 _TOOL_TOKENS: Final = 20_000
 

@@ -9,11 +9,10 @@ import typer
 
 from ..audit.table_formats import READABLE, WRITABLE, either
 from ..types.texts import counted
-from .command_errors import CommandError, ExitCode, UsageError, reports_errors
+from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .files import JSON, check_folder, check_journal, check_table, is_same, read_table
-from .interrupt import Interrupt
 from .shared_options import SaveDirOption
 from .terminal import complain, note
 

@@ -7,11 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from .command_errors import ExitCode, UsageError, reports_errors
+from .command_errors import ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
-from .files import check_folder, check_journal, json_record, open_journal, text_or_file
-from .interrupt import Interrupt
-from .key_value import split_pairs, with_pairs
+from .files import (
+    check_folder,
+    check_journal,
+    json_record,
+    open_journal,
+    split_pairs,
+    text_or_file,
+    with_pairs,
+)
 from .shared_options import SaveDirOption
 from .terminal import complain, note, print_json, print_text
 

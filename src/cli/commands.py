@@ -40,11 +40,11 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     "graph": _Group(
         "Graphs: tools made of calls to other tools, declared in a YAML document.",
         {
-            "new": "graph.graph_commands:new",
-            "check": "graph.graph_commands:check",
-            "run": "graph.graph_run:run",
-            "show": "graph.graph_commands:show",
-            "serve": "graph.graph_commands:serve",
+            "new": "graph_commands:new",
+            "check": "graph_commands:check",
+            "run": "graph_commands:run",
+            "show": "graph_commands:show",
+            "serve": "graph_commands:serve",
         },
     ),
     "nodes": _Group(

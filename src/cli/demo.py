@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..types.errors import Canceled
-from .command_errors import CommandError, ExitCode, reports_errors
+from .command_errors import CommandError, ExitCode, Interrupt, reports_errors
 from .files import TableFile, check_folder, read_table
-from .interrupt import Interrupt
 from .terminal import complain, note, one_line, out, say, show, table
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..types.errors import SettingInvalid
-from .command_errors import UsageError
-from .interrupt import Interrupt
+from .command_errors import Interrupt, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator

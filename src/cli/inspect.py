@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
-from .command_errors import CREDENTIAL_HINT, ExitCode, reports_errors
+from .command_errors import CREDENTIAL_HINT, ExitCode, Interrupt, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, how_to_name, takes_connection
-from .interrupt import Interrupt
 from .terminal import print_json, say, show, table
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ import typer
 
 from ..audit.table_formats import WRITABLE, either
 from ..types.texts import counted
-from .command_errors import ExitCode, command_line_hint, reports_errors
+from .command_errors import ExitCode, Interrupt, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing
-from .interrupt import Interrupt
 from .terminal import complain, note, one_line, print_json, show, table
 
 if TYPE_CHECKING:

@@ -1,13 +1,35 @@
-"""The command ``mcpgraph``: serves a graph document on stdio, like the npm program of that name."""
+"""Serves graph documents: the command ``mcpgraph``, like the npm program of that name, and ``graph serve``.
 
+Without typer, whose imports would take a third of the time until a server on standard input answers.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..version import VERSION
 from .app import until_canceled
 from .command_errors import ExitCode, exit_code, needs_graph
-from .graph.graph_documents import DialectChoice, serve_document
+from .files import check_journal, open_journal
+from .serving import LogLevel, announce, end_now, log_to_stderr
+
+if TYPE_CHECKING:
+    from ..graph.api import McpGraphApi
+
+
+class DialectChoice(StrEnum):
+    """The values of ``--dialect``."""
+
+    AUTO = "auto"
+    TARGET = "target"
+    NEXT = "next"
 
 
 def main() -> None:
@@ -49,6 +71,61 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("-v", "--version", action="version", version=VERSION)
     return parser
+
+
+def serve_document(
+    file: Path,
+    *,
+    http: int | None = None,
+    host: str = "127.0.0.1",
+    mcp: Path | None = None,
+    dialect: DialectChoice = DialectChoice.AUTO,
+    audit: Path | None = None,
+    reload: bool = True,
+    validate: bool = True,
+    log_level: LogLevel = LogLevel.INFO,
+) -> ExitCode:
+    """Serves a document until the client leaves or a signal comes.
+
+    The port `http` is 0 for any; without one, the client is at standard input and output.
+    """
+    check_journal(audit)
+    gc.disable()  # collections during the imports would take a tenth of the start
+    import anyio
+
+    from ..graph.api import McpGraphApi, spans_from_environment
+    from ..graph.graph_service import GraphService, Reload
+    from ..graph.graph_serving import serve_http, serve_stdio
+
+    log_to_stderr(log_level, "[%(levelname)s] %(message)s")
+    for noisy in ("httpx", "httpcore", "mcp", "uvicorn", "opentelemetry"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    with ExitStack() as stack:
+        stack.callback(gc.enable)
+        journal = stack.enter_context(open_journal(audit, about=f"knime-mcp graph serve {file.name}"))
+        spans = spans_from_environment()
+        if spans is not None:
+            stack.callback(spans.close)
+
+        def load() -> McpGraphApi:
+            return McpGraphApi(
+                file, mcp_file=mcp, dialect=dialect, journal=journal, spans=spans, check_schemas=validate
+            )
+
+        # Made before the document is loaded, so that no change is missed.
+        watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
+        # With the old dialect, tools are listed without output schemas, like the programs of that dialect.
+        service = GraphService(load(), output_schemas=dialect is not DialectChoice.TARGET)
+        gc.enable()
+        gc.freeze()  # long-lived objects; collecting them would delay calls
+        signaled = False
+        if http is None:
+            signaled = anyio.run(serve_stdio, service, watch)
+        else:
+            anyio.run(lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce))
+    if signaled:
+        end_now()
+    return ExitCode.OK
 
 
 if __name__ == "__main__":

@@ -16,10 +16,9 @@ from ..client.oauth.oauth import OAuth, login_key
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
 from ..types.texts import counted
-from .command_errors import ExitCode, UsageError
+from .command_errors import ExitCode, Interrupt, UsageError
 from .credentials import secret_in
 from .files import read_text
-from .interrupt import Interrupt
 from .terminal import note, print_text, say
 
 if TYPE_CHECKING:

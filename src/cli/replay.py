@@ -9,11 +9,10 @@ from typing import Annotated, Final
 import typer
 
 from ..audit.table_formats import WRITABLE, either
-from .command_errors import CommandError, ExitCode, UsageError, reports_errors
+from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .executors import Concurrency, ExecutorOption, check_executor
 from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
-from .interrupt import Interrupt
 from .shared_options import RecordsArgument, takes
 
 _WHAT = "What is called"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..runs.recorded_calls import ReplayedCall
     from ..runs.replay_decision import ReplayOptions
     from ..runs.replaying import Recording
+    from .command_errors import Interrupt
     from .connection_options import ConnectionOptions
-    from .interrupt import Interrupt
 
 _MOST_PRINTED = 200
 _ROWS_AT_A_TIME = 100

@@ -11,10 +11,9 @@ import typer
 
 from ..audit.table_formats import READABLE, as_text, either, in_microseconds
 from ..types.texts import counted
-from .command_errors import CommandError, ExitCode, UsageError, reports_errors
+from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .files import check_folder, read_table, writing
-from .interrupt import Interrupt
 from .shared_options import pairs
 from .terminal import StatusLine, complain, note, one_line, print_json, say, show, table
 

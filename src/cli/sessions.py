@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
+    from .command_errors import Interrupt
     from .connection_options import ConnectionOptions
-    from .interrupt import Interrupt
 
 
 class Sessions:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .api import Graph, GraphRun, McpGraphApi
-    from .document_source import DocumentError
+    from .document_loading import DocumentError
     from .executor import GraphExecutor, RunResult
     from .run_control import Controller, Hooks, RunError, RunStatus
     from .run_state import NodeRecord
@@ -31,7 +31,7 @@ __all__ = [
 
 _MODULES = {
     "Controller": "run_control",
-    "DocumentError": "document_source",
+    "DocumentError": "document_loading",
     "Graph": "api",
     "GraphExecutor": "executor",
     "GraphRun": "api",

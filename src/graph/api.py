@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from ..web.tracing import provider_from_environment
 from .document_loading import CheckedDocument, check_document, load_document
 from .executor import GraphExecutor, RunResult
 from .expressions.jsonata_library import DEFAULT_SECONDS
@@ -288,3 +289,13 @@ class McpGraphApi:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def spans_from_environment() -> Spans | None:
+    """Spans for the endpoint in ``OTEL_*``; None without such a setting."""
+    provider = provider_from_environment("knime-mcp-graph")
+    if provider is None:
+        return None
+    from .graph_spans import Spans
+
+    return Spans(provider)

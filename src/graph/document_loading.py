@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
+from ..types.errors import MCPError
 from ..yaml_text import (
     LIST,
     MAPPING,
@@ -19,17 +21,24 @@ from ..yaml_text import (
     WHOLE,
     Fields,
     Findings,
+    Hints,
     Position,
     Problem,
+    Rules,
     Severity,
+    Yaml,
+    YamlError,
+    as_list,
     as_mapping,
+    core_scalar,
     did_you_mean,
     kind_of,
+    read,
     sorted_problems,
 )
 from .document_checks import GraphChecks, check_expressions
-from .document_reading import NodeReading, ToolReading
-from .document_source import HINTS, Choice, DocumentError, choose_dialect, read_yaml
+from .document_reading import NodeReading, ToolReading, looks_like_jsonata
+from .expressions.javascript import plain_number, to_number, to_string
 from .graph_model import (
     Dialect,
     ExecutionLimits,
@@ -41,13 +50,42 @@ from .graph_model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..yaml_text import Path as KeyPath
     from .graph_model import Transport
 
-
 _logger = logging.getLogger(__name__)
+
+#: The document that ``knime-mcp graph new`` writes; it runs unchanged, and its comments explain the rest.
+STARTER: Final = Path(__file__).with_name("starter.yaml")
+
+
+class DocumentError(MCPError):
+    """A document cannot be served.
+
+    Args:
+        file: Name of the document.
+        problems: All its problems, including warnings.
+
+    Attributes:
+        problems: All its problems, including warnings, in the order of the file.
+    """
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.problems: Sequence[Problem] = sorted_problems(problems)
+        errors = [problem for problem in self.problems if problem.severity is Severity.ERROR]
+        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+        lines = "\n".join(f"  {problem.text(file)}" for problem in errors)
+        super().__init__(f"{file} cannot be used because of {count}:\n{lines}")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A dialect, and the part of the document that shows it."""
+
+    dialect: Dialect
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +106,15 @@ def load_document(
     *,
     dialect: Dialect | str | None = None,
     mcp_file: str | os.PathLike[str] | None = None,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = os.environ,
 ) -> GraphDocument:
     """Loads a document that is to be served.
 
     Args:
         path: The YAML file.
-        dialect: The dialect of the document; None to detect it.
+        dialect: The dialect of the document; None or ``auto`` to detect it.
         mcp_file: A ``mcp.json`` with further servers; servers of the document take precedence.
-        environ: Environment variables for ``${NAME}``; None for those of this process.
+        environ: Environment variables for ``${NAME}``; None to leave the references as they are.
 
     Returns:
         The document. Its warnings are in `GraphDocument.warnings`.
@@ -84,9 +122,7 @@ def load_document(
     Raises:
         DocumentError: The document cannot be served; contains all problems.
     """
-    checked = check_document(
-        path, dialect=dialect, mcp_file=mcp_file, environ=os.environ if environ is None else environ
-    )
+    checked = check_document(path, dialect=dialect, mcp_file=mcp_file, environ=environ)
     if checked.document is None:
         raise DocumentError(str(path), checked.problems)
     if checked.dialect is not None:
@@ -101,7 +137,7 @@ def check_document(
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> CheckedDocument:
-    """Reads a document and finds all its problems; see `check_text`."""
+    """Reads a document and finds all its problems; see `load_document`."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -118,21 +154,17 @@ def check_text(
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> CheckedDocument:
-    """Loads a document from its text.
+    """Loads a document from its text; see `load_document`.
 
-    Args:
-        text: The document.
-        path: The document's file, or None. Relative folders start at its folder, or at the working folder.
-        dialect: The dialect of the document; None to detect it.
-        mcp_file: A ``mcp.json`` with further servers; servers of the document take precedence.
-        environ: Environment variables for ``${NAME}``; None to leave the references as they are.
+    Relative folders start at the folder of the document's file `path`, or at the working folder.
     """
     try:
         source = read_yaml(text, str(path or "document"))
     except DocumentError as error:
         return CheckedDocument(document=None, problems=tuple(error.problems))
     findings = Findings(source, hints=HINTS)
-    chosen = choose_dialect(source.data) if dialect is None else Choice(Dialect(dialect), "it was asked for")
+    is_open = dialect in (None, "auto")
+    chosen = choose_dialect(source.data) if is_open else Choice(Dialect(dialect), "it was asked for")
     raw = as_mapping(source.data)
     fields = findings.fields(source.data, ())
     head = None if fields is None else _head(fields)
@@ -191,6 +223,113 @@ def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
         )
         written.end()
     return (version, metadata, limits) if fields.end() else None
+
+
+#: What people write instead of the forms of a document. JSONata's objects and lists are YAML's, too.
+HINTS: Final = Hints(forms={"transform": "Write it as transform: {expr: ...}"}, quoted=frozenset({"expr"}))
+_INT: Final = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)")
+_FLOAT: Final = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_INFINITE: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_NAN: Final = frozenset({".nan", ".NaN", ".NAN"})
+_LONGEST: Final = 1100
+"""Binary digits of the largest number; Python is slow with, or refuses, longer texts."""
+
+
+def read_yaml(text: str, file: str) -> Yaml:
+    """Reads a document; `file` is its name in errors.
+
+    Returns:
+        The values and their places. Duplicate keys, unknown tags and similar mistakes are in `Yaml.problems`.
+
+    Raises:
+        DocumentError: The text is not YAML, or has too much depth or repetition.
+    """
+    try:
+        # As in js-yaml, the last line always has an end, which matters for a block at the end of the file.
+        return read(text if text.endswith(("\n", "\r")) else f"{text}\n", _RULES)
+    except YamlError as error:
+        raise DocumentError(file, error.problems) from None
+
+
+def javascript_scalar(text: str) -> Any:
+    """Resolves an unquoted scalar to None, a truth value, a number or the text itself.
+
+    Numbers that are too large stay texts; numbers without a fraction are integers, as in JavaScript.
+    """
+    if text in _NAN:
+        return math.nan
+    if infinite := _INFINITE.fullmatch(text):
+        return -math.inf if infinite[1] == "-" else math.inf
+    if (whole := _INT.fullmatch(text)) and len(text) <= _LONGEST:
+        digits = whole[2]
+        base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2], 10)
+        number = to_number(int(whole[1] + digits[2 if base != 10 else 0 :], base))
+    elif _FLOAT.fullmatch(text):
+        number = float(text)
+    else:
+        value = core_scalar(text)
+        # All numbers of js-yaml were handled above; it does not accept "-.5".
+        return value if value is None or isinstance(value, bool) else text
+    if not math.isfinite(number):
+        return text
+    return number if isinstance(number, int) else plain_number(number)
+
+
+_RULES: Final = Rules(
+    merge_keys=True,
+    most_values=100_000,
+    deepest=200,
+    scalar=javascript_scalar,
+    key=lambda text: to_string(javascript_scalar(text)),
+)
+
+
+def choose_dialect(data: Any) -> Choice:
+    """Detects the dialect of a document.
+
+    A switch decides first, as its two forms exclude each other; then ``{expr: ...}`` among arguments; then
+    arguments that look like expressions. A document with none of these has the same meaning in both dialects.
+    """
+    nodes = list(raw_nodes(data))
+    for node in nodes:
+        if any("target" in condition for condition in _conditions(node)):
+            return Choice(Dialect.TARGET, f"the switch '{node.get('id')}' has conditions with 'target'")
+    for node in nodes:
+        if node.get("type") == "switch" and ("next" in node or any("next" in c for c in _conditions(node))):
+            return Choice(Dialect.NEXT, f"the switch '{node.get('id')}' uses 'next'")
+    for node in nodes:
+        if node.get("type") == "switch":
+            return Choice(Dialect.TARGET, f"the switch '{node.get('id')}' has no 'next'")
+    args = [(node, node["args"]) for node in nodes if isinstance(node.get("args"), dict)]
+    for node, values in args:
+        if _has_expr(values):
+            return Choice(Dialect.NEXT, f"the arguments of '{node.get('id')}' have {{expr: ...}}")
+    for node, values in args:
+        for name, value in cast("dict[str, Any]", values).items():
+            if isinstance(value, str) and looks_like_jsonata(value):
+                return Choice(Dialect.TARGET, f"the argument '{name}' of '{node.get('id')}' begins with '$'")
+    return Choice(Dialect.NEXT, "nothing in it depends on the dialect")
+
+
+def raw_nodes(data: Any) -> Iterator[dict[str, Any]]:
+    for holder in (data, *_entries(data, "tools")):
+        yield from _entries(holder, "nodes")
+
+
+def _entries(holder: Any, key: str) -> list[dict[str, Any]]:
+    return [entry for entry in as_list(as_mapping(holder).get(key)) if isinstance(entry, dict)]
+
+
+def _conditions(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return _entries(node, "conditions") if node.get("type") == "switch" else []
+
+
+def _has_expr(value: Any) -> bool:
+    if isinstance(value, dict):
+        values = cast("dict[str, Any]", value)
+        is_expression = len(values) == 1 and isinstance(values.get("expr"), str)
+        return is_expression or any(_has_expr(entry) for entry in values.values())
+    return isinstance(value, list) and any(_has_expr(entry) for entry in cast("list[Any]", value))
 
 
 def _servers(

@@ -21,7 +21,6 @@ from ..yaml_text import (
     kind_of,
 )
 from .document_checks import PlacedNode, PlacedTool
-from .document_source import looks_like_jsonata
 from .graph_model import (
     Cache,
     Condition,
@@ -40,9 +39,10 @@ from .graph_model import (
     ToolDefinition,
     ToolNode,
     TransformNode,
+    compiled,
     exits,
+    listable,
 )
-from .tool_schemas import compiled, listable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +53,15 @@ if TYPE_CHECKING:
 # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+# "$.entry.path", "$entry", "$count(...)", "$$", "$previousNode()" or "$ ~> $keys()", but not "$5.00" or "$".
+_LOOKS_LIKE_JSONATA: Final = re.compile(r"\$(?:[.$\[({^]|[^\W\d]|\s*(?:~>|[&=?!]))")
+
+
+def looks_like_jsonata(text: str) -> bool:
+    """Returns whether a text begins like an expression (``$.a``, ``$f(``), not like a price (``$5.00``)."""
+    return _LOOKS_LIKE_JSONATA.match(text) is not None
 
 
 class ToolReading:

@@ -5,6 +5,7 @@ Each run has its own state, so that any number of runs is possible at the same t
 
 from __future__ import annotations
 
+import logging
 import time
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
@@ -24,21 +25,24 @@ from .graph_model import (
     SwitchNode,
     ToolNode,
     TransformNode,
+    compiled,
     type_name,
 )
 from .run_control import Hooks, RunError, RunStatus
-from .run_state import Line, NodeRecord, Run, Telemetry, now_ms, shorter, telemetry_of
+from .run_state import Line, NodeRecord, RunState, Telemetry, now_ms, shorter, telemetry_of
 from .server_calls import ResultCache, arguments_of, call_node, retried
-from .tool_schemas import ToolSchemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..client.validation.schemas import CompiledSchema
     from .graph_model import GraphDocument, Node, ToolDefinition
     from .graph_spans import Spans
     from .run_control import Controller
     from .server_calls import CallTool
 
+
+_log = logging.getLogger(__name__)
 
 _DEEPEST_TOOL: Final = 32
 _MOST_THREADS: Final = 32
@@ -90,7 +94,7 @@ class GraphExecutor:
         self.cache = ResultCache()
         self.spans = spans
         self.expression_seconds = expression_seconds
-        self._schemas = {tool.name: ToolSchemas(tool) for tool in document.tools} if check_schemas else {}
+        self._schemas = {tool.name: _schemas(tool) for tool in document.tools} if check_schemas else {}
 
     def run(
         self,
@@ -146,8 +150,8 @@ class GraphExecutor:
         hooks: Hooks,
         controller: Controller | None,
         is_canceled: Callable[[], bool] | None,
-    ) -> Run:
-        return Run(
+    ) -> RunState:
+        return RunState(
             expression_seconds=self.expression_seconds,
             tool=tool,
             arguments=arguments,
@@ -157,15 +161,28 @@ class GraphExecutor:
             is_canceled=is_canceled,
         )
 
-    def _finish(self, run: Run, branch: tuple[str, ...] = ()) -> Any:
+    def _finish(self, run: RunState, branch: tuple[str, ...] = ()) -> Any:
         schemas = self._schemas.get(run.tool.name)
-        if schemas is not None:
-            schemas.check_arguments(run.arguments)
+        problem = _violation(schemas[0], run.arguments, "the arguments") if schemas is not None else None
+        if problem is not None:
+            raise RunError(
+                f"The arguments violate the tool's inputSchema: {problem}",
+                tool=run.tool.name,
+                kind="arguments",
+                fix="Correct the arguments; nothing was run",
+            )
         line = Line(run, run.history.view, branch)
         last = self._run_line(line, run.tool.entry.id)
         result = json_value(None if last is None else last.output)
-        if schemas is not None:
-            schemas.check_result(result)
+        problem = _violation(schemas[1], result, "the result") if schemas is not None else None
+        if problem is not None:
+            raise RunError(
+                f"The result violates the tool's outputSchema: {problem}",
+                tool=run.tool.name,
+                node=run.tool.exit.id,
+                kind="result",
+                fix="Correct the node before the exit, or the outputSchema in the document",
+            )
         return result
 
     def _run_line(self, line: Line, start: str, *, until: str | None = None) -> NodeRecord | None:
@@ -346,6 +363,26 @@ class GraphExecutor:
         for inner, _ in chains:
             line.view.join(inner.view)
         return outputs
+
+
+def _schemas(tool: ToolDefinition) -> tuple[CompiledSchema, CompiledSchema]:
+    """The schemas of arguments and result, compiled."""
+    schemas = compiled(tool.input_schema), compiled(tool.output_schema)
+    for name, schema in zip(("inputSchema", "outputSchema"), schemas, strict=True):
+        if schema.fault is not None:
+            _log.warning("%s of the tool %s is not checked: %s", name, tool.name, schema.fault)
+    return schemas
+
+
+def _violation(schema: CompiledSchema, value: Any, whole: str) -> str | None:
+    try:
+        if schema.is_valid(value):
+            return None
+    except ValueError as error:
+        return str(error)
+    from ..client.validation.problems import describe_problems  # imported late, so that servers start faster
+
+    return describe_problems(schema, schema.problems(value), whole=whole)[1]
 
 
 def _before(line: Line, node: Node, record: NodeRecord) -> None:

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ..yaml_text import Position
+from ..client.limits import Limits
+from ..client.validation.schemas import CompiledSchema, compile_schema
+from ..types.errors import MCPError
+from ..types.texts import compact_json
+from ..yaml_text import Position, as_mapping
+from .expressions.javascript import json_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -370,6 +375,30 @@ class ToolDefinition:
     @property
     def exit(self) -> ExitNode:
         return next(node for node in self.nodes if isinstance(node, ExitNode))
+
+
+def compiled(schema: Mapping[str, Any]) -> CompiledSchema:
+    """Compiles a schema. An unusable schema has a `fault`, and all values are valid."""
+    try:
+        return compile_schema(compact_json(schema), Limits())
+    except MCPError as error:
+        return CompiledSchema(dict(schema), None, error.what)
+
+
+def listable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema in a form that can be listed: the schemas of its properties are objects.
+
+    The official SDK for TypeScript refuses a whole list if the schema of a property is ``true`` or ``false``.
+    """
+    copy = json_value(dict(schema))
+    properties = as_mapping(copy.get("properties"))
+    if any(isinstance(property_, bool) for property_ in properties.values()):
+        as_objects: dict[bool, Any] = {True: {}, False: {"not": {}}}
+        copy["properties"] = {
+            name: as_objects[property_] if isinstance(property_, bool) else property_
+            for name, property_ in properties.items()
+        }
+    return copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,9 @@ import anyio
 
 from ..stdio.session import Asked, Info, Report
 from ..types.texts import without_surrogates
-from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode
+from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, compiled
 from .graph_spans import is_traced
 from .run_control import Hooks, RunError
-from .tool_schemas import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping

@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..web.tracing import Tracing, provider_from_environment
+from ..web.tracing import Tracing
 from .graph_model import McpNode, ToolNode
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
     from .graph_model import Node
-    from .run_state import NodeRecord, Run
+    from .run_state import NodeRecord, RunState
 
 
 class Spans(Tracing):
@@ -29,7 +29,7 @@ class Spans(Tracing):
         super().__init__("knime_mcp.graph", provider)
 
     @contextmanager
-    def run(self, run: Run) -> Generator[None]:
+    def run(self, run: RunState) -> Generator[None]:
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
@@ -47,7 +47,7 @@ class Spans(Tracing):
                 span.set_attribute("graph.node.count", len(run.history))
 
     @contextmanager
-    def node(self, run: Run, node: Node, record: NodeRecord) -> Generator[None]:
+    def node(self, run: RunState, node: Node, record: NodeRecord) -> Generator[None]:
         attributes: dict[str, Any] = {
             "graph.tool": run.tool.name,
             "graph.node.id": node.id,
@@ -82,9 +82,3 @@ def is_traced() -> bool:
     """Returns whether a tracer provider is installed in this process, as by ``opentelemetry-instrument``."""
     trace = sys.modules.get("opentelemetry.trace")  # imported by any code that installs a provider
     return trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-
-
-def spans_from_environment() -> Spans | None:
-    """Spans for the endpoint in ``OTEL_*``; None without such a setting."""
-    provider = provider_from_environment("knime-mcp-graph")
-    return None if provider is None else Spans(provider)

@@ -228,7 +228,7 @@ def _set(context: dict[str, Any], record: NodeRecord) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class RunState:
     """A run of a tool.
 
     Attributes:
@@ -314,7 +314,9 @@ class Line:
 
     __slots__ = ("_broken", "_history_functions", "_outer", "branch", "run", "view")
 
-    def __init__(self, run: Run, view: View, branch: tuple[str, ...] = (), outer: Line | None = None) -> None:
+    def __init__(
+        self, run: RunState, view: View, branch: tuple[str, ...] = (), outer: Line | None = None
+    ) -> None:
         self.run = run
         self.view = view
         self.branch = branch

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.cli.command_errors import UsageError
+from knime_mcp.cli.command_errors import _SENT_TWICE_SECONDS, UsageError
 from knime_mcp.cli.connection_options import ConnectionOptions, parse_servers
-from knime_mcp.cli.interrupt import _SENT_TWICE_SECONDS
 from knime_mcp.cli.sessions import Sessions
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute

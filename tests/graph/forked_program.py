@@ -5,11 +5,10 @@ import os
 import sys
 from contextlib import contextmanager
 
-from knime_mcp.cli.graph import graph_documents
-from knime_mcp.cli.mcpgraph import main
+from knime_mcp.cli import mcpgraph
 from knime_mcp.graph import api, graph_service, graph_serving
 
-_LOADED = (api, graph_service, graph_serving, graph_documents)
+_LOADED = (api, graph_service, graph_serving, mcpgraph)
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
 
@@ -37,4 +36,4 @@ def _program(arguments, log, into, out):
             os.dup2(end.fileno(), number)
             end.close()
     sys.argv = ["mcpgraph", *arguments]
-    main()
+    mcpgraph.main()

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from knime_mcp.graph.document_loading import check_text
-from knime_mcp.graph.document_source import STARTER
+from knime_mcp.graph.document_loading import STARTER, check_text
 from knime_mcp.graph.online_checks import check_online
 from knime_mcp.yaml_text import Severity
 

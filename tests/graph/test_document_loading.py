@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from knime_mcp.graph.document_loading import check_text, load_document
-from knime_mcp.graph.document_source import DocumentError
+from knime_mcp.graph.document_loading import DocumentError, check_text, load_document
 from knime_mcp.graph.graph_model import (
     Dialect,
     Expression,

@@ -5,10 +5,9 @@ import random
 
 import pytest
 
-from knime_mcp.cli.graph.graph_page import calling_node, graph_page, ways_taken
+from knime_mcp.cli.graph_page import calling_node, graph_page, ways_taken
 from knime_mcp.graph import McpGraphApi, RunError
-from knime_mcp.graph.document_loading import check_text
-from knime_mcp.graph.document_source import STARTER
+from knime_mcp.graph.document_loading import STARTER, check_text
 from knime_mcp.graph.graph_drawing import lay_out, mermaid
 from knime_mcp.graph.graph_model import exits
 

@@ -16,7 +16,7 @@ LIMITS = {
     "Provider node": 37,
     "Caller node": 51,
     "an agent's tool call": 26,
-    "graph run": 48,
+    "graph run": 41,
     "nodes search": 16,
 }
 

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from knime_mcp.graph import graph_spans as of_graphs
+from knime_mcp.graph import api as of_graphs
 from knime_mcp.knowledge.gateway import observing as of_gateway
 from knime_mcp.web.tracing import Tracing, provider_from_environment
 

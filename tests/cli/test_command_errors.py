@@ -8,7 +8,7 @@ import pytest
 
 _IN_AN_IMPORT = """
 import signal, sys
-from knime_mcp.cli.interrupt import Interrupt
+from knime_mcp.cli.command_errors import Interrupt
 
 class Hook:
     # Called where Python looks for a module, as a signal that arrives then would be.
@@ -25,7 +25,7 @@ print(sorted(name for name in sys.modules if name.startswith("rich")))
 
 _IN_A_LINE = """
 import io, signal, sys
-from knime_mcp.cli.interrupt import Interrupt
+from knime_mcp.cli.command_errors import Interrupt
 
 class Interrupted(io.RawIOBase):
     def writable(self):
@@ -68,7 +68,7 @@ def test_ctrl_c_within_a_line_that_is_printed():
 def test_ctrl_c_with_standard_error_closed():
     done = _run(
         "import signal, sys\n"
-        "from knime_mcp.cli.interrupt import Interrupt\n"
+        "from knime_mcp.cli.command_errors import Interrupt\n"
         "with Interrupt() as interrupt:\n"
         "    sys.stderr.close()\n"
         "    signal.raise_signal(signal.SIGINT)\n"

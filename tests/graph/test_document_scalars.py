@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from knime_mcp.graph.document_source import DocumentError, javascript_scalar, read_yaml
+from knime_mcp.graph.document_loading import DocumentError, javascript_scalar, read_yaml
 
 
 @pytest.mark.parametrize(

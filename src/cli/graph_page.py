@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from ...graph.graph_drawing import detail, lay_out
-from ...graph.graph_model import (
+from ..graph.graph_drawing import detail, lay_out
+from ..graph.graph_model import (
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -24,7 +24,7 @@ from ...graph.graph_model import (
     exits,
     type_name,
 )
-from ...tools.views.html import (
+from ..tools.views.html import (
     Html,
     badge,
     details,
@@ -38,15 +38,15 @@ from ...tools.views.html import (
     properties,
     table,
 )
-from ...types.errors import origin_and_path
-from ...types.texts import visible
-from ...yaml_text import as_list, as_mapping
+from ..types.errors import origin_and_path
+from ..types.texts import visible
+from ..yaml_text import as_list, as_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...graph.graph_drawing import Box, Drawing, Line
-    from ...graph.graph_model import GraphDocument, Node, ServerConfig, ToolDefinition
+    from ..graph.graph_drawing import Box, Drawing, Line
+    from ..graph.graph_model import GraphDocument, Node, ServerConfig, ToolDefinition
 
 
 _MOST_RECORDS: Final = 500

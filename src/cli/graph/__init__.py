@@ -1,1 +1,0 @@
-"""The commands of ``knime-mcp graph``, one module each."""

@@ -1,0 +1,398 @@
+"""``knime-mcp graph``: documents that declare tools as graphs, checked, drawn, run and served."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from ..types.texts import counted, why_no_json
+from .command_errors import CommandError, ExitCode, Interrupt, UsageError, needs_graph, reports_errors
+from .files import (
+    check_journal,
+    check_output,
+    check_page,
+    open_journal,
+    read_json,
+    split_pairs,
+    text_or_file,
+    with_pairs,
+    write_page,
+    writing,
+)
+from .mcpgraph import DialectChoice, serve_document
+from .serving import LogLevel
+from .shared_options import HostOption, HttpOption, LogLevelOption
+from .terminal import complain, note, print_json, print_text, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..audit.secrets import SecretMarker
+    from ..graph.graph_model import Node, ToolDefinition
+    from ..graph.run_state import NodeRecord
+    from ..yaml_text import Problem
+
+
+_LONGEST = 2000
+_EXAMPLE = '{"name": "value"}'
+_JSON_BEGINS = ("{", "[", '"', "@")
+
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A graph document (YAML).")]
+DialectOption = Annotated[
+    DialectChoice,
+    typer.Option(
+        help="How the document is written: 'target' (conditions have a target, arguments that begin with $"
+        " are expressions) or 'next' (conditions have a next, expressions are written {expr: ...})."
+    ),
+]
+McpFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--mcp", "-m", metavar="MCP.json", help="Further servers; those of the document win on a clash."
+    ),
+]
+AuditOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.jsonl", help="Add a record of each call that a graph makes to this journal."),
+]
+ValidateOption = Annotated[
+    bool, typer.Option(help="Compare arguments and results with the schemas in the document.")
+]
+
+
+@reports_errors
+@needs_graph
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("graph.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+) -> ExitCode:
+    """Write a graph document to start with: commented, and it runs as it is.
+
+    Example: knime-mcp graph new tools.yaml
+    """
+    from ..graph.document_loading import STARTER
+
+    check_output(file)
+    if file.exists() and not force:
+        raise CommandError(f"{file} exists. Choose another name, or replace it with --force.")
+    with writing(file):
+        file.write_bytes(STARTER.read_bytes())
+    note(f"Wrote {file}. Next: knime-mcp graph check {file}")
+    return ExitCode.OK
+
+
+@reports_errors
+@needs_graph
+def check(
+    file: FileArgument,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online", help="Also ask the servers whether they have the tools, and compare the arguments."
+        ),
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail as well.")] = False,
+    dialect: DialectOption = DialectChoice.AUTO,
+    mcp: McpFileOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> ExitCode:
+    """Find everything that is wrong with a graph document: syntax, expressions, ways through the graph.
+
+    Each problem comes with line, column and key path. The exit code is 0 if the document can be served.
+
+    Example: knime-mcp graph check tools.yaml --online
+    """
+    from ..graph.document_loading import check_document
+    from ..yaml_text import Severity, sorted_problems
+
+    checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ)
+    problems = checked.problems
+    if online and checked.document is not None:
+        from ..graph.online_checks import check_online
+
+        problems = sorted_problems([*problems, *check_online(checked.document)])
+    errors = sum(problem.severity is Severity.ERROR for problem in problems)
+    warnings = len(problems) - errors
+    failed = errors > 0 or (strict and warnings > 0)
+    if as_json:
+        document = checked.document
+        print_json(
+            {
+                "file": str(file),
+                "ok": not failed,
+                "dialect": checked.dialect.dialect.value if checked.dialect else None,
+                "tools": [tool.name for tool in document.tools] if document else [],
+                "problems": [_problem_json(problem) for problem in problems],
+            }
+        )
+        return ExitCode.FAILED if failed else ExitCode.OK
+    for problem in problems:
+        tell = complain if problem.severity is Severity.ERROR else note
+        tell(problem.text(str(file)))
+    if checked.dialect is not None:
+        note(f"Dialect '{checked.dialect.dialect}': {checked.dialect.reason}.")
+    counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    if checked.document is not None:
+        counts = f"{counted(len(checked.document.tools), 'tool')}, {counts}"
+    say(f"{file}: {counts}", "bold red" if failed else "bold green")
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+def _problem_json(problem: Problem) -> dict[str, Any]:
+    position = problem.position
+    return {
+        "severity": problem.severity.value,
+        "message": problem.message,
+        "fix": problem.fix,
+        "file": problem.file,
+        "line": position.line if position else None,
+        "column": position.column if position else None,
+        "path": position.key_path if position else None,
+    }
+
+
+@reports_errors
+@needs_graph
+def show(
+    file: FileArgument,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.html", help="Write a page for a browser instead of Mermaid text."),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN.json",
+            help="A recorded run (its history as JSON): the page shows path, inputs, outputs.",
+        ),
+    ] = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    mcp: McpFileOption = None,
+) -> ExitCode:
+    """Draw the graphs of a document, as Mermaid text or as a page for a browser.
+
+    Example: knime-mcp graph show tools.yaml --html tools.html
+    """
+    check_page(html)
+    if run is not None and html is None:
+        raise UsageError("--run needs --html OUT.html: a run is shown in a page.")
+    from ..graph.document_loading import load_document
+
+    # No server is called, so secrets may be missing.
+    document = load_document(file, dialect=dialect, mcp_file=mcp, environ=None)
+    tools: tuple[ToolDefinition, ...] = document.tools
+    if tool is not None:
+        tools = tuple(definition for definition in tools if definition.name == tool)
+        if not tools:
+            known = ", ".join(definition.name for definition in document.tools) or "none"
+            raise UsageError(f"There is no tool '{tool}'. The document has: {known}.")
+    if html is None:
+        from ..graph.graph_drawing import mermaid
+
+        for number, definition in enumerate(tools):
+            heading = f"%% {definition.name}\n" if len(tools) > 1 else ""
+            print_text(f"{chr(10) if number else ''}{heading}{mermaid(definition)}".rstrip("\n"))
+        return ExitCode.OK
+    from .graph_page import graph_page
+
+    recorded = read_json(run) if run is not None else None
+    write_page(html, graph_page(file.name, document, tools, recorded))
+    return ExitCode.OK
+
+
+@reports_errors
+@needs_graph
+def run(
+    file: FileArgument,
+    tool: Annotated[
+        str | None, typer.Argument(metavar="TOOL", help="The tool of the document.", show_default=False)
+    ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE|JSON|@FILE",
+            help="Its arguments, each as key=value or key:=JSON; or all as a JSON object, or a file with one;"
+            " @- reads stdin.",
+        ),
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show input, expression and output of each node.")
+    ] = False,
+    save_run: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN.json", help="Save what ran; knime-mcp graph show --run draws it."),
+    ] = None,
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    audit: AuditOption = None,
+    validate: ValidateOption = True,
+) -> ExitCode:
+    """Run a tool of a graph document once, and print its result.
+
+    Each node is named on standard error as it ends.
+
+    Example: knime-mcp graph run tools.yaml count_files directory=/tmp --trace
+    """
+    words = arguments or []
+    given = [_json_object(word) for word in words if word.startswith(_JSON_BEGINS)]
+    pairs = split_pairs(word for word in words if not word.startswith(_JSON_BEGINS))
+    check_output(save_run)
+    check_journal(audit)
+    from ..graph.document_loading import load_document
+
+    document = load_document(file, dialect=dialect, mcp_file=mcp)
+    if tool is None:
+        known = ", ".join(definition.name for definition in document.tools) or "none"
+        raise UsageError(f"Which tool? Write its name after the file. The document has: {known}.")
+    values: dict[str, Any] = {}
+    for part in given:
+        values |= part
+    if pairs:
+        definition = document.tool(tool)
+        values = with_pairs(values, pairs, {} if definition is None else definition.input_schema)
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        from ..graph.api import McpGraphApi, spans_from_environment
+        from ..graph.run_control import Hooks, RunError
+
+        spans = spans_from_environment()
+        if spans is not None:
+            stack.callback(spans.close)
+        journal = stack.enter_context(open_journal(audit, about=f"knime-mcp graph run {file.name} {tool}"))
+        api = stack.enter_context(McpGraphApi(document, journal=journal, spans=spans, check_schemas=validate))
+        printer = _Printer(api.secrets, full=trace)
+        hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
+        try:
+            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
+        except RunError as error:
+            message = api.secrets.scrub(str(error))
+            _save(save_run, api.secrets, tool, values, error.history, error=message)
+            complain(message)
+            return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
+        _save(save_run, api.secrets, tool, values, result.history, result=result.result)
+        print_json(result.result)
+    return ExitCode.OK
+
+
+class _Printer:
+    """Prints each node when it ends, with marks instead of the credentials of servers."""
+
+    def __init__(self, secrets: SecretMarker, *, full: bool) -> None:
+        self._secrets = secrets
+        self._full = full
+
+    def completed(self, record: NodeRecord, node: Node, context: Mapping[str, Any]) -> None:
+        """Prints a node that has ended."""
+        self._show(record, node, context, "")
+
+    def failed(self, record: NodeRecord, node: Node, _error: Exception) -> None:
+        """Prints a node that has failed."""
+        self._show(record, node, record.context(), " failed")
+
+    def _show(self, record: NodeRecord, node: Node, context: Mapping[str, Any], ending: str) -> None:
+        branch = f" {'/'.join(record.branch)}" if record.branch else ""
+        took = f"{record.duration or 0:.1f} ms"
+        note(f"{record.index:4} {record.node_id} ({record.node_type}){branch} {took}{ending}")
+        if not self._full:
+            return
+        from ..graph.expressions import UNDEFINED
+        from ..graph.graph_model import evaluated
+
+        note(f"       input:      {self._short(context if record.input is UNDEFINED else record.input)}")
+        for name, value in evaluated(node):
+            note(f"       {name + ':':<11} {_lines(value) if isinstance(value, str) else self._short(value)}")
+        note(f"       output:     {self._short(record.output)}")
+        if record.error is not None:
+            note(f"       error:      {self._secrets.scrub(record.error)}")
+
+    def _short(self, value: Any) -> str:
+        from ..graph.expressions import UNDEFINED
+        from ..graph.expressions.javascript import json_value
+
+        if value is UNDEFINED:
+            return "nothing"
+        text = json.dumps(self._secrets.scrub(json_value(value)), ensure_ascii=False, default=str)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+
+
+def _lines(text: str) -> str:
+    return text.strip().replace("\n", "\n                   ")
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    json_text, source = text_or_file(text, "the arguments")
+    try:
+        parsed = json.loads(json_text)
+    except (ValueError, RecursionError) as error:
+        why = "The arguments cannot" if source == "the arguments" else f"The arguments in {source} cannot"
+        raise UsageError(
+            f"{why} be read as JSON: {why_no_json(error)}. Write them as key=value, or as '{_EXAMPLE}'."
+        ) from None
+    if not isinstance(parsed, dict):
+        raise UsageError(f"The arguments must be a JSON object, such as '{_EXAMPLE}', or key=value.")
+    return cast("dict[str, Any]", parsed)
+
+
+def _save(
+    file: Path | None,
+    secrets: SecretMarker,
+    tool: str,
+    arguments: Any,
+    history: tuple[NodeRecord, ...],
+    *,
+    result: Any = None,
+    error: str | None = None,
+) -> None:
+    if file is None:
+        return
+    saved = {
+        "tool": tool,
+        "arguments": arguments,
+        "executionHistory": [record.to_json() for record in history],
+        **({"result": result} if error is None else {"error": {"message": error}}),
+    }
+    with writing(file):
+        file.write_text(
+            json.dumps(secrets.scrub(saved), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
+    note(f"Saved {file}")
+
+
+@reports_errors
+@needs_graph
+def serve(
+    file: FileArgument,
+    http: HttpOption = None,
+    host: HostOption = "127.0.0.1",
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    audit: AuditOption = None,
+    reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
+    validate: ValidateOption = True,
+    log_level: LogLevelOption = LogLevel.INFO,
+) -> ExitCode:
+    """Serve the tools of a graph document as an MCP server.
+
+    Over standard input and output, as programs start it, or over HTTP. OTEL_EXPORTER_OTLP_ENDPOINT sends a
+    span per run and node there.
+
+    Example: knime-mcp graph serve tools.yaml --http 8080
+    """
+    return serve_document(
+        file,
+        http=http,
+        host=host,
+        mcp=mcp,
+        dialect=dialect,
+        audit=audit,
+        reload=reload,
+        validate=validate,
+        log_level=log_level,
+    )
