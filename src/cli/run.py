@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _SERVERS = r"(.+?)=(https?:.+)"
 _ROWS_SHOWN = 20
 _COLUMNS_SHOWN = 8
+_TELL_LITTLE = ("Tool type", "Server", "Tool", "Tool (JSON)", "Digest")
 
 
 @reports_errors
@@ -86,7 +87,8 @@ def run(
     """Run a KNIME workflow without KNIME.
 
     Runs the nodes of this extension and the native nodes that they need; the error names every node that does
-    not run here, before anything runs. The exit code is 1 if a node fails; what is not behind it still runs.
+    not run here, before anything runs. The exit code is 1 if a node fails, or a call of a Caller; what is not
+    behind a failed node still runs.
 
     Example: knime-mcp run examples/first-call.knwf --set server_url=http://127.0.0.1:8931/mcp
     """
@@ -233,13 +235,14 @@ class _Progress(StatusLine):
     def finished(self, outcome: NodeOutcome) -> None:
         """See `Watcher`."""
         from ..headless.workflows import NodeStatus
-        from ..headless.workflows.run_results import row_counts
+        from ..headless.workflows.run_results import failed_calls, row_counts
 
         if outcome.status is NodeStatus.EXECUTED:
             rows = ", ".join(counted(count, "row") for count in row_counts(outcome))
             note(f"{self._head}: {outcome.seconds:.2f} s{rows and f', {rows}'}")
+        tell = complain if failed_calls(outcome) else note
         for warning in outcome.done.warnings:
-            note(f"{outcome.label}: {warning}")
+            tell(f"{outcome.label}: {warning}")
 
 
 def _show(report: RunReport) -> None:
@@ -255,6 +258,8 @@ def _show(report: RunReport) -> None:
         if len(shown) == 1 and len(names) > _COLUMNS_SHOWN:
             show(table(None, ["", ""], [[name, _cell(shown[0][name], 400)] for name in names]))
             continue
+        if "Error" in names[_COLUMNS_SHOWN:]:
+            names = [*names[: _COLUMNS_SHOWN - 1], "Error"]
         names = names[:_COLUMNS_SHOWN]
         show(table(None, names, [[_cell(row[name], 160) for name in names] for row in shown]))
         if data.num_rows > len(shown):
@@ -262,9 +267,9 @@ def _show(report: RunReport) -> None:
 
 
 def _telling(data: Any) -> list[str]:
-    """The columns for people: without empty columns, and with tools last."""
+    """The columns for people: without empty columns, and with what is the same in most rows last."""
     filled = [n for n in data.column_names if data.column(n).null_count < data.num_rows] or data.column_names
-    return sorted(filled, key=lambda name: name in ("Tool", "Tool (JSON)", "Digest"))
+    return sorted(filled, key=lambda name: name in _TELL_LITTLE)
 
 
 def _cell(value: Any, limit: int) -> str:
@@ -273,6 +278,7 @@ def _cell(value: Any, limit: int) -> str:
 
 def _ended(report: RunReport) -> ExitCode:
     from ..headless.workflows import NodeStatus, label
+    from ..headless.workflows.run_results import failed_calls
 
     for remark in report.plan.notes:
         note(remark)
@@ -289,7 +295,7 @@ def _ended(report: RunReport) -> ExitCode:
         complain(f"Canceled after {executed:,} of {nodes}.")
         return ExitCode.CANCELED
     note(f"{executed:,} of {nodes} executed")
-    return ExitCode.OK if report.ok else ExitCode.FAILED
+    return ExitCode.OK if report.ok and not any(map(failed_calls, report.outcomes)) else ExitCode.FAILED
 
 
 def read_input(file: Path, host: ExtensionHost) -> Any:

@@ -51,8 +51,11 @@ def test_commands_do_what_the_documents_say(cli, tmp_path, demo_url, document):
         words = [word.replace(URL, demo_url) for word in words]
         elsewhere = [] if any(demo_url in word for word in words) else elsewhere
         done = cli(*words, *elsewhere)
-        # The parameter table of the demo has a row that fails.
-        assert done.code == ("parameters.csv" in " ".join(words)), f"{shlex.join(words)}\n{done.err}"
+        # The parameter table of the demo has a row that fails, and so has that of the example workflow. The
+        # recorded agent once mistyped a file's name, which fails again.
+        fails = any(word.endswith(("parameters.csv", "batch.knwf", "audit.knwf")) for word in words[:4])
+        fails = fails and words[0] in ("batch", "run")
+        assert done.code == fails, f"{shlex.join(words)}\n{done.err}"
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,23 @@ def test_json_says_what_became_of_each_node(cli, server, extension, write):
     assert "Concatenate (#3) was not run: MCP Tool Caller (#1) was not executed." in done.err
 
 
+def test_a_row_that_failed_is_a_failure_as_it_is_in_a_batch(cli, server, extension, write):
+    """The node executed, and its table has the row with its error, but not everything went well."""
+    calls = caller(extension, 2, server.url, "fail", inputs={"Parameters": 1})
+    rows = table_creator(1, [Column("why", "string", ("one", "other"))])
+    done = cli("run", write(rows, calls, lines=[(1, 1, 2, 1)]))
+    assert done.code == 1
+    assert done.err.splitlines()[0].startswith("1 of 2: Table Creator (#1)")
+    assert "2 of 2 nodes executed" in done.err
+    assert "MCP Tool Caller (#2): 2 of 2 calls failed; first: row Row0, " in done.err
+    header = next(line for line in done.out.splitlines() if "Status" in line)
+    assert "Error" in header  # the table has more columns than a terminal
+    assert "It went wrong: other" in done.out
+    told = cli("run", "w.knwf", "--json").json
+    assert not told["ok"]
+    assert [node["failed_calls"] for node in told["nodes"]] == [0, 2]
+
+
 def test_nodes_that_do_not_run_here_are_named_before_anything_runs(cli, server, extension, write, tmp_path):
     unknown = NativeNode(id=2, name="Row Filter", factory="org.knime.x.RowFilterFactory", outputs=1, inputs=1,
                          bundle=("b", "b", "v"))  # fmt: skip

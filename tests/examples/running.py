@@ -20,7 +20,7 @@ def without_nulls(settings):
     return {name: "" if value is None else value for name, value in settings.items()}
 
 
-def command(*arguments, folder):
+def command(*arguments, folder, code=0):
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=folder,
@@ -32,5 +32,5 @@ def command(*arguments, folder):
         timeout=DEADLINE,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done

@@ -14,8 +14,9 @@ from tests.support.host import get_host
 NAMES = ["first-call", "batch", "word-count-tool", "agent"]
 
 
-def run(name, folder, *options):
-    return command("-m", "knime_mcp.cli.app", "run", EXAMPLES / f"{name}.knwf", *options, folder=folder)
+def run(name, folder, *options, code=0):
+    words = ("-m", "knime_mcp.cli.app", "run", EXAMPLES / f"{name}.knwf", *options)
+    return command(*words, folder=folder, code=code)
 
 
 def test_all_workflows_are_what_one_script_makes(tmp_path):
@@ -76,7 +77,7 @@ def test_the_first_call_finds_desks(demo, tmp_path):
 
 
 def test_the_batch_has_a_row_per_file_and_one_that_failed(demo, tmp_path):
-    run("batch", tmp_path, "--set", f"server_url={demo}", "--out", "out")
+    run("batch", tmp_path, "--set", f"server_url={demo}", "--out", "out", code=1)
     rows = pq.read_table(tmp_path / "out" / "4 MCP Tool Caller.parquet").to_pylist()
     assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "tool error"]
     assert [row["words"] is not None for row in rows] == [True, True, True, False]

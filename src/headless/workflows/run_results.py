@@ -63,6 +63,14 @@ def end_tables(report: RunReport) -> Iterator[EndTable]:
                 yield EndTable(outcome=outcome, port=name, table=value)
 
 
+def failed_calls(outcome: NodeOutcome) -> int:
+    """The number of rows of an MCP Tool Caller whose call has no result; the node executed all the same."""
+    tables = outcome.done.outputs
+    if outcome.node.node_id != "mcp_tool_caller" or not tables or "Status" not in tables[0].column_names:
+        return 0
+    return sum(status != "ok" for status in tables[0].column("Status"))
+
+
 def row_counts(outcome: NodeOutcome) -> tuple[int, ...]:
     return tuple(own.arrow.num_rows for own in outcome.done.outputs if isinstance(own, OutputTable))
 
@@ -177,12 +185,12 @@ def summary(report: RunReport, files: list[Path]) -> dict[str, Any]:
 
     Returns:
         ``workflow``, ``ok``, ``notes``, ``nodes`` (``id``, ``name``, ``label``, ``inside``, ``status``,
-        ``message``, ``warnings``, ``seconds``, ``outputs`` with rows and columns), ``left_out`` (``id``,
-        ``name``, ``why``) and ``files``.
+        ``message``, ``warnings``, ``failed_calls``, ``seconds``, ``outputs`` with rows and columns),
+        ``left_out`` (``id``, ``name``, ``why``) and ``files``.
     """
     return {
         "workflow": report.plan.workflow.name,
-        "ok": report.ok,
+        "ok": report.ok and not any(map(failed_calls, report.outcomes)),
         "notes": list(report.plan.notes),
         "nodes": [_node(outcome) for outcome in report.outcomes],
         "left_out": [
@@ -202,6 +210,7 @@ def _node(outcome: NodeOutcome) -> dict[str, Any]:
         "status": outcome.status.value,
         "message": outcome.message or None,
         "warnings": list(outcome.done.warnings),
+        "failed_calls": failed_calls(outcome),
         "seconds": round(outcome.seconds, 3),
         "outputs": [
             {"port": name, "rows": value.arrow.num_rows, "columns": value.column_names}
