@@ -5,15 +5,18 @@ redirects (RFC 8252 §7.3).
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import secrets
+import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from socketserver import TCPServer
+from socketserver import TCPServer, ThreadingMixIn
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -26,11 +29,18 @@ from .discovery import OFFLINE, ServerMetadata
 _PATH: Final = "/callback"
 _HANDLER_SECONDS: Final = 5.0
 _LONGEST_LINE: Final = 16 * 1024
+_MOST_CONNECTIONS: Final = 64
 _PAGE: Final = (
     b"<!doctype html><meta charset=utf-8><title>KNIME MCP</title>"
-    b"<p style='font:1.2em sans-serif;margin:3em'>The answer has arrived. Close this page and return to "
-    b"where you started the login."
+    b"<p style='font:1.2em sans-serif;margin:3em'>%s"
 )
+_ARRIVED: Final = b"The answer has arrived. Close this page and return to where you started the login."
+_ANOTHER_LOGIN: Final = (
+    b"This is not the answer to the login that waits here (its state is another one), and was not used. "
+    b"Go on with the page that was opened for the login, or start it again."
+)
+_ANOTHER_HOST: Final = b"This address is only for the login that waits here."
+_NOT_HERE: Final = b"There is nothing here."
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
     if target != request.redirect_uri or any(len(values) > 1 for values in answers.values()):
         raise _not_ours("The login came back to another address, or with a parameter twice")
     answer = {name: values[0] for name, values in answers.items()}
-    if not hmac.compare_digest(answer.get("state", "").encode(), request.state.encode()):
+    if not _has_state(urlsplit(url).query, request.state):
         raise _not_ours("The login that came back is not the one that was started (wrong state)")
     # RFC 9207 §2.4: compared as strings, without normalization, before the answer is used.
     issuer = answer.get("iss")
@@ -138,6 +148,11 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
     if not code:
         raise _not_ours("The login came back without a code")
     return code
+
+
+def _has_state(query: str, state: str) -> bool:
+    answered = parse_qs(query, keep_blank_values=True).get("state", [""])
+    return len(answered) == 1 and hmac.compare_digest(answered[0].encode(), state.encode())
 
 
 def _not_ours(what: str) -> AuthError:
@@ -195,6 +210,7 @@ class LoopbackBrowser:
         listener = self._listener
         assert listener is not None, "redirect_uri comes first"
         listener.answer = None
+        listener.state = dict(parse_qsl(urlsplit(url).query)).get("state", "")
         self._open_url(url)
         until = time.monotonic() + self._seconds
         while listener.answer is None:
@@ -222,18 +238,34 @@ class LoopbackBrowser:
             ) from None
 
 
-class _Listener(TCPServer):
-    """Accepts the first redirect. Not an `HTTPServer`, which would look up this machine's name first."""
+class _Listener(ThreadingMixIn, TCPServer):
+    """Accepts the redirect that repeats the state of the login.
+
+    Any page in the browser and any program of this machine can connect here: what they send must neither end
+    the login nor hold it up. Not an `HTTPServer`, which would look up this machine's name first.
+    """
 
     timeout = POLL_SECONDS
+    daemon_threads = True
+    request_queue_size = _MOST_CONNECTIONS
     # The port of the last login may still be in TIME_WAIT. On Windows this option would let other programs
     # listen at the same port.
     allow_reuse_address = sys.platform != "win32"
 
     def __init__(self, port: int) -> None:
+        self.state = ""
         self.answer: str | None = None
+        self._open: deque[socket.socket] = deque()
         super().__init__(("127.0.0.1", port), _Handler)
         self.port: int = self.socket.getsockname()[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Of too many connections the oldest goes, as a browser sends its request at once."""
+        self._open.append(request)
+        if len(self._open) > _MOST_CONNECTIONS:
+            with contextlib.suppress(OSError):
+                self._open.popleft().shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores a browser that closes the connection; socketserver would print a traceback."""
@@ -245,19 +277,31 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        assert isinstance(self.server, _Listener)
+        listener = self.server
+        assert isinstance(listener, _Listener)
         path, _, query = self.path.partition("?")
-        if path != _PATH or not query or len(self.path) > _LONGEST_LINE:
-            self.send_error(404)
-            return
-        self.server.answer = self.path
-        self.send_response(200)
+        # A page of another host that resolves to this machine has its own name in Host (DNS rebinding).
+        if self.headers.get_all("Host") != [f"127.0.0.1:{listener.port}"]:
+            self._reply(403, _ANOTHER_HOST)
+        elif path != _PATH or not query or len(self.path) > _LONGEST_LINE:
+            self._reply(404, _NOT_HERE)
+        elif not _has_state(query, listener.state):
+            self._reply(400, _ANOTHER_LOGIN)
+        else:
+            try:
+                self._reply(200, _ARRIVED)
+            finally:  # also where the browser no longer reads
+                listener.answer = self.path
+
+    def _reply(self, status: int, text: bytes) -> None:
+        page = _PAGE % text
+        self.send_response(status)
         self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(_PAGE)))
+        self.send_header("Content-Length", str(len(page)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")  # the URL holds the code
         self.end_headers()
-        self.wfile.write(_PAGE)
+        self.wfile.write(page)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
         """Logs nothing, as the request line holds the authorization code."""

@@ -47,6 +47,8 @@ _METADATA: Final = frozenset(
     )
 )
 _SHARED: Final = ipaddress.ip_network("100.64.0.0/10")  # RFC 6598: carrier and overlay networks
+# RFC 6890 §2.2.2: for protocols such as DS-Lite; and Oracle's metadata service (192.0.0.192). No web server.
+_PROTOCOLS: Final = ipaddress.ip_network("192.0.0.0/24")
 _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 
 
@@ -75,9 +77,11 @@ def zone_of(address: str) -> Zone:
         return Zone.LINK_LOCAL
     if ip.version == 4 and ip in _SHARED:
         return Zone.PRIVATE
-    if ip.is_reserved or ip == ipaddress.ip_address("255.255.255.255"):
+    if ip in _PROTOCOLS or ip.is_reserved or ip == ipaddress.ip_address("255.255.255.255"):
         return Zone.FORBIDDEN
-    return Zone.PUBLIC if ip.is_global else Zone.PRIVATE
+    # RFC 3879 has deprecated site-local addresses, and Python calls them global.
+    is_private = not ip.is_global or (ip.version == 6 and ip.is_site_local)
+    return Zone.PRIVATE if is_private else Zone.PUBLIC
 
 
 def _embedded(address: _IPAddress) -> _IPAddress:

@@ -26,6 +26,8 @@ PUBLIC = "https://mcp.example/mcp"
         ("192.168.0.1", Zone.PRIVATE),
         ("100.64.0.1", Zone.PRIVATE),
         ("fd12::1", Zone.PRIVATE),
+        ("fec0::1", Zone.PRIVATE),
+        ("192.0.0.192", Zone.FORBIDDEN),
         ("::ffff:10.0.0.1", Zone.PRIVATE),
         ("2002:0a00:0001::", Zone.PRIVATE),
         ("64:ff9b::10.0.0.1", Zone.PRIVATE),

@@ -1,7 +1,9 @@
 """The listener that a browser comes back to."""
 
+import contextlib
 import socket
 import threading
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -15,10 +17,13 @@ def visit(*paths):
     got: list[tuple[int, str]] = []
 
     def open_url(url):
+        listener = url.partition("/callback?")[0]
+
         def work():
             with httpx.Client(trust_env=False) as client:
                 for path in paths:
-                    answer = client.get(url + path)
+                    host = {"Host": "rebound.example"} if path.startswith("/callback?rebound") else {}
+                    answer = client.get(listener + path, headers=host)
                     got.append((answer.status_code, answer.text))
 
         threading.Thread(target=work, daemon=True).start()
@@ -31,7 +36,7 @@ def test_the_answer_is_taken_and_everything_else_is_not():
     with LoopbackBrowser(open_url) as browser:
         uri = browser.redirect_uri(None)
         assert uri.startswith("http://127.0.0.1:")
-        answer = browser.authorize(uri.removesuffix("/callback"), None)
+        answer = browser.authorize(f"{uri}?state=s", None)
     assert answer == f"{uri}?code=c%20d&state=s"
     assert [status for status, _ in got[:3]] == [404, 404, 404]
 
@@ -39,7 +44,7 @@ def test_the_answer_is_taken_and_everything_else_is_not():
 def test_the_page_echoes_nothing():
     open_url, got = visit("/callback?code=canary<script>&state=s")
     with LoopbackBrowser(open_url) as browser:
-        browser.authorize(browser.redirect_uri(None).removesuffix("/callback"), None)
+        browser.authorize(f"{browser.redirect_uri(None)}?state=s", None)
         for _ in range(200):
             if got:
                 break
@@ -83,14 +88,39 @@ def test_cancel_ends_the_wait():
             browser.authorize(uri, lambda: True)
 
 
-def test_somebody_who_connects_and_says_nothing_does_not_hold_up_the_answer(monkeypatch):
-    monkeypatch.setattr("knime_mcp.client.oauth.browser_login._Handler.timeout", 0.2)
-    open_url, _ = visit("/callback?code=c&state=s")
+@pytest.mark.parametrize(
+    ("foreign", "status"),
+    [
+        ("/callback?code=x&state=wrong", 400),
+        ("/callback?code=x", 400),
+        ("/callback?code=x&state=wrong&state=s", 400),
+        ("/callback?error=access_denied&state=", 400),
+        ("/callback?rebound=1&code=x&state=s", 403),
+    ],
+)
+def test_what_another_page_sends_does_not_end_the_login(foreign, status):
+    open_url, got = visit(foreign, "/callback?code=c&state=s")
     with LoopbackBrowser(open_url) as browser:
-        uri = browser.redirect_uri(None)
-        port = int(uri.rpartition(":")[2].partition("/")[0])
-        with socket.create_connection(("127.0.0.1", port)):
-            assert browser.authorize(uri.removesuffix("/callback"), None).endswith("?code=c&state=s")
+        assert browser.authorize(f"{browser.redirect_uri(None)}?state=s", None).endswith("?code=c&state=s")
+    assert got[0][0] == status
+
+
+@pytest.mark.parametrize("number", [1, 6, 100])
+def test_who_connects_and_says_nothing_does_not_hold_up_the_answer(number):
+    open_url, _ = visit("/callback?code=c&state=s")
+    with contextlib.ExitStack() as idle:
+
+        def open_all(url):
+            def work():
+                for _ in range(number):
+                    idle.enter_context(socket.create_connection(("127.0.0.1", urlsplit(url).port), 20))
+                open_url(url)
+
+            threading.Thread(target=work, daemon=True).start()
+
+        with LoopbackBrowser(open_all, seconds=60) as browser:
+            uri = browser.redirect_uri(None)
+            assert browser.authorize(f"{uri}?state=s", None).endswith("?code=c&state=s")
 
 
 def test_nobody_is_asked_for_the_name_of_this_machine(monkeypatch):
