@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ..client.validation.schema_parts import MOST_PARTS, items, member, parts_of
+from ..client.validation.argument_schemas import MOST_PARTS, items, member, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..audit.table_formats import WRITABLE, TableError, TableWriter, read_table_file, wrong_ending
-from ..client.protocol.jsonrpc import decode
+from ..client.protocol.messages import decode
 from ..types.columns import ROW_ID
 from ..types.errors import ProtocolError
 from ..types.texts import why_no_json

@@ -21,7 +21,7 @@ from ..types.errors import MCPError, ServerError, SettingInvalid
 from ..types.routing import looks_secret
 from ..types.texts import CUT, in_one_line
 from .clock import IsCanceled
-from .protocol.jsonrpc import map_texts
+from .protocol.messages import map_texts
 from .protocol.negotiation import ServerInfo
 from .protocol.tools import TOKEN, ToolDefinition
 from .transports.base import Step
@@ -36,21 +36,13 @@ class Authorization(Protocol):
     """Authenticates a caller to one server."""
 
     def headers(self, is_canceled: IsCanceled | None = None, /) -> dict[str, str]:
-        """Headers for the next request. Called before every request, so that a token may be renewed.
-
-        Args:
-            is_canceled: Called at least every 0.5 s while a token is obtained.
-        """
+        """Headers for the next request. Called before every request, so that a token may be renewed."""
         ...
 
     def challenged(
         self, status: int, challenge: str | None, is_canceled: IsCanceled | None = None, /
     ) -> bool:
-        """Reacts to a refusal (401 or 403) with this ``WWW-Authenticate`` value.
-
-        Returns:
-            True if new credentials were obtained and the request should be sent again.
-        """
+        """Reacts to a refusal (401 or 403). True if there are new credentials, for sending it again."""
         ...
 
     @property
@@ -80,11 +72,9 @@ class StaticAuthorization:
     __slots__ = ()
 
     def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
-        """Headers for every request."""
         raise NotImplementedError
 
     def challenged(self, status: int, challenge: str | None, _: IsCanceled | None = None, /) -> bool:  # noqa: ARG002
-        """A static credential cannot be renewed."""
         return False
 
     @property
@@ -97,7 +87,6 @@ class StaticAuthorization:
         raise NotImplementedError
 
     def secrets(self) -> tuple[str, ...]:
-        """The values of the headers, whole and without their scheme."""
         return tuple(header_secrets(self.headers().values()))
 
 
@@ -183,11 +172,7 @@ class HeaderAuth(StaticAuthorization):
 
 
 def check_header_name(setting: str, name: str) -> None:
-    """Refuses a header name that HTTP cannot carry.
-
-    Raises:
-        SettingInvalid: Naming the setting.
-    """
+    """Refuses a header name that HTTP cannot carry."""
     if not name or not TOKEN.issuperset(name):
         raise SettingInvalid(
             f"{name!r} is not a header name.",
@@ -197,11 +182,7 @@ def check_header_name(setting: str, name: str) -> None:
 
 
 def check_header_value(setting: str, what: str, value: str) -> None:
-    """Refuses a header value that HTTP cannot carry: httpx sends control characters unchecked.
-
-    Raises:
-        SettingInvalid: Naming the setting, never the value.
-    """
+    """Refuses a value that HTTP cannot carry, as httpx sends control characters; the error never shows it."""
     if not value or value != value.strip() or not all(" " <= c <= "~" for c in value):
         raise SettingInvalid(
             f"{what[0].upper()}{what[1:]} is empty, or has spaces at its ends, line breaks or characters "
@@ -212,12 +193,7 @@ def check_header_value(setting: str, what: str, value: str) -> None:
 
 
 def tools_without(secrets: Iterable[str], tools: list[ToolDefinition]) -> list[ToolDefinition]:
-    """Blacks out secrets in the texts of definitions; digests are then those of the changed definitions.
-
-    Args:
-        secrets: The secrets; very short ones are not blacked out.
-        tools: The definitions as the server sent them.
-    """
+    """Blacks out secrets in the texts of definitions; digests are then those of the changed definitions."""
     long = _longest_first(secrets, _SHORTEST)
     spelled = [json.dumps(secret)[1:-1] for secret in long]
     return [

@@ -30,11 +30,10 @@ from ..types.errors import (
 from .clock import Wait, backoff
 from .conversation import CallInbox, ConnectSettings, Conversation, OnProgress
 from .listing import Listings, ToolsWatch
-from .protocol import jsonrpc
-from .protocol.jsonrpc import Answer, Refusal, Response, rpc_error
+from .protocol import messages
+from .protocol.messages import Answer, Refusal, Response, rpc_error
 from .protocol.negotiation import HANDSHAKE_VERSIONS, Era, ServerInfo, answer_inputs
-from .protocol.results import ABSENT, CallToolResult
-from .protocol.tools import ToolDefinition, argument_headers
+from .protocol.tools import ABSENT, CallToolResult, ToolDefinition, argument_headers
 from .refusals import describe_answer, error_from
 from .tasks import Send, call_as_task, finish_task, must_run_as_task, offers_tasks
 from .transports.base import Delivery
@@ -54,28 +53,17 @@ class Conversations(Protocol):
     """The part of `MCPClient` that its own parts use."""
 
     @property
-    def server(self) -> ServerInfo:
-        """The server's description from the last connection."""
-        ...
+    def server(self) -> ServerInfo: ...
 
     def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
         """The current conversation, or a new one if the current one is `instead_of`, which is lost."""
         ...
 
-    def forget_server(self) -> None:
-        """Forgets the remembered outcome of the negotiation."""
-        ...
+    def forget_server(self) -> None: ...
 
 
 class ToolCalls:
-    """Lists and calls the tools of one server.
-
-    Args:
-        client: Gives the current conversation, or a new one if that is lost.
-        settings: Limits, answers to the server's requests, trace.
-        check_results: Compare structured results with output schemas.
-        reopen_sessions: Send a call again after the server lost the session.
-    """
+    """Lists and calls the tools of one server."""
 
     def __init__(
         self, client: Conversations, settings: ConnectSettings, *, check_results: bool, reopen_sessions: bool
@@ -104,7 +92,7 @@ class ToolCalls:
     def watch(self, wait: Wait) -> None:
         """Listens for changes of the tools from now on, if the server announces them."""
         conversation = self._client.conversation(wait)
-        offered = jsonrpc.as_object(conversation.info.capabilities.get("tools"))
+        offered = messages.as_object(conversation.info.capabilities.get("tools"))
         if not _is_declared(offered.get("listChanged")):
             return
         if conversation.era is Era.LEGACY:
@@ -120,7 +108,6 @@ class ToolCalls:
             watch.close()
 
     def stop_watching(self) -> None:
-        """Stops listening for changes."""
         with self._lock:
             watch, self._watch = self._watch, None
         if watch is not None:
@@ -136,7 +123,7 @@ class ToolCalls:
         on_attempt: Callable[[], None] | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> CallToolResult:
-        """Calls a tool, with all input rounds that the server wants. See `MCPClient.call_tool`."""
+        """With all input rounds that the server wants. See `MCPClient.call_tool`."""
         on_sent = None if meanwhile is None else _once(meanwhile)
         send = functools.partial(self._send, on_attempt=on_attempt, on_sent=on_sent)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
@@ -162,7 +149,7 @@ class ToolCalls:
         try:
             raw = send("tools/call", params, wait, repeatable=False, on_progress=on_progress)
         except ServerError as error:
-            if error.code == jsonrpc.METHOD_NOT_FOUND and self._turns_out_a_task(name, wait):
+            if error.code == messages.METHOD_NOT_FOUND and self._turns_out_a_task(name, wait):
                 return call_as_task(send, params, wait, on_progress)
             raise
         # The official SDKs report it as an error result, not as a JSON-RPC error.
@@ -172,7 +159,7 @@ class ToolCalls:
         return self._last_round(raw, send, params, wait, on_progress)
 
     def _turns_out_a_task(self, name: str, wait: Wait) -> bool:
-        """Returns whether a tool that was not listed before turns out to run as a task only."""
+        """Whether a tool that was not listed before turns out to run as a task only."""
         if self._definition(name) is not None or not offers_tasks(self._client.server):
             return False
         self.list_tools(wait)
@@ -210,7 +197,7 @@ class ToolCalls:
     def _input(self, raw: dict[str, Any], rounds: int, wait: Wait) -> dict[str, Any]:
         """The parts to add when a call is repeated after an ``input_required`` result."""
         extra: dict[str, Any] = {}
-        if wanted := jsonrpc.as_object(raw.get("inputRequests")):
+        if wanted := messages.as_object(raw.get("inputRequests")):
             extra["inputResponses"] = answer_inputs(self._settings.requests, wanted)
         else:
             wait.sleep(_PAUSES[min(rounds, len(_PAUSES) - 1)])
@@ -242,7 +229,7 @@ class ToolCalls:
             headers_for=functools.partial(self._mirror, params) if is_call else None,
             relist=self._relist if is_call else None,
         )
-        return jsonrpc.result_of(response.message)
+        return messages.result_of(response.message)
 
     def _is_legacy(self) -> bool:
         # Asks the client: the conversation may be closed already, and its result must not be lost.
@@ -296,17 +283,16 @@ class ToolCalls:
 
 
 def _once(work: Callable[[], None]) -> Callable[[], None]:
-    """Runs the work when called for the first time."""
     left = [work]
     return lambda: left.pop()() if left else None
 
 
 def _is_unknown_tool(error: ServerError, name: str, *, is_listed: bool) -> bool:
-    """Returns whether the error means an unknown tool, and not something else that a tool did not find."""
-    if error.code == jsonrpc.METHOD_NOT_FOUND and not is_listed:
+    """Whether the error means an unknown tool, and not something else that a tool did not find."""
+    if error.code == messages.METHOD_NOT_FOUND and not is_listed:
         return True
     name = re.escape(name.lower())
-    if error.code not in {jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND}:
+    if error.code not in {messages.INVALID_PARAMS, messages.METHOD_NOT_FOUND}:
         words = rf"(unknown|no such) tool\W+{name}(?!\w)|(tool|method)\W+{name}\W+not found"
     elif is_listed:
         words = rf"(unknown|no such) tool|(tool|\b{name})\W+(is |was )?not found"
@@ -316,39 +302,25 @@ def _is_unknown_tool(error: ServerError, name: str, *, is_listed: bool) -> bool:
 
 
 def _is_declared(value: object) -> bool:
-    """Returns whether a capability is declared; some servers write an object where a boolean is due."""
+    """Whether a capability is declared; some servers write an object where a boolean is due."""
     return value is True or isinstance(value, dict)
 
 
 @dataclass(slots=True)
 class _Tally:
-    """The failed attempts of one request.
+    """What came of one request so far."""
 
-    Attributes:
-        what: The tool or method.
-        failures: Attempts that brought nothing. Since the last 429, if the server answers others meanwhile.
-        losses: Sessions that were lost.
-        refusals: Answers after which the request is sent again.
-        refused_at: The time of the last refusal.
-        lost: The last lost conversation.
-    """
-
-    what: str
+    what: str  # the tool or method
+    # attempts that brought nothing; since the last 429, if the server answers others meanwhile
     failures: int = 0
-    losses: int = 0
-    refusals: int = 0
+    losses: int = 0  # sessions that were lost
+    refusals: int = 0  # answers after which the request is sent again
     refused_at: float = math.inf
-    lost: Conversation | None = None
+    lost: Conversation | None = None  # the last lost conversation
 
 
 class Requests:
-    """Sends requests to one server.
-
-    Args:
-        client: Gives the current conversation, or a new one if that is lost.
-        settings: Limits, answers to the server's requests.
-        reopen_sessions: Send a call again after the server lost the session.
-    """
+    """Sends requests to one server, in the client's current conversation, or a new one if that is lost."""
 
     def __init__(self, client: Conversations, settings: ConnectSettings, *, reopen_sessions: bool) -> None:
         self._client = client
@@ -373,26 +345,13 @@ class Requests:
         headers_for: HeadersFor | None = None,
         relist: Callable[[Wait], object] | None = None,
     ) -> Response:
-        """Sends a request until there is a result.
+        """Sends a request until there is a result. `wait` holds for all attempts together.
 
-        Args:
-            method: The method.
-            params: The method's parameters.
-            wait: Clocks and cancel of all attempts together.
-            repeatable: True if the request changes nothing.
-            idempotent: True if the server declares that a second call has no further effect. Such a request
-                is repeated if the server probably closed a kept connection before it arrived.
-            on_progress: Called with each progress report.
-            on_attempt: Called each time that the request was sent.
-            on_sent: Called as soon as the server is busy with the request; each time that it was sent.
-            headers_for: Makes the headers that repeat arguments.
-            relist: Lists the tools again after the server refused those headers.
-
-        Returns:
-            The response with the result.
-
-        Raises:
-            MCPError: There is no result; the error says why.
+        `on_sent` is called as soon as the server is busy with the request, `on_attempt` after each attempt in
+        which it was sent. A request that is `repeatable`, as it changes nothing, is repeated after any
+        outage; one that is `idempotent`, as the server declares, if the server probably closed a kept
+        connection before it arrived. `headers_for` makes the headers that repeat arguments, and `relist`
+        lists the tools again after the server refused these.
         """
         tally = _Tally(str(params.get("name", method)))
         while True:
@@ -435,7 +394,7 @@ class Requests:
             finally:
                 if on_attempt is not None and not delivery.unsent:
                     on_attempt()
-            if isinstance(answer, Response) and jsonrpc.has_result(answer.message):
+            if isinstance(answer, Response) and messages.has_result(answer.message):
                 self._results_at[tally.what] = time.monotonic()
                 return answer
             if self._is_stale(answer, conversation):
@@ -452,11 +411,11 @@ class Requests:
             wait.sleep(pause)
 
     def _is_stale(self, answer: Answer, conversation: Conversation) -> bool:
-        """Returns whether the server refused because the session or negotiated revision no longer holds."""
+        """Whether the server refused because the session or negotiated revision no longer holds."""
         if not isinstance(answer, Refusal):
             error = rpc_error(answer)
             return error is not None and (
-                error.code == jsonrpc.UNSUPPORTED_VERSION
+                error.code == messages.UNSUPPORTED_VERSION
                 or (conversation.transport.kind == "http" and _tells_of_loss(error))
             )
         if answer.sent_session:
@@ -464,13 +423,13 @@ class Requests:
         if conversation.era is Era.MODERN:
             known = answer.error is not None
             stale = answer.status in {400, 404, 405} and not known
-            if stale or (answer.error is not None and answer.error.code == jsonrpc.UNSUPPORTED_VERSION):
+            if stale or (answer.error is not None and answer.error.code == messages.UNSUPPORTED_VERSION):
                 self._client.forget_server()
                 return True
         return False
 
     def _may_be_restarting(self, error: ConnectError, wait: Wait) -> bool:
-        """Returns whether a server that was reached before has refused connections for a short time only."""
+        """Whether a server that was reached before has refused connections for a short time only."""
         if error.phase != "tcp" or not self._was_reached or self._attempts == 1:
             return False
         now = time.monotonic()
@@ -482,13 +441,7 @@ class Requests:
     ) -> float | None:
         """Seconds before a request without an answer may be sent again, None if it must not.
 
-        Args:
-            error: The failure.
-            tally: Counts it, unless the server is only restarting.
-            wait: The clocks of the call.
-            was_reached: False if there was no conversation to send it in: then only a refused connection is
-                tried again.
-            may_repeat: True if the request surely did not run, or may run twice.
+        If there was no conversation to send it in, only a refused connection is tried again.
         """
         tally.failures += not self._may_be_restarting(error, wait)
         if not was_reached:
@@ -507,11 +460,7 @@ class Requests:
         return backoff(tally.refusals, answer.retry_after) if repeatable or _is_rate_limit(answer) else None
 
     def _may_reopen(self, tally: _Tally, conversation: Conversation | None, wait: Wait, method: str) -> bool:
-        """Counts a lost session. Returns False if too many were lost.
-
-        Raises:
-            SessionLost: The caller does not want calls to be sent in a new session, which is open now.
-        """
+        """Counts a lost session. Returns False if too many were lost."""
         tally.losses += conversation is None or conversation.mark_lost()
         tally.lost = conversation or tally.lost
         if tally.losses >= self._attempts:
@@ -535,12 +484,12 @@ class Requests:
 
 
 def _says_lost(refusal: Refusal) -> bool:
-    """Returns whether a server refuses because it does not know the session of the request."""
+    """Whether a server refuses because it does not know the session of the request."""
     error = refusal.error
-    if error is not None and error.code == jsonrpc.METHOD_NOT_FOUND:
+    if error is not None and error.code == messages.METHOD_NOT_FOUND:
         return False  # some servers send 404 with it, which is about the method then
     text = (refusal.excerpt if error is None else error.message).lower()
-    if error is not None and error.code == jsonrpc.INVALID_PARAMS:
+    if error is not None and error.code == messages.INVALID_PARAMS:
         # With 400 "session" may be the name of a parameter; with 404 a tool may be unknown.
         return text in _LOST_MESSAGES or (refusal.status == 404 and "session" in text)
     return (
@@ -550,16 +499,16 @@ def _says_lost(refusal: Refusal) -> bool:
     )
 
 
-def _tells_of_loss(error: jsonrpc.RpcError) -> bool:
+def _tells_of_loss(error: messages.RpcError) -> bool:
     text = error.message.lower()
     return text in _LOST_MESSAGES or (error.code in _SESSION_NOT_FOUND and "session" in text)
 
 
 def _is_rate_limit(answer: Answer) -> bool:
-    """Returns whether the server had too many requests, and did not handle this one (RFC 6585 §4)."""
+    """Whether the server had too many requests, and did not handle this one (RFC 6585 §4)."""
     return isinstance(answer, Refusal) and answer.status == 429
 
 
 def _is_header_mismatch(answer: Answer) -> bool:
     error = rpc_error(answer)
-    return error is not None and error.code == jsonrpc.HEADER_MISMATCH
+    return error is not None and error.code == messages.HEADER_MISMATCH

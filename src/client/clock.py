@@ -32,13 +32,11 @@ IsCanceled = Callable[[], bool]
 class Wait:
     """The deadlines and the cancel of one call or other piece of work.
 
-    Used by one thread only; a thread that reads for it may call `reset_idle` and `hurry`.
+    Used by one thread only; a thread that reads for it may call `reset_idle` and `hurry`. An exception in
+    `is_canceled`, which is called at least every 0.5 s, ends the wait. `opening` is the number of the
+    client's opening in which the work began; work of an earlier one is over.
 
-    Args:
-        timeouts: Lengths of the three clocks.
-        total: Replaces the total clock of `timeouts`.
-        is_canceled: Called at least every 0.5 s. An exception in it ends the wait.
-        opening: The number of the client's opening in which the work began; work of an earlier one is over.
+    All that blocks raises `TimedOut` when a clock has run out, and `Canceled` when the person asked to stop.
     """
 
     __slots__ = (
@@ -107,26 +105,16 @@ class Wait:
             self.reset_idle()
 
     def is_over(self) -> bool:
-        """Returns whether the person asked to stop."""
         return self._is_canceled is not None and self._is_canceled()
 
     def look(self) -> None:
-        """Checks the cancel button now.
-
-        Raises:
-            Canceled: The person asked to stop.
-        """
+        """Checks the cancel button now."""
         self._next_look = time.monotonic() + POLL_SECONDS
         if self.is_over():
             raise Canceled("Canceled")
 
     def slice(self) -> float:
-        """The seconds to block at most before the next check of clocks and cancel; always positive.
-
-        Raises:
-            TimedOut: A clock has run out.
-            Canceled: The person asked to stop.
-        """
+        """The seconds to block at most before the next check of clocks and cancel; always positive."""
         now = time.monotonic()
         if now >= self._next_look:
             self.look()
@@ -150,22 +138,11 @@ class Wait:
         return TimedOut(what, kind=kind, fix=_FIX[kind])
 
     def for_event(self, event: threading.Event) -> None:
-        """Blocks until the event is set.
-
-        Raises:
-            TimedOut: A clock has run out.
-            Canceled: The person asked to stop.
-        """
         while not event.wait(self.slice()):
             pass
 
     def for_lock(self, lock: threading.Lock) -> None:
-        """Blocks until this thread holds the lock.
-
-        Raises:
-            TimedOut: A clock has run out.
-            Canceled: The person asked to stop.
-        """
+        """Blocks until this thread holds the lock."""
         while not lock.acquire(timeout=self.slice()):
             pass
 
@@ -174,12 +151,7 @@ class Wait:
         return seconds <= self.timeouts.idle and time.monotonic() + seconds < self._total_at
 
     def sleep(self, seconds: float) -> None:
-        """Pauses under the same clocks; the pause does not count for the idle clock.
-
-        Raises:
-            TimedOut: The pause does not fit under the total clock.
-            Canceled: The person asked to stop.
-        """
+        """Pauses under the same clocks; the pause does not count for the idle clock."""
         until = time.monotonic() + seconds
         self._idle_at = until + self.timeouts.idle
         if until >= self._total_at:
@@ -191,11 +163,7 @@ class Wait:
         """Runs uninterruptible work (a name look-up, a TLS handshake) under the clocks.
 
         The work runs in a separate thread, which is abandoned if the wait ends first. `work` therefore must
-        end by itself, and must store its outcome, errors included, for the caller.
-
-        Args:
-            work: The work to run; must not raise.
-            abort: Makes `work` end soon.
+        end by itself, soon after `abort`, and must store its outcome, errors included, for the caller.
         """
         done = threading.Event()
 
@@ -215,12 +183,7 @@ class Wait:
 
 
 def backoff(attempt: int, retry_after: float | None = None) -> float:
-    """Seconds before the next attempt: the server's ``Retry-After``, else doubling pauses with jitter.
-
-    Args:
-        attempt: 1 for the pause after the first attempt.
-        retry_after: Seconds from ``Retry-After``.
-    """
+    """Seconds before the next attempt: the server's ``Retry-After``, else doubling pauses with jitter."""
     base = min(8.0, 0.25 * 2 ** (attempt - 1))
     jitter = base * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
     return jitter if retry_after is None else retry_after + min(jitter, 0.25)

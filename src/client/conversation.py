@@ -32,8 +32,8 @@ from ..version import VERSION
 from .authorization import Authorization
 from .clock import FAREWELL, Wait, backoff
 from .limits import Limits
-from .protocol import jsonrpc
-from .protocol.jsonrpc import Answer, Message, Refusal, Response, rpc_error
+from .protocol import messages
+from .protocol.messages import Answer, Message, Refusal, Response, rpc_error
 from .protocol.negotiation import (
     Agreed,
     Discover,
@@ -97,14 +97,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class CallInbox:
-    """Handles the messages that a server sends while a call waits.
-
-    Args:
-        requests: Answers the server's requests.
-        wait: The call's clocks; progress extends the idle clock.
-        on_progress: Called with each progress report.
-        on_list_changed: Called when the server's tools have changed.
-    """
+    """Handles the messages that a server sends while a call waits; progress extends the call's idle clock."""
 
     __slots__ = ("_on_list_changed", "_on_progress", "_requests", "_wait", "token")
 
@@ -124,7 +117,6 @@ class CallInbox:
 
     @property
     def wants_progress(self) -> bool:
-        """True if the caller wants progress reports."""
         return self._on_progress is not None
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
@@ -166,11 +158,8 @@ def _as_float(value: object) -> float | None:
 class Conversation:
     """A conversation with a server, from the handshake to its end.
 
-    Args:
-        transport: Carries the messages; already knows the outcome of the negotiation.
-        info: The server.
-        requests: Answers the server's requests; its capabilities are declared.
-        ids: The ids of requests, continued from the negotiation: a session must not use an id twice.
+    Its transport knows the outcome of the negotiation. The ids go on from there, as a session must not use an
+    id twice.
     """
 
     def __init__(
@@ -205,17 +194,9 @@ class Conversation:
     ) -> Answer:
         """Sends a request and waits for the answer, a result or an error.
 
-        Args:
-            method: The method.
-            params: The method's parameters, without ``_meta``.
-            wait: Clocks and cancel.
-            inbox: Handles other messages meanwhile; its progress token is set here.
-            headers: Headers that repeat arguments (modern era).
-            listens: Ask for progress notifications, which show that the server is alive.
-            delivery: Takes down whether the request was sent.
-
-        Raises:
-            MCPError: There is no answer. After a timeout or cancel the server was notified.
+        The inbox handles other messages meanwhile. `headers` repeat arguments (modern era). With `listens`,
+        progress is asked for, which shows that the server is alive. If there is no answer because of a clock
+        or cancel, the server is told.
         """
         request_id = next(self._ids)
         meta = self._meta
@@ -226,11 +207,11 @@ class Conversation:
             params = {**params, "_meta": meta}
         http: Mapping[str, str] = {}
         if self.era is Era.MODERN:
-            http = jsonrpc.request_headers(method, params, self.info.protocol_version)
+            http = messages.request_headers(method, params, self.info.protocol_version)
             if headers:
                 http = {**http, **headers}
         try:
-            body = jsonrpc.encode(jsonrpc.request(request_id, method, params))
+            body = messages.encode(messages.request(request_id, method, params))
         except (TypeError, ValueError, RecursionError) as error:
             raise ArgumentsInvalid(
                 f"The arguments cannot be written as JSON: {error}",
@@ -267,13 +248,12 @@ class Conversation:
         if self._meta:
             params["_meta"] = self._meta
         try:
-            body = jsonrpc.encode(jsonrpc.notification("notifications/cancelled", params))
+            body = messages.encode(messages.notification("notifications/cancelled", params))
             self.transport.notify(body, Wait(FAREWELL))
         except MCPError as failure:
             _logger.debug("the server could not be told about the cancel: %s", failure.what)
 
     def close(self) -> None:
-        """Ends the session and closes the transport."""
         try:
             self.transport.end_session(Wait(FAREWELL))
         except MCPError as error:
@@ -339,16 +319,9 @@ def connect(
     wait: Wait,
     ids: Iterator[int],
 ) -> Conversation:
-    """Negotiates with a server.
+    """Negotiates with a server, whose channel stays open if that fails.
 
-    Args:
-        channel: Connections to the server, which stay open if the negotiation fails; or what replaces them.
-        settings: Credentials, versions, limits and callbacks.
-        wait: Clocks and cancel.
-        ids: Ids of requests, continued from session to session, so that a late reply matches no new request.
-
-    Raises:
-        MCPError: A phase of connecting failed; the error names the phase, the reason and what to do next.
+    The ids go on from session to session, so that a late reply matches no new request.
     """
     key = settings.memory_key(channel)
     remembered = memory.get(key)
@@ -366,8 +339,6 @@ def connect(
 
 
 class _Connector:
-    """Carries out one negotiation."""
-
     def __init__(
         self,
         channel: "Access",
@@ -394,7 +365,6 @@ class _Connector:
         )
 
     def run(self) -> Conversation:
-        """Carries out the steps of the negotiation until it has agreed or failed."""
         self._wait.reset_idle()  # loading the modules for HTTP may have taken a while
         try:
             action = self._negotiation.start()
@@ -486,8 +456,8 @@ class _Connector:
         match action:
             case Discover(version):
                 params = {"_meta": modern_meta(version, self._settings.requests)}
-                body = jsonrpc.encode(jsonrpc.request(request_id, "server/discover", params))
-                headers = jsonrpc.request_headers("server/discover", params, version)
+                body = messages.encode(messages.request(request_id, "server/discover", params))
+                headers = messages.request_headers("server/discover", params, version)
                 wait = self._probing(wait)
             case Initialize(version):
                 params = {
@@ -495,7 +465,7 @@ class _Connector:
                     "capabilities": self._settings.requests.capabilities,
                     "clientInfo": CLIENT_INFO,
                 }
-                body = jsonrpc.encode(jsonrpc.request(request_id, "initialize", params))
+                body = messages.encode(messages.request(request_id, "initialize", params))
                 headers = {}
         call = Call(request_id, body, headers, is_handshake=True, delivery=delivery)
         return self._transport.request(call, wait, self._inbox)
@@ -530,7 +500,7 @@ class _Connector:
         return Conversation(transport, info, self._settings.requests, self._ids)
 
     def _notify_initialized(self) -> None:
-        body = jsonrpc.encode(jsonrpc.notification("notifications/initialized"))
+        body = messages.encode(messages.notification("notifications/initialized"))
         try:
             self._transport.notify(body, self._wait.narrowed(idle=_PROBE_SECONDS))
         except ConnectError:

@@ -24,14 +24,14 @@ from ..types.errors import (
 from ..types.texts import collector_paused, counted
 from .clock import Wait, backoff
 from .conversation import CallInbox, ConnectSettings, Conversation
-from .protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of
+from .protocol.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of
 from .protocol.negotiation import Era, ServerInfo, ServerRequests, era_of
-from .protocol.results import format_size
 from .protocol.tools import (
     ANNOTATION,
     InvalidAnnotationError,
     Mirrored,
     ToolDefinition,
+    format_size,
     mirrored_arguments,
     parse_page,
 )
@@ -43,13 +43,7 @@ _FURTHER: Final = ("(further tools)", "every page is the first one; a gateway ma
 
 
 class Listing:
-    """A list of tools, with the time until which it is valid and the mirrored arguments.
-
-    Args:
-        tools: The tools, in the server's order.
-        fresh_until: The end of the list's validity, by the monotonic clock.
-        mirrored: Arguments that are repeated as headers, by tool.
-    """
+    """A list of tools, valid until `fresh_until` by the monotonic clock."""
 
     def __init__(
         self,
@@ -64,8 +58,6 @@ class Listing:
 
 
 class _Pages:
-    """The pages of a listing that have been read so far."""
-
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
         self.ttl = _LONGEST_TTL
@@ -78,10 +70,7 @@ class _Pages:
 class Listings:
     """Lists the tools of one server, and keeps the list while the server allows it.
 
-    Args:
-        server: The server, as it described itself last.
-        send: Sends a request that changes nothing, again and again if need be, and returns its result.
-        settings: Limits, trace.
+    `send` sends a request that changes nothing, again and again if need be, and returns its result.
     """
 
     def __init__(
@@ -102,11 +91,11 @@ class Listings:
 
     @property
     def is_kept(self) -> bool:
-        """True if the cached listing is still valid."""
+        """Whether the cached listing is still valid."""
         return self.current is not None and time.monotonic() < self.current.fresh_until
 
     def changed(self) -> None:
-        """Notes that the server announced a change of its tools."""
+        """The server announced a change of its tools."""
         with self._lock:
             self.changes += 1
         self.forget()
@@ -225,11 +214,8 @@ def ttl_seconds(result: Mapping[str, Any]) -> float:
 class ToolsWatch(Listener):
     """Listens to one conversation until `stop` is called or the server ends the subscription.
 
-    Args:
-        conversation: The conversation.
-        requests: Answers the server's requests; its capabilities are declared.
-        on_changed: Called when changes may have been missed; announced changes go to the transport's inbox.
-            Called in the listening thread; must not raise and must return quickly.
+    `on_changed` is called in the listening thread when changes may have been missed; announced changes go to
+    the transport's inbox.
     """
 
     def __init__(
@@ -242,7 +228,7 @@ class ToolsWatch(Listener):
         self._has_stood = False
 
     def serves(self, conversation: Conversation) -> bool:
-        """Returns whether this watch listens to that conversation, or was refused there."""
+        """Whether this watch listens to that conversation, or was refused there."""
         return self._conversation is conversation and (self._thread.is_alive() or not self._has_stood)
 
     def _run(self) -> None:

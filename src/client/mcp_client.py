@@ -29,8 +29,7 @@ from .conversation import ConnectSettings, Conversation, OnProgress, Progress, c
 from .limits import Limits, Timeouts
 from .network import NetworkSettings, checked_url
 from .protocol.negotiation import ALL_VERSIONS, Elicitation, ServerInfo, ServerRequests
-from .protocol.results import CallToolResult
-from .protocol.tools import ToolDefinition
+from .protocol.tools import CallToolResult, ToolDefinition
 from .transports.base import Step, Trace, client_closed
 from .transports.mock import MockTransport
 from .transports.stdio_server import StdioServer
@@ -170,7 +169,8 @@ class MCPClient:
             MCPError: A page could not be read.
         """
         with self._completed_errors():
-            return tools_without(self._sent_secrets(), self._calls.list_tools(self._wait(is_canceled)))
+            tools, secrets = self._calls.list_tools(self._wait(is_canceled)), self._sent_secrets()
+            return tools_without(secrets, tools) if secrets else tools
 
     @property
     def dropped_tools(self) -> tuple[tuple[str, str], ...]:
@@ -310,7 +310,8 @@ class MCPClient:
                 self._channel.close()
                 self._channel = None
             raise
-        self._info = server_without(self._sent_secrets(), self._conversation.info)
+        secrets, info = self._sent_secrets(), self._conversation.info
+        self._info = server_without(secrets, info) if secrets else info
         if self._channel is not None:
             self._channel.stop_tracing()
         return self._conversation
@@ -358,7 +359,12 @@ class MCPClient:
         return _CompletedErrors(completed)
 
     def _trace_step(self, trace: Trace, step: Step) -> None:
-        trace(step_without(self._all_secrets(), step))
+        secrets = tuple(self._all_secrets())
+        trace(step_without(secrets, step) if secrets else step)
+
+    @property
+    def _may_hold_secrets(self) -> bool:
+        return bool(self._headers) or "?" in (self._url or "")
 
     def secrets(self) -> tuple[str, ...]:
         """The authorization's secrets, which the server could repeat. They change when a token is renewed."""
@@ -366,12 +372,16 @@ class MCPClient:
 
     def _sent_secrets(self) -> tuple[str, ...]:
         """The secrets that are sent with every request."""
-        return (*self.secrets(), *secrets_in(self._headers, self._url or ""))
+        return (
+            *self.secrets(),
+            *(secrets_in(self._headers, self._url or "") if self._may_hold_secrets else ()),
+        )
 
     def _all_secrets(self) -> Iterator[str]:
         """All secrets, in the forms in which a server could repeat them."""
         yield from self.secrets()
-        yield from values_in(self._headers, self._url or "")
+        if self._may_hold_secrets:
+            yield from values_in(self._headers, self._url or "")
         if self._stdio is not None:
             yield from self._stdio.secrets()
 

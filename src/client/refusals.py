@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from ..types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError, origin_and_path
 from ..types.texts import in_one_line
 from .authorization import Authorization
-from .protocol.jsonrpc import (
+from .protocol.messages import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -95,18 +95,14 @@ def parse_challenges(header: str | None) -> list[Challenge]:
 class BearerChallenge:
     """The parameters of a Bearer challenge that a client uses.
 
-    Attributes:
-        wants_bearer: False if the server names other schemes only. A refusal without a challenge is legal
-            since 2025-11-25 and means Bearer.
-        resource_metadata: URL of the protected resource metadata (RFC 9728 §5.1).
-        scope: Scopes that the request needs, separated by spaces.
-        error: ``invalid_token``, ``insufficient_scope`` or another code.
+    `wants_bearer` is False if the server names other schemes only: a refusal without a challenge is legal
+    since 2025-11-25 and means Bearer.
     """
 
     wants_bearer: bool = True
-    resource_metadata: str | None = None
-    scope: str | None = None
-    error: str | None = None
+    resource_metadata: str | None = None  # URL of the protected resource metadata (RFC 9728 §5.1)
+    scope: str | None = None  # separated by spaces
+    error: str | None = None  # ``invalid_token``, ``insufficient_scope`` or another code
 
     @classmethod
     def read(cls, header: str | None) -> "BearerChallenge":

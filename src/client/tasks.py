@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from ..types.errors import MCPError, ProtocolError
 from .clock import Wait
 from .conversation import OnProgress, Progress, report
-from .protocol.jsonrpc import as_object, error_of
+from .protocol.messages import as_object, error_of
 from .protocol.negotiation import Era, ServerInfo, ServerRequests, answer_inputs, era_of
 from .protocol.tools import ToolDefinition
 from .refusals import server_error
@@ -62,20 +62,9 @@ def offers_tasks(server: ServerInfo) -> bool:
 def call_as_task(
     send: Send, params: dict[str, Any], wait: Wait, on_progress: OnProgress | None
 ) -> dict[str, Any]:
-    """Calls a tool as a task and waits for its result.
+    """Calls a tool as a task and waits for its result; if the wait ends before, the task is canceled.
 
-    Args:
-        send: Sends requests of the conversation.
-        params: Parameters of the plain call.
-        wait: Clocks and cancel; if the wait ends, the task is canceled.
-        on_progress: Called with the status of the task; the number of polls is the progress.
-
-    Returns:
-        The result of ``tools/call``.
-
-    Raises:
-        ProtocolError: The server did not make a task.
-        MCPError: As for any request.
+    Progress is the number of polls, with the status of the task.
     """
     lifetime = {"ttl": int(wait.total * 1000)} if math.isfinite(wait.total) else {}
     created = send("tools/call", {**params, "task": lifetime}, wait, repeatable=False)
@@ -105,12 +94,7 @@ def report_status(on_progress: OnProgress | None, task: dict[str, Any], polls: i
 
 
 def poll_pause(milliseconds: object, wait: Wait) -> float:
-    """Seconds before the next poll: the server's wish, but shorter than the time that is left.
-
-    Args:
-        milliseconds: The pause that the server wishes, if any.
-        wait: The clocks of the call.
-    """
+    """Seconds before the next poll: the server's wish, but shorter than the time that is left."""
     match milliseconds:
         case int() | float() if not isinstance(milliseconds, bool):
             pause = min(max(0, milliseconds), _LONGEST_POLL * 1000) / 1000
@@ -134,23 +118,7 @@ def finish_task(
     wait: Wait,
     on_progress: OnProgress | None,
 ) -> dict[str, Any]:
-    """Follows a task to its end.
-
-    Args:
-        send: Sends requests of the conversation.
-        created: The result that stands for the task.
-        requests: Answers the task's questions.
-        wait: Clocks and cancel; if the wait ends, the task is canceled.
-        on_progress: Called with the status of the task; the number of polls is the progress.
-
-    Returns:
-        The result of the call.
-
-    Raises:
-        ServerError: The task failed.
-        ProtocolError: The server canceled the task, or its status cannot be read.
-        MCPError: As for any request.
-    """
+    """Follows the task that `created` stands for to its end, answering its questions; the call's result."""
     task_id = created.get("taskId")
     if not isinstance(task_id, str):
         raise ProtocolError("The server answered with a task and did not say which")

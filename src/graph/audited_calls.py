@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..audit.journal import Journal
     from ..audit.secrets import SecretMarker
     from ..client.mcp_client import MCPClient
-    from ..client.protocol.results import CallToolResult
+    from ..client.protocol.tools import CallToolResult
     from .graph_model import ServerConfig
     from .server_calls import CallOptions
 

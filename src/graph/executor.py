@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
-from ..client.protocol.results import ABSENT
+from ..client.protocol.tools import ABSENT
 from .expressions import ExpressionError, holds
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .expressions.jsonata_library import DEFAULT_SECONDS, Stopped

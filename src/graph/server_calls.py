@@ -13,7 +13,7 @@ from ..audit.secrets import SecretMarker
 from ..client.authorization import header_secrets, secrets_in
 from ..client.limits import Timeouts
 from ..client.mcp_client import MCPClient
-from ..client.protocol.results import ABSENT
+from ..client.protocol.tools import ABSENT
 from ..client.transports.stdio_server import StdioServer
 from ..types.errors import (
     ArgumentsInvalid,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..audit.journal import Journal
     from ..client.mcp_client import Progress
-    from ..client.protocol.results import CallToolResult
+    from ..client.protocol.tools import CallToolResult
     from .graph_model import McpNode, Retry, Template
     from .run_state import Line, NodeRecord
 

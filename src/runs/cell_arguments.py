@@ -18,8 +18,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never, cast
 from unicodedata import normalize
 
-from ..client.protocol.jsonrpc import DEEPEST, as_object, is_deeper
-from ..client.validation.schema_parts import (
+from ..client.protocol.messages import DEEPEST, as_object, is_deeper
+from ..client.validation.argument_schemas import (
     items,
     kinds,
     matches,

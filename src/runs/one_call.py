@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from ..audit.chain import prepare
 from ..audit.record import CallRecord, CallStatus, status_of, utc_text
-from ..client.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
+from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent
 from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid, kind_and_place
 from ..types.texts import canonical_json, counted, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..client.mcp_client import MCPClient, Progress
-    from ..client.protocol.results import CallToolResult, ContentBlock
+    from ..client.protocol.tools import CallToolResult, ContentBlock
     from ..types.tool import Tool
     from .engine import Run
 
@@ -409,7 +409,7 @@ def _send_mcp(tool: MCPTool, call: CallInProgress, while_busy: Callable[[], None
 
 def _check_arguments(tool: MCPTool, call: CallInProgress) -> None:
     """Checks the arguments against the schema before anything is sent."""
-    from ..client.validation.argument_checks import ArgumentValidator
+    from ..client.validation.argument_schemas import ArgumentValidator
 
     validator = ArgumentValidator.for_schema(tool.schema_json)
     call.arguments, coercions = validator.check(call.arguments)

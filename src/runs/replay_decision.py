@@ -489,7 +489,7 @@ def _tool_of(recorded: RecordedCall) -> Tool:
 
 
 def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tuple[ReplayVerdict, str]:
-    from ..client.validation.argument_checks import ArgumentValidator
+    from ..client.validation.argument_schemas import ArgumentValidator
 
     validator = ArgumentValidator.for_schema(tool.schema_json)
     try:

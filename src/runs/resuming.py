@@ -168,7 +168,7 @@ class EarlierRun:
         return (call.input_row, call.tool.name, server, self._arguments(call))
 
     def _arguments(self, call: PlannedCall) -> str | None:
-        from ..client.validation.argument_checks import ArgumentValidator
+        from ..client.validation.argument_schemas import ArgumentValidator
 
         assert call.tool is not None
         arguments: dict[str, Any] = dict(call.arguments or {})

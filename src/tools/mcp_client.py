@@ -9,8 +9,7 @@ from ..client.limits import Limits, Timeouts
 from ..client.mcp_client import MCPClient, SessionPool
 from ..client.network import NetworkSettings
 from ..client.protocol.negotiation import ServerInfo
-from ..client.protocol.results import ABSENT, CallToolResult
-from ..client.protocol.tools import ToolDefinition
+from ..client.protocol.tools import ABSENT, CallToolResult, ToolDefinition
 from ..client.transports.base import Step
 from ..client.transports.mock import MockTransport
 from ..client.transports.stdio_server import StdioServer

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
-from ..client.protocol.jsonrpc import decode
+from ..client.protocol.messages import decode
 from ..types.errors import MCPError, ToolFormatError
 from ..types.routing import ServerRoute
 from ..types.texts import compact_json

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knime_mcp.client.limits import Limits
-from knime_mcp.client.validation.argument_checks import ArgumentValidator, Coercion
+from knime_mcp.client.validation.argument_schemas import ArgumentValidator, Coercion
 from knime_mcp.types.errors import ArgumentsInvalid, MCPError, ProtocolError
 from tests.client.test_jsonrpc import json_values
 

@@ -10,8 +10,8 @@ import h11
 import pytest
 
 from knime_mcp.client.clock import Wait
+from knime_mcp.client.network import Dialer
 from knime_mcp.client.transports.base import Delivery
-from knime_mcp.client.transports.dialing import Dialer
 from knime_mcp.client.transports.http_channel import HttpChannel
 from knime_mcp.tools import Limits, MCPClient, NetworkSettings, Timeouts
 from knime_mcp.types.errors import ConnectError

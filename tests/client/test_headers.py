@@ -1,6 +1,6 @@
 import pytest
 
-from knime_mcp.client.protocol.jsonrpc import encode_header_value, request_headers
+from knime_mcp.client.protocol.messages import encode_header_value, request_headers
 from knime_mcp.client.protocol.tools import (
     InvalidAnnotationError,
     Mirrored,

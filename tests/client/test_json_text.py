@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.client.protocol import jsonrpc
+from knime_mcp.client.protocol import messages
 from knime_mcp.types.errors import ProtocolError
 
 from .test_jsonrpc import json_values
@@ -22,9 +22,9 @@ bracketed = st.recursive(
 @given(bracketed, st.integers(1, 6), st.booleans(), st.booleans())
 def test_what_looks_shallow_is_shallow(value, levels, as_bytes, indented):
     text = json.dumps(value, indent=1 if indented else None)
-    found = jsonrpc.is_surely_shallow(text.encode() if as_bytes else text, levels)
-    assert not (found and jsonrpc.is_deeper(value, levels))
-    assert jsonrpc.is_surely_shallow(text, 200)  # whatever its texts hold
+    found = messages.is_surely_shallow(text.encode() if as_bytes else text, levels)
+    assert not (found and messages.is_deeper(value, levels))
+    assert messages.is_surely_shallow(text, 200)  # whatever its texts hold
 
 
 @given(bracketed, st.integers(1, 6), st.booleans(), st.booleans())
@@ -33,18 +33,18 @@ def test_the_depth_is_the_same_whether_values_or_the_text_are_looked_at(value, l
         value = [list(range(2000)), value]
     text = json.dumps(value)
     looked_at = text.encode() if as_bytes else text
-    assert jsonrpc.is_deeper(value, levels, looked_at) is jsonrpc.is_deeper(value, levels)
+    assert messages.is_deeper(value, levels, looked_at) is messages.is_deeper(value, levels)
 
 
 @pytest.mark.parametrize("width", [1, 5000])
-@pytest.mark.parametrize(("levels", "fine"), [(jsonrpc.DEEPEST - 1, True), (jsonrpc.DEEPEST, False)])
+@pytest.mark.parametrize(("levels", "fine"), [(messages.DEEPEST - 1, True), (messages.DEEPEST, False)])
 def test_the_depth_is_bounded_beside_many_values(width, levels, fine):
     text = json.dumps(["}"] * width)[:-1] + "," + "[" * levels + "]" * levels + "]"
     if fine:
-        assert len(jsonrpc.decode(text)) == width + 1
+        assert len(messages.decode(text)) == width + 1
         return
     with pytest.raises(ProtocolError, match="too deeply"):
-        jsonrpc.decode(text.encode())
+        messages.decode(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_the_depth_is_bounded_beside_many_values(width, levels, fine):
     ],
 )
 def test_text_that_would_break_a_table_is_repaired(text, value):
-    assert jsonrpc.decode(text) == value
+    assert messages.decode(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "1" * 5000 + "x", "{'a': 1}", "nope"])
 def test_what_is_not_json_is_a_protocol_error(text):
     with pytest.raises(ProtocolError):
-        jsonrpc.decode(text)
+        messages.decode(text)
 
 
 numbers = st.one_of(
@@ -83,11 +83,11 @@ numbers = st.one_of(
 def test_the_fast_reader_reads_what_pythons_own_reads(numbers, value):
     text = f"[{', '.join([*numbers, json.dumps(value)])}]"
     with pytest.MonkeyPatch.context() as patch:
-        found = repr(jsonrpc.decode(text))  # tells 1 from 1.0, and 0.0 from -0.0
-        patch.setattr(jsonrpc, "_fast", None)
-        assert repr(jsonrpc.decode(text)) == found
+        found = repr(messages.decode(text))  # tells 1 from 1.0, and 0.0 from -0.0
+        patch.setattr(messages, "_fast", None)
+        assert repr(messages.decode(text)) == found
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 2**63, -(2**63) - 1, 2**64, 10**30])
 def test_integers_keep_all_digits(number):
-    assert jsonrpc.decode(f'{{"a": {number}}}'.encode()) == {"a": number}
+    assert messages.decode(f'{{"a": {number}}}'.encode()) == {"a": number}

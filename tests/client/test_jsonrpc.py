@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.client.protocol import jsonrpc
+from knime_mcp.client.protocol import messages
 from knime_mcp.types.errors import ResultTooLarge
 
 json_values = st.recursive(
@@ -16,9 +16,9 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.text(), json_values))
 def test_what_is_encoded_is_decoded_the_same(message):
-    data = jsonrpc.encode(message)
+    data = messages.encode(message)
     assert b"\n" not in data
-    assert jsonrpc.decode(data) == message
+    assert messages.decode(data) == message
 
 
 def count_values(value):
@@ -35,19 +35,19 @@ def count_values(value):
 def test_values_are_counted_before_they_are_read(value, indent, ensure_ascii, as_text):
     text = json.dumps(value, indent=indent, ensure_ascii=ensure_ascii)
     data = text if as_text else text.encode("utf-8", "replace")
-    jsonrpc.decode(data, values=count_values(value))
+    messages.decode(data, values=count_values(value))
     with pytest.raises(ResultTooLarge, match=r"more than \d+ values"):
-        jsonrpc.decode(data, values=count_values(value) - 1)
+        messages.decode(data, values=count_values(value) - 1)
 
 
 @pytest.mark.parametrize("text", ['"' + "a,[{" * 700_000 + '"', '["' + '\\\\\\",' * 800_000 + '"]'])
 def test_what_stands_in_texts_is_no_value(text):
-    assert jsonrpc.decode(text, values=10) == json.loads(text)
+    assert messages.decode(text, values=10) == json.loads(text)
 
 
 def test_nan_is_refused_on_the_way_out():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        jsonrpc.encode({"x": float("nan")})
+        messages.encode({"x": float("nan")})
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_nan_is_refused_on_the_way_out():
     ],
 )
 def test_which_messages_answer_a_request(message, expected):
-    assert jsonrpc.answers(message, 7) is expected
+    assert messages.answers(message, 7) is expected
 
 
 def test_an_error_keeps_code_message_and_any_data():
-    error = jsonrpc.error_of({"error": {"code": 0, "message": "x", "data": ""}})
-    assert error == jsonrpc.RpcError(0, "x", "")
+    error = messages.error_of({"error": {"code": 0, "message": "x", "data": ""}})
+    assert error == messages.RpcError(0, "x", "")
 
 
 def test_params_are_never_null():
-    assert jsonrpc.request(1, "tools/list", {})["params"] == {}
-    assert "params" not in jsonrpc.notification("notifications/initialized")
+    assert messages.request(1, "tools/list", {})["params"] == {}
+    assert "params" not in messages.notification("notifications/initialized")

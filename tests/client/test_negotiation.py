@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.client.protocol.jsonrpc import Refusal, Response, RpcError
+from knime_mcp.client.protocol.messages import Refusal, Response, RpcError
 from knime_mcp.client.protocol.negotiation import (
     Agreed,
     Discover,

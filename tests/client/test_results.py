@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from knime_mcp.client.protocol.results import (
+from knime_mcp.client.protocol.tools import (
     AudioContent,
     CallToolResult,
     EmbeddedResource,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.client.validation.schema_parts import kinds, properties_in, resolve
+from knime_mcp.client.validation.argument_schemas import kinds, properties_in, resolve
 from knime_mcp.runs.cell_arguments import parameters_of
 from knime_mcp.tools.node_settings.flow_choices import signature
 from knime_mcp.tools.provider.example_arguments import example_arguments

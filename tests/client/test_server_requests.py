@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from knime_mcp.client.protocol.jsonrpc import RpcError
+from knime_mcp.client.protocol.messages import RpcError
 from knime_mcp.client.protocol.negotiation import ServerRequests, answer_inputs
 from knime_mcp.types.errors import ProtocolError
 from tests.client.test_jsonrpc import json_values

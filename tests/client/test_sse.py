@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.client.protocol.sse import TOO_LARGE, iter_events
+from knime_mcp.client.protocol.messages import TOO_LARGE, iter_events
 from knime_mcp.types.errors import ResultTooLarge
 
 STREAM = (

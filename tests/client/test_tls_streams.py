@@ -9,9 +9,9 @@ import pytest
 import trustme
 
 from knime_mcp.client.clock import Wait
+from knime_mcp.client.network import Dialer
 from knime_mcp.client.transports.base import Delivery
 from knime_mcp.client.transports.connections import Connection
-from knime_mcp.client.transports.dialing import Dialer
 from knime_mcp.tools import NetworkSettings, Timeouts
 
 MUCH = 5_000_000

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from knime_mcp.client.clock import Wait
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.listing import ttl_seconds
-from knime_mcp.client.protocol import jsonrpc
-from knime_mcp.client.protocol.jsonrpc import Refusal, Response, encode_header_value, rpc_error
+from knime_mcp.client.protocol import messages
+from knime_mcp.client.protocol.messages import Refusal, Response, encode_header_value, iter_events, rpc_error
 from knime_mcp.client.protocol.negotiation import (
     ALL_VERSIONS,
     Agreed,
@@ -28,9 +28,8 @@ from knime_mcp.client.protocol.negotiation import (
     answer_inputs,
     read_server_info,
 )
-from knime_mcp.client.protocol.results import CallToolResult
-from knime_mcp.client.protocol.sse import iter_events
 from knime_mcp.client.protocol.tools import (
+    CallToolResult,
     InvalidAnnotationError,
     ToolDefinition,
     argument_headers,
@@ -85,7 +84,7 @@ def refusals():
         error=st.one_of(
             st.none(),
             st.builds(
-                jsonrpc.RpcError,
+                messages.RpcError,
                 code=NUMBERS.filter(lambda n: isinstance(n, int)),
                 message=TEXT,
                 data=st.one_of(JSON, st.fixed_dictionaries({"supported": st.lists(JSON, max_size=4)})),
@@ -125,7 +124,7 @@ def finite(value):
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300), JSON.map(lambda value: json.dumps(value))))
 def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data):
     try:
-        value = jsonrpc.decode(data)
+        value = messages.decode(data)
     except ProtocolError:
         return
     finite(value)
@@ -137,22 +136,22 @@ def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data
 def test_depth_is_bounded(levels, opening, leaf):
     closing = "]" if opening == "[" else "}"
     try:
-        value = jsonrpc.decode(opening * levels + leaf + closing * levels)
+        value = messages.decode(opening * levels + leaf + closing * levels)
     except ProtocolError as error:
         value = str(error)
-    assert ("too deeply" in value) == (levels > jsonrpc.DEEPEST)
+    assert ("too deeply" in value) == (levels > messages.DEEPEST)
     canonical_json(value)
 
 
 @QUICK
 @given(OBJECTS, st.integers(0, 5))
 def test_only_responses_answer_and_their_errors_have_codes(message, request_id):
-    assert jsonrpc.is_response(message) or not jsonrpc.answers(message, request_id)
-    error = jsonrpc.error_of(message)
+    assert messages.is_response(message) or not messages.answers(message, request_id)
+    error = messages.error_of(message)
     assert error is None or isinstance(error.code, int)
-    if jsonrpc.is_response(message):
+    if messages.is_response(message):
         try:
-            jsonrpc.result_of(message)
+            messages.result_of(message)
         except ProtocolError:
             assert not isinstance(message.get("result"), dict)
 
@@ -275,7 +274,7 @@ def test_requests_of_servers_are_answered(wanted, elicitation):
     except ProtocolError:
         return
     assert len(answers) == len(wanted)
-    jsonrpc.encode(jsonrpc.request(1, "tools/call", {"inputResponses": answers}))
+    messages.encode(messages.request(1, "tools/call", {"inputResponses": answers}))
 
 
 @QUICK

@@ -13,8 +13,8 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 37,
-    "Caller node": 51,
+    "Provider node": 33,
+    "Caller node": 46,
     "an agent's tool call": 26,
     "graph run": 41,
     "nodes search": 16,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knime_mcp.client.protocol.results import EmbeddedResource, ImageContent, ResourceLink, TextContent
+from knime_mcp.client.protocol.tools import EmbeddedResource, ImageContent, ResourceLink, TextContent
 from knime_mcp.tools import ABSENT, MCPClient, Progress
 
 pytestmark = pytest.mark.peer

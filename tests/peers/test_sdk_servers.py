@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from knime_mcp.client.protocol.results import ImageContent
+from knime_mcp.client.protocol.tools import ImageContent
 from knime_mcp.tools import ABSENT, MCPClient, Progress
 from knime_mcp.types.errors import Canceled, TimedOut
 from tests.support.peers import Server

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knime_mcp.client.protocol.results import ImageContent, TextContent, UnknownContent
+from knime_mcp.client.protocol.tools import ImageContent, TextContent, UnknownContent
 from knime_mcp.tools import ABSENT, Limits, MCPClient
 from knime_mcp.types.errors import MCPError, ResultTooLarge, ServerError, ToolNotFound
 from tests.support.peers import Server

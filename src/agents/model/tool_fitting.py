@@ -13,7 +13,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...client.validation.schema_parts import properties_in, resolve
+from ...client.validation.argument_schemas import properties_in, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

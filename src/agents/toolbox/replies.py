@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
 
 from ...audit.record import CallStatus
-from ...client.protocol.results import (
+from ...client.protocol.tools import (
     ABSENT,
     AudioContent,
     EmbeddedResource,

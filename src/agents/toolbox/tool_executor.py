@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...audit.record import CallRecord
-    from ...client.validation.argument_checks import ArgumentValidator
+    from ...client.validation.argument_schemas import ArgumentValidator
     from ...runs.engine import Run
     from ...runs.one_call import CallOutcome
     from ...types.tool import Tool
@@ -354,7 +354,7 @@ def _checked_arguments(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[st
 
 
 def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
-    from ...client.validation.argument_checks import ArgumentValidator
+    from ...client.validation.argument_schemas import ArgumentValidator
 
     try:
         validator = ArgumentValidator.for_schema(compact_json(schema))

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...client.validation.schema_parts import resolve
+from ...client.validation.argument_schemas import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -45,33 +45,20 @@ _NOT_HERE: Final = b"There is nothing here."
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """An authorization request, and the values needed to check and use its answer.
-
-    Attributes:
-        url: The URL to open in the browser.
-        redirect_uri: The URI that receives the answer.
-        state: A random text that the answer must repeat.
-        verifier: The code verifier of PKCE, which proves to the token endpoint that the code is ours.
-        issuer: The issuer that must answer.
-        issuer_required: True if the answer must contain ``iss``.
-    """
+    """An authorization request, and the values needed to check and use its answer."""
 
     url: str = field(repr=False)
     redirect_uri: str
-    state: str = field(repr=False)
+    state: str = field(repr=False)  # a random text that the answer must repeat
+    # the code verifier of PKCE, which proves to the token endpoint that the code is ours
     verifier: str = field(repr=False)
-    issuer: str
-    issuer_required: bool
+    issuer: str  # the one that must answer
+    issuer_required: bool  # the answer must contain ``iss``
 
 
 def new_request(
     server: ServerMetadata, *, client_id: str, redirect_uri: str, resource: str, scope: str | None
 ) -> AuthorizationRequest:
-    """Makes an authorization request.
-
-    Raises:
-        AuthError: The server has no authorization endpoint.
-    """
     if server.authorization_endpoint is None:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} has no page to log in at",
@@ -115,12 +102,8 @@ def s256(verifier: str) -> str:
 def read_redirect(request: AuthorizationRequest, url: str) -> str:
     """Checks the URL of the redirect and returns its authorization code.
 
-    Returns:
-        The code.
-
-    Raises:
-        AuthError: The redirect does not answer this request, is of another issuer, or is a refusal. Texts of
-            a foreign answer are not shown.
+    Raises `AuthError` if it does not answer this request, is of another issuer, or is a refusal. Texts of a
+    foreign answer are not shown.
     """
     target = url.partition("?")[0]
     answers = parse_qs(urlsplit(url).query, keep_blank_values=True)
@@ -162,10 +145,7 @@ def _not_ours(what: str) -> AuthError:
 class LoopbackBrowser:
     """Sends a person to the login page and waits for the redirect to a loopback address.
 
-    Args:
-        open_url: Opens a page in a browser, or shows its URL.
-        port: The port to listen at; None for any free port.
-        seconds: The time that the person has.
+    `open_url` opens a page in a browser, or shows its URL. The person has that many seconds.
     """
 
     def __init__(
@@ -191,22 +171,13 @@ class LoopbackBrowser:
             listener.server_close()
 
     def redirect_uri(self, registered: str | None) -> str:
-        """See `UserAgent`. Starts to listen, at the registered port if that is free.
-
-        Raises:
-            SettingInvalid: The port that the person chose is taken.
-        """
+        """See `UserAgent`. Starts to listen, at the registered port if that is free."""
         if self._listener is None:
             self._listener = self._listen(registered)
         return f"http://127.0.0.1:{self._listener.port}{_PATH}"
 
     def authorize(self, url: str, is_canceled: IsCanceled | None) -> str:
-        """See `UserAgent`.
-
-        Raises:
-            AuthError: The person did not log in in time.
-            Canceled: `is_canceled` returned True.
-        """
+        """See `UserAgent`."""
         listener = self._listener
         assert listener is not None, "redirect_uri comes first"
         listener.answer = None

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ...types.errors import AuthError, ProtocolError, origin_and_path
 from ..network import origin_of
-from ..protocol.jsonrpc import decode
+from ..protocol.messages import decode
 from ..protocol.negotiation import ALL_VERSIONS
 from .guard import Guard
 
@@ -28,55 +28,34 @@ OFFLINE = "offline_access"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """The protected resource metadata of an MCP server.
-
-    Attributes:
-        resource: The resource identifier for token requests.
-        authorization_servers: Issuers, at least one.
-        scopes_supported: Supported scopes, None if the document has no list.
-    """
+    """The protected resource metadata of an MCP server; at least one issuer."""
 
     resource: str
     authorization_servers: tuple[str, ...]
-    scopes_supported: tuple[str, ...] | None = None
+    scopes_supported: tuple[str, ...] | None = None  # None if the document has no list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetadata:
-    """The metadata of an authorization server.
-
-    Attributes:
-        issuer: The server's identifier.
-        authorization_endpoint: URL of the login page.
-        token_endpoint: URL for token requests.
-        registration_endpoint: URL for the registration of clients (RFC 7591).
-        scopes_supported: Supported scopes, None if the document has no list.
-        code_challenge_methods: Methods of PKCE; None if the document has no list, which means no PKCE.
-        token_auth_methods: Client authentication methods of the token endpoint; None if not listed.
-        takes_metadata_client_ids: True if a client id may be the URL of a document (CIMD).
-        sends_issuer: True if redirects carry ``iss`` (RFC 9207 §3).
-        is_assumed: True if there is no document and the endpoints are the defaults of revision 2025-03-26.
-    """
+    """The metadata of an authorization server."""
 
     issuer: str
     authorization_endpoint: str | None
     token_endpoint: str | None
-    registration_endpoint: str | None = None
+    registration_endpoint: str | None = None  # RFC 7591
     scopes_supported: tuple[str, ...] | None = None
+    # None if the document has no list, which means no PKCE
     code_challenge_methods: tuple[str, ...] | None = None
     token_auth_methods: tuple[str, ...] | None = None
-    takes_metadata_client_ids: bool = False
-    sends_issuer: bool = False
-    is_assumed: bool = False
+    takes_metadata_client_ids: bool = False  # a client id may be the URL of a document (CIMD)
+    sends_issuer: bool = False  # redirects carry ``iss`` (RFC 9207 §3)
+    is_assumed: bool = False  # there is no document; the endpoints are the defaults of revision 2025-03-26
 
     def require_pkce(self) -> None:
         """Refuses a server that does not declare PKCE with ``S256``.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection:
         a client MUST refuse when ``code_challenge_methods_supported`` is absent.
-
-        Raises:
-            AuthError: ``S256`` is not among the server's methods.
         """
         if self.is_assumed or "S256" in (self.code_challenge_methods or ()):
             return
@@ -90,16 +69,10 @@ class ServerMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The authorization server of an MCP server.
+    """The authorization server of an MCP server."""
 
-    Attributes:
-        resource: The resource identifier for token requests.
-        resource_scopes: Scopes that the MCP server lists, None if it has no list.
-        server: The authorization server.
-    """
-
-    resource: str
-    resource_scopes: tuple[str, ...] | None
+    resource: str  # the resource identifier for token requests
+    resource_scopes: tuple[str, ...] | None  # scopes that the MCP server lists, None if it has no list
     server: ServerMetadata
 
 
@@ -110,19 +83,9 @@ def discover(
     metadata_url: str | None = None,
     issuer: str | None = None,
 ) -> Discovered:
-    """Finds the authorization server of an MCP server.
+    """Finds the authorization server of an MCP server: the `issuer` if given, else the first in the metadata.
 
-    Args:
-        server_url: The MCP server.
-        guard: Fetches the documents.
-        metadata_url: The URL of the protected resource metadata in the server's challenge.
-        issuer: The only authorization server to accept; None for the first in the metadata.
-
-    Raises:
-        AuthError: The metadata cannot be fetched, or is not valid.
-        ConnectError: The guard refuses a URL, or there is no connection.
-        TimedOut: A clock ran out.
-        Canceled: `Guard.is_canceled` returned True.
+    `metadata_url` is the URL of the protected resource metadata in the server's challenge.
     """
     metadata = _resource_metadata(server_url, guard, metadata_url)
     if metadata is None:
@@ -282,11 +245,7 @@ def assumed_metadata(server_url: str) -> ServerMetadata:
 
 
 def read_resource_metadata(document: object) -> ResourceMetadata:
-    """Reads a protected resource metadata document.
-
-    Raises:
-        ValueError: The document is not an object, or lacks ``resource`` or ``authorization_servers``.
-    """
+    """Raises `ValueError` if it is no object, or lacks ``resource`` or ``authorization_servers``."""
     fields = _object(document)
     resource = _text(fields, "resource")
     servers = _texts(fields, "authorization_servers")
@@ -300,9 +259,6 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
 
     RFC 9728 §3.3. The identifier must cover the server's URL: same origin, and a path that is a prefix in
     whole segments.
-
-    Raises:
-        AuthError: The identifier does not cover the URL.
     """
     ours, theirs = urlsplit(canonical_resource(server_url)), urlsplit(metadata.resource)
     prefix = theirs.path.rstrip("/")
@@ -321,9 +277,8 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
 def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
     """Reads an authorization server metadata document and checks that it is this issuer's.
 
-    Raises:
-        ValueError: The document is not an object, or lacks ``issuer`` or ``token_endpoint``.
-        AuthError: ``issuer`` differs (RFC 8414 §3.3) by more than a slash at the end.
+    Raises `ValueError` if it is no object, or lacks ``issuer`` or ``token_endpoint``, and `AuthError` if
+    ``issuer`` differs (RFC 8414 §3.3) by more than a slash at the end.
     """
     fields = _object(document)
     stated = _text(fields, "issuer")
@@ -381,17 +336,10 @@ def choose_scope(
     server_scopes: Iterable[str] | None,
     refreshable: bool,
 ) -> str | None:
-    """Chooses the scope of a first authorization.
+    """The scope of a first authorization, None to leave the parameter out.
 
-    Args:
-        wanted: The person's setting, which takes precedence.
-        challenged: The scope in the server's challenge, which takes precedence over metadata.
-        resource_scopes: ``scopes_supported`` of the protected resource.
-        server_scopes: ``scopes_supported`` of the authorization server.
-        refreshable: True if the grant can use a refresh token; see `with_offline`.
-
-    Returns:
-        Scopes separated by spaces; None to leave the parameter out.
+    The person's setting takes precedence over the server's challenge, and that over metadata. If the grant
+    can use a refresh token (`refreshable`), see `with_offline`.
     """
     chosen = wanted or challenged or " ".join(resource_scopes or ()) or None
     return with_offline(chosen, server_scopes, refreshable=refreshable)

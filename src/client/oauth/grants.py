@@ -17,7 +17,7 @@ from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and
 from ...types.texts import in_one_line
 from ..authorization import BearerAuth
 from ..clock import IsCanceled
-from ..protocol.jsonrpc import decode
+from ..protocol.messages import decode
 from .browser_login import new_request, read_redirect
 from .discovery import Discovered, ServerMetadata
 from .guard import Fetched, Guard
@@ -44,57 +44,31 @@ class UserAgent(Protocol):
     """Sends a person to a login page and receives the answer."""
 
     def redirect_uri(self, registered: str | None) -> str:
-        """The URI at which the answer is received.
-
-        Args:
-            registered: The URI that the authorization server already knows; used again if possible.
-        """
+        """The URI at which the answer is received: the one that the server already knows, if possible."""
         ...
 
     def authorize(self, url: str, is_canceled: IsCanceled | None) -> str:
-        """Opens the login page for the person and waits for the redirect.
-
-        Args:
-            url: The URL of the authorization request; already checked.
-            is_canceled: Called at least every 0.5 s.
-
-        Returns:
-            The whole URL that the browser was redirected to.
-
-        Raises:
-            MCPError: The person did not log in.
-        """
+        """Opens the login page for the person; returns the whole URL that the browser was redirected to."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The inputs of a grant.
-
-    Attributes:
-        server_url: The MCP server.
-        guard: Sends requests.
-        found: The authorization server.
-        store: Keeps registered clients.
-        pinned: True if the person has named this issuer.
-        previous_issuer: The issuer of the last login, None if there was none.
-    """
+    """The inputs of a grant."""
 
     server_url: str
     guard: Guard
     found: Discovered
     store: TokenStore
-    pinned: bool
-    previous_issuer: str | None
+    pinned: bool  # the person has named this issuer
+    previous_issuer: str | None  # the issuer of the last login
 
     def may_use(self, client: Client) -> bool:
-        """Returns whether a client that was registered by hand belongs to this issuer.
+        """Whether a client that was registered by hand belongs to this issuer.
 
-        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
-
-        Raises:
-            AuthError: The client has a secret, and no issuer was configured: a hostile MCP server could name
-                its own authorization server and collect the secret.
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding:
+        refused if the client has a secret and no issuer was configured, as a hostile MCP server could name
+        its own authorization server and collect the secret.
         """
         issuer = self.found.server.issuer
         if self.pinned:
@@ -110,15 +84,10 @@ class Situation:
 
 
 class Grant(Protocol):
-    """A way to get tokens.
+    """A way to get tokens."""
 
-    Attributes:
-        name: The grant's name in stored logins.
-        refreshable: True if the grant can use refresh tokens.
-    """
-
-    name: ClassVar[GrantName]
-    refreshable: ClassVar[bool]
+    name: ClassVar[GrantName]  # as in stored logins
+    refreshable: ClassVar[bool]  # the grant can use refresh tokens
 
     @property
     def asks_person(self) -> bool:
@@ -135,23 +104,14 @@ class Grant(Protocol):
         """The configured secrets."""
         ...
 
-    def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]:
-        """Gets new tokens.
-
-        Raises:
-            MCPError: No tokens could be obtained.
-        """
-        ...
+    def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """A program authenticates with a secret or a private key.
+    """A program authenticates with the secret or private key of its registered client.
 
     https://modelcontextprotocol.io/extensions/auth/oauth-client-credentials
-
-    Attributes:
-        client: The registered client, with its secret or private key.
     """
 
     name: ClassVar[GrantName] = "client_credentials"
@@ -181,21 +141,14 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationCode:
-    """A person logs in with a browser.
-
-    Attributes:
-        user_agent: Sends the person to the login page; None if there is no person and only stored logins can
-            be used.
-        client: The client that was registered by hand, None without such a client.
-        client_metadata_url: URL of the published document about this client (CIMD), None without one.
-    """
+    """A person logs in with a browser."""
 
     name: ClassVar[GrantName] = "authorization_code"
     refreshable: ClassVar[bool] = True
 
-    user_agent: UserAgent | None = None
-    client: Client | None = None
-    client_metadata_url: str | None = None
+    user_agent: UserAgent | None = None  # None if there is no person, so that only stored logins can be used
+    client: Client | None = None  # the client that was registered by hand
+    client_metadata_url: str | None = None  # URL of the published document about this client (CIMD)
 
     @property
     def asks_person(self) -> bool:
@@ -287,19 +240,7 @@ def request_tokens(
     client: Client,
     fields: Mapping[str, str | None],
 ) -> Tokens:
-    """Sends a token request.
-
-    Args:
-        guard: Sends the request.
-        server: The authorization server.
-        client: The client that asks.
-        fields: Grant type and its parameters; None values are left out.
-
-    Raises:
-        GrantRefused: The server refuses.
-        AuthError: The answer is not valid, or client and server have no authentication method in common.
-        ConnectError: The guard refuses the URL, or there is no connection.
-    """
+    """Sends a token request, without fields that are None. A server that refuses raises `GrantRefused`."""
     assert server.token_endpoint is not None
     body = {name: value for name, value in fields.items() if value is not None}
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
@@ -313,12 +254,9 @@ def request_tokens(
 
 
 def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
-    """Chooses the client authentication method: the registered one, else the best that the server offers.
+    """The client authentication method: the registered one, else the best that the server offers.
 
     A server without a list of methods offers ``client_secret_basic`` (RFC 8414 §2).
-
-    Raises:
-        AuthError: Client and server have no method in common.
     """
     offered = server.token_auth_methods
     if client.private_key is not None:
@@ -436,12 +374,7 @@ def _seconds(value: object) -> float | None:
 
 
 def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: str | None) -> Client:
-    """Registers a client (RFC 7591; deprecated since 2026-07-28, but most servers offer only this).
-
-    Raises:
-        GrantRefused: The server refuses.
-        AuthError: The registered authentication method is not supported here.
-    """
+    """Registers a client (RFC 7591; deprecated since 2026-07-28, but most servers offer only this)."""
     assert server.registration_endpoint is not None
     offered = server.token_auth_methods or ("client_secret_basic",)
     methods: tuple[AuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")

@@ -21,9 +21,8 @@ import httpx
 from ...types.errors import ConnectError, ResultTooLarge, origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Limits, Timeouts
-from ..network import NetworkSettings, is_loopback_host, is_usable, origin_of
+from ..network import Dialer, NetworkSettings, is_loopback_host, is_usable, origin_of
 from ..transports.base import Delivery
-from ..transports.dialing import Dialer
 from ..transports.http_channel import HttpChannel
 
 BODY_BYTES: Final = 64 * 1024
@@ -63,11 +62,7 @@ class Zone(Enum):
 
 
 def zone_of(address: str) -> Zone:
-    """The zone of an IP address. If an IPv6 address embeds an IPv4 address, that decides.
-
-    Args:
-        address: The address as text; a zone index (``%eth0``) is ignored.
-    """
+    """The zone of an IP address. If an IPv6 address embeds an IPv4 address, that decides."""
     ip: _IPAddress = _embedded(ipaddress.ip_address(address.partition("%")[0]))
     if ip in _METADATA or ip.is_multicast or ip.is_unspecified:
         return Zone.FORBIDDEN
@@ -95,12 +90,7 @@ def _embedded(address: _IPAddress) -> _IPAddress:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A reply that was read completely.
-
-    Attributes:
-        status: The HTTP status, which may be a redirect.
-        body: The body, at most 64 KiB.
-    """
+    """A reply that was read completely, at most 64 KiB; the status may be a redirect."""
 
     status: int
     body: bytes = field(repr=False)
@@ -109,13 +99,9 @@ class Fetched:
 class Guard:
     """Fetches URLs that one MCP server names.
 
-    Args:
-        server_url: The MCP server. Its origin may have any address, as the person has chosen it.
-        network: Trust store and proxy.
-        timeouts: The clocks of one fetch.
-        trusted: Origins that the person has named, such as that of a configured issuer. Their addresses may
-            be in any zone except `Zone.FORBIDDEN`.
-        is_canceled: Called at least every 0.5 s during a fetch, in the fetching thread.
+    That server's origin may have any address, as the person has chosen it. So may `trusted` origins, which
+    the person has named (a configured issuer), except in `Zone.FORBIDDEN`. `is_canceled` is called at least
+    every 0.5 s during a fetch.
     """
 
     def __init__(
@@ -137,13 +123,9 @@ class Guard:
     def check(self, url: str, *, confidential: bool = True) -> None:
         """Refuses a URL for defects that are visible without a name look-up.
 
-        Args:
-            url: The URL that the server named.
-            confidential: True if secrets or a person's browser are sent there. Otherwise the MCP server's own
-                origin is allowed even without TLS, as it learns nothing new.
-
-        Raises:
-            ConnectError: The URL is not https, has a login or an invalid host, or its address is not allowed.
+        That is: not https, a login or an invalid host in it, an address that is not allowed. Unless secrets
+        or a person's browser are sent there (`confidential`), the MCP server's own origin is allowed even
+        without TLS, as it learns nothing new.
         """
         try:
             parts = urlsplit(url)
@@ -180,13 +162,7 @@ class Guard:
         body: bytes | None = None,
         confidential: bool = True,
     ) -> Fetched:
-        """Sends one request and reads the whole reply.
-
-        Raises:
-            ConnectError: The URL is refused, there is no connection, or the reply is too large.
-            TimedOut: A clock ran out.
-            Canceled: `is_canceled` returned True.
-        """
+        """Sends one request and reads the whole reply."""
         self.check(url, confidential=confidential)
         wait = Wait(self._timeouts, is_canceled=self.is_canceled)
         channel = self._channel(url)
@@ -230,11 +206,7 @@ class Guard:
         self.check_addresses(url, addresses)
 
     def check_addresses(self, url: str, addresses: Iterable[str]) -> None:
-        """Refuses a URL for the addresses of its host; called with the addresses to connect to.
-
-        Raises:
-            ConnectError: An address is not allowed.
-        """
+        """Refuses a URL for the addresses of its host; called with the addresses to connect to."""
         zones = {zone_of(address) for address in addresses}
         if Zone.FORBIDDEN in zones and origin_of(url) != self._server:
             raise self._refusal(url, f"leads to {Zone.FORBIDDEN.value}")

@@ -27,21 +27,13 @@ _MOST_PARTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of one grant.
-
-    Attributes:
-        access_token: The token for the MCP server.
-        refresh_token: The token for the authorization server, None if it issued none.
-        expires_at: Expiry of the access token in seconds since the epoch, None if unknown.
-        renew_at: The time from which the access token is renewed before use.
-        scope: The granted scopes, None if the server did not say.
-    """
+    """Tokens of one grant."""
 
     access_token: str = field(repr=False)
     refresh_token: str | None = field(default=None, repr=False)
-    expires_at: float | None = None
-    renew_at: float | None = None
-    scope: str | None = None
+    expires_at: float | None = None  # seconds since the epoch, None if unknown
+    renew_at: float | None = None  # the access token is renewed from then on, before use
+    scope: str | None = None  # None if the server did not say
 
     @property
     def is_due(self) -> bool:
@@ -68,43 +60,26 @@ def lifetime(expires_in: float | None) -> tuple[float | None, float | None]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client of an authorization server.
-
-    Attributes:
-        client_id: The client's id.
-        secret: The client's secret, if it has one.
-        private_key: The client's private key as PEM, for ``private_key_jwt``.
-        algorithm: The algorithm of signatures with that key.
-        method: The authentication method at the token endpoint; None to choose from the server's.
-        redirect_uri: The registered redirect URI, None if this program did not register the client.
-    """
+    """A client of an authorization server."""
 
     client_id: str
     secret: str | None = field(default=None, repr=False)
-    private_key: str | None = field(default=None, repr=False)
+    private_key: str | None = field(default=None, repr=False)  # as PEM, for ``private_key_jwt``
     algorithm: str = "ES256"
+    # the authentication method at the token endpoint; None to choose from the server's
     method: AuthMethod | None = None
-    redirect_uri: str | None = None
+    redirect_uri: str | None = None  # None if this program did not register the client
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login at one issuer for one MCP server.
-
-    Attributes:
-        issuer: The issuer of the tokens.
-        resource: The resource that the tokens are for.
-        client: The client of the tokens; never used with another issuer.
-        tokens: The tokens.
-        scope: All scopes that were asked for so far.
-        grant: The name of the grant.
-    """
+    """A login at one issuer for one MCP server."""
 
     issuer: str
     resource: str
-    client: Client
+    client: Client  # never used with another issuer
     tokens: Tokens
-    scope: str | None = None
+    scope: str | None = None  # all scopes that were asked for so far
     grant: GrantName = "authorization_code"
 
 

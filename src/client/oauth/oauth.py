@@ -125,11 +125,7 @@ class OAuth:
         return tuple(self._known_secrets)
 
     def headers(self, is_canceled: IsCanceled | None = None, /) -> dict[str, str]:
-        """The header with the token, which is renewed first if it is about to expire.
-
-        Raises:
-            Canceled: `is_canceled` returned True.
-        """
+        """The header with the token, which is renewed first if it is about to expire."""
         self._thread_state.is_canceled = is_canceled
         login = self._login
         if login is not None and login.tokens.is_due and time.monotonic() >= self._pause_until:
@@ -142,12 +138,7 @@ class OAuth:
     ) -> bool:
         """Gets a token that the server accepts.
 
-        Returns:
-            True if there is another token than the one that the calling thread sent last.
-
-        Raises:
-            AuthError: No token could be obtained.
-            Canceled: `is_canceled` returned True.
+        True if there is another token than the one that the calling thread sent last.
         """
         self._thread_state.is_canceled = is_canceled
         bearer = BearerChallenge.read(challenge)
@@ -178,16 +169,7 @@ class OAuth:
                 raise refusal.at()
 
     def log_in(self, challenge: str | None = None, is_canceled: IsCanceled | None = None) -> Login:
-        """Gets a new login now, even if one is stored.
-
-        Args:
-            challenge: ``WWW-Authenticate`` of the server's refusal, if there was one.
-            is_canceled: Called at least every 0.5 s.
-
-        Raises:
-            AuthError: No login could be obtained.
-            Canceled: `is_canceled` returned True.
-        """
+        """Gets a new login now, even if one is stored; `challenge` is the server's, if it refused."""
         self._thread_state.is_canceled = is_canceled
         bearer = BearerChallenge.read(challenge)
         with self._exclusive():

@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Any, Final, Literal, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut, VersionError
-from .jsonrpc import (
+from .messages import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MODERN_CODES,
@@ -98,9 +98,8 @@ def read_server_info(
 class ServerRequests:
     """Answers a server's requests according to this client's capabilities.
 
-    Args:
-        elicitation: ``unsupported``: the capability is not declared. ``decline``: every form is declined.
-            ``defaults``: a form is accepted with the defaults of its schema, unless it requires more.
+    ``unsupported``: elicitation is not declared. ``decline``: every form is declined. ``defaults``: a form is
+    accepted with the defaults of its schema, unless it requires more.
     """
 
     def __init__(self, elicitation: Elicitation = "unsupported") -> None:
@@ -112,7 +111,7 @@ class ServerRequests:
         return {} if self._elicitation == "unsupported" else {"elicitation": {}}
 
     def respond(self, message: Message) -> Message | None:
-        """The response to a server's JSON-RPC request; None for a message without an id."""
+        """The response to a JSON-RPC request; None for a message without an id."""
         if "id" not in message:
             return None
         answer = self.answer(message.get("method"), as_object(message.get("params")))
@@ -149,8 +148,7 @@ class ServerRequests:
 def answer_inputs(requests: ServerRequests, wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Answers to ``inputRequests`` (2026-07-28, *Multi Round-Trip Requests*), by their keys.
 
-    Raises:
-        ProtocolError: A request needs a capability that this client does not have.
+    Raises `ProtocolError` if a request needs a capability that this client does not have.
     """
     answers: dict[str, dict[str, Any]] = {}
     unanswered: list[str] = []
@@ -193,32 +191,26 @@ BATCH_VERSIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """The step to send ``server/discover`` with this revision."""
+    """Send ``server/discover`` with this revision."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Initialize:
-    """The step to send ``initialize`` with this revision."""
+    """Send ``initialize`` with this revision."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSse:
-    """The step to open the URL as a stream of the old HTTP+SSE transport and to continue over it."""
+    """Open the URL as a stream of the old HTTP+SSE transport, and continue over it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Success: both sides agree on a revision.
-
-    Attributes:
-        version: The revision.
-        result: The result of the last request.
-        headers: The HTTP headers of that response, with the session id.
-    """
+    """Both sides agree on a revision. `headers` are those of the HTTP response, with the session id."""
 
     version: str
     result: Mapping[str, Any]
@@ -227,14 +219,14 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Failure, with an error or the server's last answer as cause."""
+    """With an error or the server's last answer as cause."""
 
     cause: MCPError | Answer
 
 
 @dataclass(frozen=True, slots=True)
 class SseOpened:
-    """The outcome of a successful `OpenSse`: the stream is open."""
+    """The outcome of a successful `OpenSse`."""
 
 
 Try = Discover | Initialize | OpenSse
@@ -251,13 +243,9 @@ class Remembered:
 
 
 class Negotiation:
-    """The state of a negotiation.
+    """The state of a negotiation; `remembered` is the outcome to begin with.
 
-    Args:
-        transport: ``http`` and ``sse`` allow that transport only.
-        pinned: The only revision to accept.
-        remembered: The outcome to begin with.
-        looks_like_sse: True if the URL ends like those of the old transport, which is then tried first.
+    A URL that looks like those of the old transport (`looks_like_sse`) is tried that way first.
     """
 
     def __init__(
@@ -287,11 +275,10 @@ class Negotiation:
         self._refused_initialize: Refusal | None = None
 
     def start(self) -> Try:
-        """The first step."""
         return self._last
 
     def after(self, outcome: Outcome) -> Action:
-        """The next step, given the outcome of the last step."""
+        """The next step, given the outcome of the last one."""
         match self._last:
             case Discover():
                 self._discovered += 1

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from ...types.errors import ConnectError, ConnectPhase, MCPError
 from ..clock import Wait
 from ..limits import LISTENING, Timeouts
-from ..protocol.jsonrpc import Answer, Message, answers, as_object, encode, is_response
+from ..protocol.messages import Answer, Message, answers, as_object, encode, is_response
 from ..protocol.negotiation import Era, TransportKind, era_of
 
 _logger = logging.getLogger(__name__)
@@ -58,40 +58,28 @@ class Delivery:
     """What is known about one attempt to bring a request to the server: whether it may be sent again.
 
     Transports note it here, `calling.Requests` reads it.
-
-    Attributes:
-        on_sent: Called in the thread of the request as soon as the server is busy with it.
-        unsent: True until the whole request may have been sent: before that it surely did not run. True
-            again when it is sent anew after a redirect or login, as a refused request did not run.
-        missed: True if the server probably closed the kept connection before the request arrived.
-        interrupt: Ends the exchange from another thread, once the request is sent.
     """
 
+    # called in the thread of the request as soon as the server is busy with it
     on_sent: Callable[[], None] | None = None
+    # True until the whole request may have been sent: before that it surely did not run. True again when it
+    # is sent anew after a redirect or login, as a refused request did not run.
     unsent: bool = True
-    missed: bool = False
+    missed: bool = False  # the server probably closed the kept connection before the request arrived
+    # ends the exchange from another thread, once the request is sent
     interrupt: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request on its way to a transport.
-
-    Attributes:
-        id: The request's id.
-        body: The message, encoded.
-        headers: HTTP headers of this request alone; other transports ignore them.
-        is_handshake: True for ``initialize`` and probes, which are never canceled or resumed.
-        listens: True if the server may send progress or requests about the call before its reply.
-        wants_progress: True if the caller wants progress reports.
-        delivery: Takes down whether the request was sent.
-    """
+    """A request on its way to a transport."""
 
     id: int
     body: bytes
+    # HTTP headers of this request alone; other transports ignore them
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    is_handshake: bool = False
-    listens: bool = False
+    is_handshake: bool = False  # ``initialize`` and probes are never canceled or resumed
+    listens: bool = False  # the server may send progress or requests about the call before its reply
     wants_progress: bool = False
     delivery: Delivery = field(default_factory=Delivery)
 
@@ -105,15 +93,11 @@ class Inbox(Protocol):
     """Handles messages that are not the reply to a call."""
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Handles a notification. Must not raise and must return quickly."""
+        """Must not raise and must return quickly."""
         ...
 
     def server_request(self, message: Message) -> Message | None:
-        """Handles a server's request.
-
-        Returns:
-            The response to send, or None to send nothing.
-        """
+        """The response to send to a server's request, None to send nothing."""
         ...
 
 
@@ -124,7 +108,7 @@ class Transport(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """True if the next request needs a new connection."""
+        """Whether the next request needs a new connection."""
         ...
 
     def listen(self) -> None:
@@ -132,11 +116,7 @@ class Transport(Protocol):
         ...
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
-        """Sends a request and waits for its answer, passing all other messages to the inbox.
-
-        Raises:
-            MCPError: There is no answer: no connection, a broken stream, a clock, cancel, a limit.
-        """
+        """Sends a request and waits for its answer, passing all other messages to the inbox."""
         ...
 
     def notify(self, body: bytes, wait: Wait) -> None:
@@ -156,7 +136,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes the transport. Calls under way fail soon."""
+        """Calls under way fail soon."""
         ...
 
 
@@ -207,12 +187,7 @@ class AnswerQueue:
 
 
 def id_of(head: bytes | str, tail: bytes = b"") -> int | None:
-    """The id of a message that cannot be read whole, found near its beginning or its end.
-
-    Args:
-        head: The beginning of the message, or all of it.
-        tail: The end of the message, if ``head`` is only a part.
-    """
+    """The id of a message that cannot be read whole, found near its beginning or its end."""
     match = _ID_AHEAD.search(_octets(head[:_ENDS])) or _ID_BEHIND.search(_octets((tail or head)[-_ENDS:]))
     return int(match[1]) if match else None
 
@@ -223,17 +198,7 @@ def _octets(text: bytes | str) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A call that waits for its reply.
-
-    Attributes:
-        wait: The call's clocks.
-        inbox: Handles other messages than the reply.
-        done: Set when there is a reply or an error.
-        message: The reply.
-        error: The error, if there is no reply.
-        body: The JSON text of the reply.
-        is_posted: True if the call is sent by a POST, which the server answers as well.
-    """
+    """A call that waits for its reply; `done` is set when there is one, or an error."""
 
     wait: Wait
     inbox: Inbox
@@ -241,7 +206,7 @@ class Pending:
     message: Message | None = None
     error: MCPError | None = None
     body: bytes | str = b""
-    is_posted: bool = False
+    is_posted: bool = False  # the call is sent by a POST, which the server answers as well
 
     def finish(
         self, *, message: Message | None = None, error: MCPError | None = None, body: bytes | str = b""
@@ -257,9 +222,8 @@ class Pending:
 class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
-    Args:
-        inbox: Gets every notification, and answers the server's requests.
-        answer: Sends an answer to the server. Called in the reader thread; must not raise.
+    The inbox gets every notification, and answers the server's requests; `answer` sends such an answer, in
+    the reader thread.
     """
 
     def __init__(self, inbox: Inbox, answer: Callable[[Message], None]) -> None:
@@ -272,7 +236,7 @@ class PendingCalls:
         self._is_modern = False
 
     def add(self, call_id: int, pending: Pending) -> None:
-        """Adds a call, before it is sent."""
+        """Before it is sent."""
         with self._lock:
             if self.ended is not None:
                 raise self.ended.at()

@@ -24,9 +24,8 @@ import httpx
 
 from ...types.errors import ConnectError
 from ..clock import Wait
-from ..network import Proxy
+from ..network import Dialer, Proxy, shut_down
 from .base import Delivery, client_closed
-from .dialing import Dialer, shut_down
 
 _READ_BYTES: Final = 64 * 1024
 _LONGEST_HEAD: Final = 100 * 1024
@@ -47,11 +46,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class BrokenConnection(Exception):  # noqa: N818 - becomes a `ConnectError`
-    """A connection ended, or what came on it is not HTTP.
-
-    Attributes:
-        fault: The defect of what came, in h11's words; None if the connection ended.
-    """
+    """A connection ended, or what came on it is not HTTP: `fault` then is the defect, in h11's words."""
 
     def __init__(self, fault: str | None = None) -> None:
         super().__init__(fault or "the connection ended")
@@ -68,11 +63,7 @@ class Connection:
         self._is_damaged = False  # a request was sent incompletely
 
     def send(self, request: h11.Request, body: bytes, wait: Wait, delivery: Delivery) -> None:
-        """Sends a request.
-
-        Raises:
-            BrokenConnection: The connection has ended. The server may still have sent a refusal before.
-        """
+        """Raises `BrokenConnection` if it has ended; the server may still have sent a refusal before."""
         http = self._http
         try:
             head = http.send(request) or b""
@@ -105,11 +96,7 @@ class Connection:
                 _is_ready(self.sock, wait.slice())
 
     def receive(self, wait: Wait) -> tuple[int, Headers, bytes]:
-        """Status, headers and reason of the reply.
-
-        Raises:
-            BrokenConnection: There is no reply, or it is malformed.
-        """
+        """Status, headers and reason of the reply. Raises `BrokenConnection`, as all that reads here."""
         while True:
             match self._event(wait):
                 case h11.Response() as reply:
@@ -120,11 +107,7 @@ class Connection:
                     pass
 
     def chunk(self, wait: Wait) -> bytes | None:
-        """The next part of the reply's body; None at its end.
-
-        Raises:
-            BrokenConnection: The body is incomplete or malformed.
-        """
+        """The next part of the reply's body; None at its end."""
         event = self._event(wait)
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
@@ -172,7 +155,7 @@ class Connection:
         return True
 
     def has_ended(self) -> bool:
-        """Returns whether the server has closed the idle connection. It has nothing else to send on it."""
+        """Whether the server has closed the idle connection. It has nothing else to send on it."""
         is_held = isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
         return is_held or _is_ready(self.sock, 0)
 
@@ -189,12 +172,7 @@ class Connection:
 def connect(
     url: str, proxy: Proxy | None, dialer: Dialer, context: ssl.SSLContext | None, wait: Wait
 ) -> Connection:
-    """Opens a connection to a server, through the proxy if there is one.
-
-    Raises:
-        ConnectError: The error names the failed step.
-        BrokenConnection: The proxy has closed the connection.
-    """
+    """Opens a connection to a server, through the proxy if there is one."""
     target = httpx.URL(url)
     host, tls = target.raw_host.decode("ascii"), target.scheme == "https"
     port = target.port or (443 if tls else 80)
@@ -276,12 +254,7 @@ class Connections:
     ) -> tuple[Connection, int, Headers]:
         """Sends a request, and returns as soon as the reply's headers have arrived.
 
-        Returns:
-            The connection, to read the reply's body from and to be given back; status and headers.
-
-        Raises:
-            BrokenConnection: There is no reply.
-            ConnectError: There is no connection, or `close` was called.
+        The connection is given back when the reply's body was read from it.
         """
         connection, idle_since = self._take(wait)
         try:

@@ -34,13 +34,12 @@ from ...version import VERSION
 from ..authorization import Authorization, check_header_name, check_header_value
 from ..clock import Wait
 from ..limits import LISTENING, Limits, Timeouts
-from ..network import NetworkSettings, is_usable, may_follow, resolved
-from ..protocol.jsonrpc import Refusal, as_object, decode, error_of
-from ..protocol.results import format_size
+from ..network import Dialer, NetworkSettings, is_usable, may_follow, resolved
+from ..protocol.messages import Refusal, as_object, decode, error_of
+from ..protocol.tools import format_size
 from ..refusals import parse_retry_after
 from .base import Delivery, Step, Trace, client_closed
 from .connections import BrokenConnection, Connection, Connections, Headers, connect, proxy_login
-from .dialing import Dialer
 
 _MOST_COOKIES: Final = 50  # RFC 6265 §6.1; all of them are sent with every request
 _LONGEST_SHOWN: Final = 200
@@ -84,17 +83,8 @@ _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 class HttpChannel:
     """Sends requests to one server.
 
-    Args:
-        url: The server's URL, secrets in its query included.
-        authorization: The caller's authorization.
-        headers: Custom headers for every request.
-        network: Trust store and proxy.
-        limits: Limits of sizes and redirects.
-        trace: Called with each step of opening connections, until `stop_tracing`.
-        dialer: Opens connections; by default one that does not check addresses.
-
-    Raises:
-        SettingInvalid: A custom header cannot be sent, or the URL or a setting of the network is not valid.
+    Its steps of opening connections are traced until `stop_tracing`. The default dialer does not check
+    addresses.
     """
 
     def __init__(
@@ -166,10 +156,6 @@ class HttpChannel:
         Follows redirects according to `_redirected`. Repeats the request as long as the authorization can
         renew itself after 401 or 403 (a login may be followed by a step-up), at most `Limits.attempts` times,
         and only with `may_log_in`.
-
-        Raises:
-            ConnectError: No connection, no complete reply, or a redirect that must not be followed.
-            AuthError: No new login could be obtained.
         """
         target = url
         redirects = 0
@@ -194,7 +180,7 @@ class HttpChannel:
             return reply
 
     def _renewed(self, reply: "Reply", wait: Wait) -> bool:
-        """Returns whether the authorization was renewed. If not, the reply can still be read as a refusal."""
+        """Whether the authorization was renewed. If not, the reply can still be read as a refusal."""
         if self._authorization is None:
             return False
         reply.buffer_refusal()  # frees the connection, as a login by a person may take long
@@ -353,11 +339,11 @@ class Reply:
 
     @property
     def is_message(self) -> bool:
-        """True if the reply looks like an MCP server's, and not like the web page of a proxy."""
+        """Whether the reply looks like an MCP server's, and not like the web page of a proxy."""
         return self.is_success and (self.status == 202 or self.media_type in {_JSON, EVENTS})
 
     def holds_json(self) -> bool:
-        """Returns whether the body is JSON. If the media type does not tell, the body is read."""
+        """Whether the body is JSON. If the media type does not tell, the body is read."""
         kind = self.media_type
         if kind in {_JSON, EVENTS} or not (kind.startswith("text/") or "json" in kind or not kind):
             return kind == _JSON
@@ -397,12 +383,7 @@ class Reply:
         self._connection.shut_down()
 
     def chunks(self) -> Iterator[bytes]:
-        """The decompressed body as it arrives, of any length, in chunks of at most 64 KiB.
-
-        Raises:
-            ConnectError: The connection broke before the end.
-            ProtocolError: The compression is not one of those that the request allowed.
-        """
+        """The decompressed body as it arrives, of any length, in chunks of at most 64 KiB."""
         raw = self._raw()
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         match encoding:

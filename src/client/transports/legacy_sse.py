@@ -16,9 +16,8 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarg
 from ..clock import Wait
 from ..limits import Limits
 from ..network import origin_of, resolved
-from ..protocol.jsonrpc import Answer, Refusal, Response
+from ..protocol.messages import TOO_LARGE, Answer, Refusal, Response, iter_events, read_event, too_large
 from ..protocol.negotiation import TransportKind
-from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
 from .base import AnswerQueue, Call, Delivery, Inbox, Pending, PendingCalls, client_closed, id_of
 from .http_channel import EVENTS, HttpChannel, Reply
 from .streamable_http import GET_STREAM
@@ -31,13 +30,7 @@ _LOST: Final = "Look into the server's log; it may have been restarted, and the 
 
 
 class LegacySse:
-    """The transport of old servers. Made by `open`.
-
-    Args:
-        channel: Connections to the server; not closed with the transport.
-        limits: Limits of sizes and numbers.
-        inbox: Handles the server's requests and all notifications.
-    """
+    """The transport of old servers. Made by `open`."""
 
     kind: TransportKind = "sse"
 
@@ -54,11 +47,7 @@ class LegacySse:
     def open(self, wait: Wait) -> Refusal | None:
         """Opens the stream and waits, under the connect clock, for the address to post to.
 
-        Returns:
-            None if the stream is open, or the server's refusal.
-
-        Raises:
-            MCPError: No connection, no address in time, or an address on another origin.
+        Returns the server's refusal, if there is one.
         """
         delivery = Delivery()
         try:
@@ -108,7 +97,6 @@ class LegacySse:
 
     @property
     def is_broken(self) -> bool:
-        """True once the stream has ended."""
         return self._calls.ended is not None
 
     def listen(self) -> None:

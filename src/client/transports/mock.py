@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ...types.errors import ServerError
 from ..clock import Wait
-from ..protocol.jsonrpc import (
+from ..protocol.messages import (
     Answer,
     Message,
     Response,

@@ -16,7 +16,7 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarg
 from ...types.texts import counted
 from ..clock import Wait
 from ..limits import Limits
-from ..protocol.jsonrpc import Answer, Message, Response, decode, encode
+from ..protocol.messages import Answer, Message, Response, decode, encode
 from ..protocol.negotiation import TransportKind
 from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, id_of
 from .stdio_process import StdioProcess
@@ -34,14 +34,7 @@ _KEPT_NOISE, _LONGEST_NOISE = 3, 120
 
 
 class StdioTransport:
-    """A server's process, and the messages to and from it.
-
-    Args:
-        server: The command to start.
-        limits: Limits of sizes and numbers.
-        inbox: Handles the server's requests and all notifications.
-        trace: Called with each start of the process.
-    """
+    """A server's process, and the messages to and from it. Each start of the process is traced."""
 
     kind: TransportKind = "stdio"
 

@@ -70,11 +70,7 @@ class OutputListener(Protocol):
 
 @dataclass(slots=True)
 class Outgoing:
-    """A line on its way to the process.
-
-    Attributes:
-        data: The line, with its line feed.
-    """
+    """A line on its way to the process."""
 
     data: bytes
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -110,18 +106,7 @@ class Outgoing:
                 self._writing.release()
 
     def write(self, number: int, left: memoryview) -> int:
-        """Writes the next part of the line.
-
-        Args:
-            number: The descriptor of the pipe.
-            left: The bytes that are not written yet.
-
-        Returns:
-            The number of written bytes.
-
-        Raises:
-            OSError: Nothing was written.
-        """
+        """Writes the next part of the line; the number of written bytes."""
         with self._writing:
             if self._given_up:
                 raise BrokenPipeError
@@ -134,16 +119,7 @@ class Outgoing:
 
 
 class StdioProcess:
-    """A running process.
-
-    Args:
-        server: The command to start.
-        listener: Receives the output.
-        line_bytes: The longest allowed line of output.
-
-    Raises:
-        ConnectError: The process cannot be started; phase ``process``.
-    """
+    """A running process. Raises `ConnectError` with phase ``process`` if it cannot be started."""
 
     def __init__(self, server: StdioServer, listener: OutputListener, *, line_bytes: int) -> None:
         self._server = server
@@ -190,11 +166,7 @@ class StdioProcess:
         return self._outbox.qsize()
 
     def send(self, data: bytes) -> Outgoing:
-        """Queues a line to be written after the lines before it.
-
-        Args:
-            data: The line, without its line feed.
-        """
+        """Queues a line, without its line feed, to be written after the lines before it."""
         outgoing = Outgoing(data + b"\n")
         self._outbox.put(outgoing)
         return outgoing
@@ -399,11 +371,7 @@ def _kill_all() -> None:
 
 
 def start(server: StdioServer) -> subprocess.Popen[bytes]:
-    """Starts a server in its own process group, with its three streams as pipes.
-
-    Raises:
-        ConnectError: The process cannot be started; phase ``process``.
-    """
+    """Starts a server in its own process group, with its three streams as pipes."""
     environment = server.environment()
     program = server.program
     if IS_WINDOWS:  # CreateProcess does not find npx.cmd
@@ -465,12 +433,7 @@ _LINES, _LONGEST_END = 5, 300
 
 
 def last_words(written: bytes, without_secrets: Callable[[str], str]) -> str:
-    """The last lines, or all lines from the last error on, in one line; a long text loses its middle.
-
-    Args:
-        written: The end of the process's output.
-        without_secrets: Blacks out secrets in a text.
-    """
+    """The last lines, or all lines from the last error on, in one line; a long text loses its middle."""
     text = _TERMINAL_CODES.sub("", written.decode("utf-8", "replace").replace("\r", "\n"))
     lines = [" ".join(line.split()) for line in without_secrets(text).splitlines()]
     lines = [line for line in lines if line and not _SKIPPED.match(line)]

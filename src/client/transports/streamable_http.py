@@ -19,8 +19,9 @@ from typing import Any, Final, cast
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from ..clock import Wait
 from ..limits import Limits
-from ..protocol.jsonrpc import (
+from ..protocol.messages import (
     Answer,
+    Cursor,
     Message,
     Response,
     answers,
@@ -29,10 +30,10 @@ from ..protocol.jsonrpc import (
     decode,
     has_result,
     is_response,
+    iter_events,
     messages_of,
 )
 from ..protocol.negotiation import BATCH_VERSIONS, Era, TransportKind, era_of
-from ..protocol.sse import Cursor, iter_events
 from .base import AnswerQueue, Call, Inbox, Listener
 from .http_channel import EVENTS, HttpChannel, Reply
 
@@ -53,14 +54,7 @@ SessionHeaders = tuple[tuple[str, str], ...]
 
 
 class StreamableHttp:
-    """The current HTTP transport.
-
-    Args:
-        channel: Connections to the server; not closed with the transport.
-        limits: Limits of sizes and numbers.
-        inbox: Handles messages that belong to no call, and all notifications.
-        may_be_asked: True if a capability is declared for which the server may send requests.
-    """
+    """The current HTTP transport. `may_be_asked`: with what is declared, the server may send requests."""
 
     kind: TransportKind = "http"
 
@@ -69,7 +63,7 @@ class StreamableHttp:
         self._limits = limits
         self._inbox = inbox
         self._may_be_asked = may_be_asked
-        self._answers = AnswerQueue(self.notify)
+        self._answers: AnswerQueue | None = None  # made when the server asks
         self._listening: dict[int, Inbox] = {}
         self._stream: ServerStream | None = None
         self._is_heard = False
@@ -101,7 +95,7 @@ class StreamableHttp:
 
     @property
     def is_broken(self) -> bool:
-        """Always False, as every request has its own connection."""
+        """Every request has its own connection."""
         return False
 
     def listen(self) -> None:
@@ -172,7 +166,9 @@ class StreamableHttp:
         with self._lock:
             self._is_closed = True
             stream, self._stream = self._stream, None
-        self._answers.close()
+            queue, self._answers = self._answers, None
+        if queue is not None:
+            queue.close()
         if stream is not None:
             stream.close()
 
@@ -199,15 +195,6 @@ class StreamableHttp:
                 stream.start()
                 self._stream = stream
             return self._stream
-
-    def _hear(self, message: Message) -> None:
-        """Handles a message on the server's stream. Every call gets notifications; progress has a token."""
-        if "id" in message:
-            answer = _answer_to(message, self._inbox)
-            if answer is not None:
-                self._answers.put(answer)
-            return
-        _notify_inboxes(message, self._inbox, *self._listening.values())
 
     def _only_message(self, value: Any, call: Call, inbox: Inbox) -> Message:
         """The response in a JSON body, which may be a batch if the revision has batches."""
@@ -318,16 +305,28 @@ class StreamableHttp:
                 raise
         return None
 
-    def _deliver(self, message: Message, inbox: Inbox) -> None:
+    def _hear(self, message: Message) -> None:
+        """Handles a message on the server's stream. Every call gets notifications; progress has a token."""
+        self._deliver(message, self._inbox, *self._listening.values())
+
+    def _deliver(self, message: Message, inbox: Inbox, *others: Inbox) -> None:
         """Handles messages other than the reply. Requests are answered in another thread."""
+        method = message.get("method")
+        if not isinstance(method, str):
+            return
         if "id" not in message:
-            _notify_inboxes(message, self._inbox, inbox)
+            for each in dict.fromkeys((self._inbox, inbox, *others)):
+                each.notification(method, as_object(message.get("params")))
             return
         if self._version is not None and era_of(self._version) is Era.MODERN:
             return  # 2026-07-28, *Streamable HTTP*: no requests from servers, no responses from clients
-        answer = _answer_to(message, inbox)
+        answer = inbox.server_request(message)
         if answer is not None:
-            self._answers.put(answer)
+            with self._lock:
+                if self._is_closed:
+                    return
+                self._answers = self._answers or AnswerQueue(self.notify)
+                self._answers.put(answer)
 
 
 def _session_header(session_id: str | None) -> SessionHeaders:
@@ -337,36 +336,20 @@ def _session_header(session_id: str | None) -> SessionHeaders:
 
 
 def _has_id(session: SessionHeaders) -> bool:
-    """Returns whether the headers name a session besides the revision."""
+    """Whether the headers name a session besides the revision."""
     return len(session) > 1
 
 
-def _answer_to(message: Message, inbox: Inbox) -> Message | None:
-    return inbox.server_request(message) if isinstance(message.get("method"), str) else None
-
-
-def _notify_inboxes(message: Message, *inboxes: Inbox) -> None:
-    method = message.get("method")
-    if isinstance(method, str):
-        for inbox in dict.fromkeys(inboxes):
-            inbox.notification(method, as_object(message.get("params")))
-
-
 def _is_anonymous(message: Message) -> bool:
-    """Returns whether a response has no id; on a request's own stream it is the reply to that request."""
+    """Whether a response has no id; on a request's own stream it is the reply to that request."""
     return is_response(message) and message.get("id") is None
 
 
 class ServerStream(Listener):
-    """Listens to one session until `close` is called.
+    """Listens to one session until `close` is called; `hear` gets each message in the reader thread.
 
-    Args:
-        channel: Connections to the server.
-        session: The headers that name the session.
-        limits: The limit of one event.
-        hear: Called with each message in the reader thread; must return quickly.
-        delay: Seconds before the stream is opened, unless a call waits for it, so that a client for a single
-            request opens none.
+    The stream is opened after `delay` seconds, or when a call waits for it, so that a client for a single
+    request opens none.
     """
 
     def __init__(
@@ -389,12 +372,7 @@ class ServerStream(Listener):
         self._wanted = threading.Event()
 
     def wait_until_answered(self, seconds: float, wait: Wait) -> None:
-        """Blocks until the server has opened or refused the stream, at most for some seconds.
-
-        Raises:
-            TimedOut: A clock of the call has run out.
-            Canceled: The person asked to stop.
-        """
+        """Blocks until the server has opened or refused the stream, at most for some seconds."""
         self._wanted.set()
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._answered.wait(min(left, wait.slice())):

@@ -69,16 +69,7 @@ def wanted_types(problem: ValidationError) -> frozenset[str]:
 def describe_problems(
     schema: CompiledSchema, problems: list[ValidationError], *, whole: str
 ) -> tuple[str, str]:
-    """Describes the problems of a value.
-
-    Args:
-        schema: The violated schema.
-        problems: The violations.
-        whole: The term for the whole value, such as "the arguments".
-
-    Returns:
-        JSON pointer to the first problem, and a sentence about the first few problems.
-    """
+    """JSON pointer to the first problem of a value (called `whole`), and a sentence about the first few."""
     if not problems:
         return "", f"{whole[0].upper()}{whole[1:]} cannot be read"
     closest = [_closest(problem) for problem in problems]

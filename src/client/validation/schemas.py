@@ -25,10 +25,9 @@ from urllib.parse import unquote, urljoin
 from ...types.errors import ProtocolError, ResultInvalid
 from ...types.texts import at_pointer
 from ..limits import Limits
-from ..protocol.jsonrpc import as_object, is_deeper
+from ..protocol.messages import as_object, is_deeper
 from ..protocol.tools import ToolDefinition
 from .problems import describe_problems, wanted_types
-from .schema_parts import as_meant
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -63,6 +62,7 @@ _OF_OBJECTS: Final = ("additionalProperties", "unevaluatedProperties")
 _OF_ARRAYS: Final = ("items", "contains", "additionalItems", "unevaluatedItems")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions")
+_DATA: Final = frozenset({"default", "enum", "const", "examples", "example"})
 _LOOKS_PER_VALUE: Final = 200
 _LARGEST_VALUE: Final = 50  # the limit for large values, as a multiple of `most_work`
 _COUNTED_PER_LOOK: Final = 10  # finding the subschemas of a child is cheaper than a look
@@ -80,12 +80,7 @@ _Node = dict[str, Any]
 
 
 class CompiledSchema:
-    """A schema that values can be checked against. Get one by `compile_schema`.
-
-    Attributes:
-        schema: The schema.
-        fault: The schema's defect, because of which every value passes; None for a usable schema.
-    """
+    """A schema that values can be checked against; with a `fault`, which says why not, every value passes."""
 
     def __init__(
         self,
@@ -110,11 +105,7 @@ class CompiledSchema:
         return self
 
     def is_valid(self, value: Any) -> bool:
-        """Returns whether the value conforms.
-
-        Raises:
-            ValueError: The value cannot be checked: too deep, too much work, or text that is not Unicode.
-        """
+        """Raises `ValueError` if checking would go too deep or take too long, or a text is not Unicode."""
         if self._checks is None:
             return True
         validator, graph = self._checks
@@ -148,14 +139,9 @@ class CompiledSchema:
 
 
 def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
-    """Compiles a schema, once per distinct text.
+    """Compiles a schema, once per distinct text; 2020-12 unless ``$schema`` says otherwise.
 
-    Args:
-        schema_json: JSON text of a schema, 2020-12 unless ``$schema`` says otherwise.
-        limits: Bounds of size, depth and work.
-
-    Raises:
-        ProtocolError: The text is not a schema, has an unknown dialect, or refers to another document.
+    Raises `ProtocolError` if the text is not a schema, has an unknown dialect, or refers to another document.
     """
     compiled = _compile(schema_json, limits.schema_bytes, limits.schema_depth, limits.schema_expansion)
     if isinstance(compiled, str):
@@ -247,19 +233,66 @@ def _unusable(error: Exception) -> str:
     return f"{error.message.replace(_MASK, excerpt)} at {where}"
 
 
+def as_meant(schema: Any, *, overlapping: bool) -> Any:
+    """A schema of bounded depth as its server means it, which may be less strict than what it wrote.
+
+    Some libraries (zod, by default) declare properties with a default as required, although the server fills
+    them in. OpenAPI's ``nullable`` has no meaning in JSON Schema, and its ``oneOf`` is used for alternatives
+    that overlap. Servers accept such arguments, and clients that do not check send them. With `overlapping`,
+    ``oneOf`` becomes ``anyOf``; references into it then lead nowhere.
+    """
+    if isinstance(schema, list):
+        return [as_meant(part, overlapping=overlapping) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    node: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key in (*_MAPS, "dependentSchemas") and isinstance(value, dict):
+            parts = cast("dict[str, Any]", value).items()
+            node[key] = {name: as_meant(part, overlapping=overlapping) for name, part in parts}
+        else:
+            node[key] = value if key in _DATA else as_meant(value, overlapping=overlapping)
+    _require_less(node)
+    if overlapping and "oneOf" in node and "anyOf" not in node:
+        node["anyOf"] = node.pop("oneOf")
+    if node.get("nullable") is not True:
+        return node
+    if "$ref" in node or "allOf" in node:
+        return {"anyOf": [node, {"type": "null"}]}
+    _take_null(node)
+    return node
+
+
+def _require_less(node: dict[str, Any]) -> None:
+    required, properties = node.get("required"), node.get("properties")
+    if not (isinstance(required, list) and isinstance(properties, dict)):
+        return
+    parts = cast("dict[str, Any]", properties)
+    defaulted = {name for name, part in parts.items() if isinstance(part, dict) and "default" in part}
+    names = cast("list[Any]", required)
+    node["required"] = [name for name in names if not (isinstance(name, str) and name in defaulted)]
+    if not node["required"]:
+        del node["required"]  # draft-04 does not allow an empty list
+
+
+def _take_null(node: dict[str, Any]) -> None:
+    declared, options = node.get("type"), node.get("enum")
+    if declared is not None:
+        node["type"] = [*(cast("list[str]", declared) if isinstance(declared, list) else [declared]), "null"]
+    if isinstance(options, list):
+        node["enum"] = [*cast("list[Any]", options), None]
+    for word in ("anyOf", "oneOf"):
+        if isinstance(node.get(word), list):
+            node[word] = [*node[word], {"type": "null"}]
+
+
 # Why steps are estimated, although regular expressions and the size of a schema are bounded: jsonschema_rs
 # has no bound on its own steps. Twenty definitions that refer to the next one twice take 0.1 s, each further
 # one doubles that, and fifty of them would take years, in less than 3 kB.
 class SchemaGraph:
     """The graph of subschemas and their references.
 
-    Args:
-        schema: The schema, whose depth is already checked.
-        most_work: Allowed looks, in addition to a fixed number for each part of a value.
-
-    Raises:
-        ValueError: A reference leads out of the schema; the message names it.
-        LookupError: A reference leads nowhere; the message names it.
+    Raises `ValueError` for a reference out of the schema, and `LookupError` for one that leads nowhere.
     """
 
     def __init__(self, schema: _Node | bool, most_work: int) -> None:
@@ -290,7 +323,6 @@ class SchemaGraph:
 
     @property
     def patterns(self) -> int:
-        """The number of regular expressions."""
         return sum(
             ("pattern" in node) + len(as_object(node.get("patternProperties"))) for node in self._nodes
         )
@@ -324,11 +356,7 @@ class SchemaGraph:
         return effort
 
     def _closure(self, applied: Counter[int]) -> tuple[Counter[int], int]:
-        """All subschemas that apply at a place because of the given ones, with their counts.
-
-        Returns:
-            The subschemas, and the length of the longest chain of calls.
-        """
+        """All subschemas that apply at a place because of these, with counts; length of the longest chain."""
         total = Counter(applied)
         frontier = applied
         chain = 1
@@ -522,11 +550,7 @@ def _for_position(node: _Node, position: int) -> Iterable[Any]:
 
 
 def check_structured_content(definition: ToolDefinition, value: Any, limits: Limits) -> None:
-    """Checks a structured result against the tool's output schema.
-
-    Raises:
-        ResultInvalid: The result violates the schema.
-    """
+    """Raises `ResultInvalid` if a structured result violates the tool's output schema."""
     try:
         schema = compile_schema(definition.output_schema_json, limits)
     except ProtocolError as error:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from ...client.validation.schema_parts import listed_parameters, resolve
+from ...client.validation.argument_schemas import listed_parameters, resolve
 from ...types.texts import canonical_json, shortened
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import math
 import re
 from typing import Any, Final, cast
 
-from ...client.protocol.jsonrpc import as_object
-from ...client.validation.schema_parts import as_list, matches, member, required_names, resolve, type_of
+from ...client.protocol.messages import as_object
+from ...client.validation.argument_schemas import as_list, matches, member, required_names, resolve, type_of
 from ...types.texts import compact_json
 
 _MAX_DEPTH: Final = 12

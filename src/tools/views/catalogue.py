@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...client.validation.schema_parts import listed_parameters, resolve
+from ...client.validation.argument_schemas import listed_parameters, resolve
 from ...types.texts import counted, shortened
 from ..node_settings.flow_choices import signature, type_in_words
 from ..provider.example_arguments import example_arguments

@@ -1,22 +1,30 @@
-"""JSON-RPC 2.0 messages: read from JSON text, written with their headers, and the answers to a request.
+"""Bytes into messages, and messages into bytes: JSON text, JSON-RPC 2.0, and server-sent events.
 
 https://www.jsonrpc.org/specification, tolerating deviations of MCP servers: error bodies with other ids, ids
 that are returned as text, and in JSON text ``NaN``, lone surrogates and line breaks. The values have no lone
 surrogates, as a single one would make a whole table unreadable.
+
+httpx-sse parses the events (https://html.spec.whatwg.org/multipage/server-sent-events.html). This module adds
+what it does not do: removing a byte order mark, always decoding as UTF-8, and a limit on an event that never
+ends.
 """
 
 import base64
 import json
+import logging
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import ProtocolError, ResultTooLarge
 from ...types.texts import collector_paused, without_surrogates
 from ..limits import Limits
+
+if TYPE_CHECKING:
+    from httpx_sse import ServerSentEvent
 
 _fast: Callable[[bytes], Any] | None
 try:
@@ -53,11 +61,16 @@ _NAME_PARAMETER: Final = {  # by method, for the requests that this client sends
     "tasks/cancel": "taskId",
 }
 Message = dict[str, Any]
-
-
-def _no_constant(_name: str) -> None:
-    # NaN and Infinity are not JSON, but Python servers send them; they are read as null.
-    return None
+TOO_LARGE: Final = "too large"
+"""The name of an event that replaces one beyond the limit; its data lacks the middle part."""
+_BOM: Final = b"\xef\xbb\xbf"
+_BLANK: Final = b"\n\n"
+_LARGE_EVENT: Final = 16 * 1024
+_KEPT: Final = 8192  # bytes kept at the beginning and at the end of an event that is too large
+_LIKE_MESSAGES: Final = ("{", "[{", "[[")
+_EVENTS: Final = {"content-type": "text/event-stream; charset=utf-8"}
+_SHORTEST_RETRY, _LONGEST_RETRY = 0.02, 24 * 3600.0  # seconds; with 0 the client would not pause at all
+_logger = logging.getLogger(__name__)
 
 
 def _finite(text: str) -> float | None:
@@ -73,20 +86,23 @@ def _integer(text: str) -> int | None:
         return None
 
 
+def _null(_name: str) -> None:  # NaN and Infinity are not JSON, but Python servers send them
+    return None
+
+
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 # Not strict: servers that write JSON by hand, such as shell scripts, do not escape tabs and line breaks.
-_decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, strict=False)
+_decoder: Final = json.JSONDecoder(parse_constant=_null, parse_float=_finite, strict=False)
 _slow_decoder: Final = json.JSONDecoder(
-    parse_constant=_no_constant, parse_float=_finite, parse_int=_integer, strict=False
+    parse_constant=_null, parse_float=_finite, parse_int=_integer, strict=False
 )
 
 
 def decode(data: bytes | str, *, values: int = Limits().values) -> Any:
     """JSON text as a value, without lone surrogates.
 
-    Raises:
-        ProtocolError: The text is not JSON, or nested more than `DEEPEST` levels deep.
-        ResultTooLarge: It has more than so many values.
+    Raises `ProtocolError` if the text is not JSON, or nested more than `DEEPEST` levels deep, and
+    `ResultTooLarge` if it has more than so many values.
     """
     # Before anything is made of the text: a few kilobytes of gzip can hold 60 MB of `0,0,0,…`, which are
     # gigabytes as Python's objects.
@@ -135,7 +151,7 @@ def _read(text: str, decoder: json.JSONDecoder = _decoder) -> Any:
 
 
 def _has_more_values(data: bytes | str, values: int) -> bool:
-    """Returns whether JSON text has more values than that: commas and opening brackets outside of strings."""
+    """Whether JSON text has more values than that: commas and opening brackets outside of strings."""
     text = data.encode("utf-8", "replace") if isinstance(data, str) else data
     if sum(map(text.count, (b",", b"[", b"{"))) <= values:  # in C: 60 MB take 30 ms
         return False
@@ -186,12 +202,9 @@ def is_surely_shallow(data: bytes | str, levels: int) -> bool:
 
 
 def is_deeper(value: Any, levels: int, text: bytes | str | None = None) -> bool:
-    """Returns whether lists and objects are nested in each other more than that many levels deep.
+    """Whether lists and objects are nested in each other more than that many levels deep.
 
-    Args:
-        value: A JSON value.
-        levels: The number of allowed levels.
-        text: The JSON text of the value, which is searched instead if that is faster: for many values.
+    For a value of many parts its JSON text is searched instead, as that is faster.
     """
     level: list[Any] = [value] if type(value) in _CONTAINERS else []
     seen = 0
@@ -234,8 +247,6 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RpcError:
-    """The ``error`` member of a response."""
-
     code: int
     message: str
     data: Any = None
@@ -247,16 +258,13 @@ def as_object(value: object) -> dict[str, Any]:
 
 
 def as_text(value: object) -> str | None:
-    """The value if it is a text, else None."""
     return value if isinstance(value, str) else None
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Writes a message as UTF-8 JSON without line breaks.
+    """A message as UTF-8 JSON without line breaks.
 
-    Raises:
-        ValueError: The message has a value that JSON does not have, such as NaN.
-        TypeError: The message has an object of another class.
+    Raises `ValueError` or `TypeError` for a value that JSON does not have, such as NaN.
     """
     text = _encoder.encode(message)
     try:
@@ -266,12 +274,12 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def request(request_id: int, method: str, params: Mapping[str, Any]) -> Message:
-    """A request. It always has ``params``, as some servers refuse requests without."""
+    """It always has ``params``, as some servers refuse requests without."""
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
 
 def notification(method: str, params: Mapping[str, Any] | None = None) -> Message:
-    """A notification; ``params`` is left out if None, never null."""
+    """``params`` is left out if None, never null."""
     message: Message = {"jsonrpc": "2.0", "method": method}
     if params is not None:
         message["params"] = params
@@ -296,22 +304,19 @@ def request_headers(method: str, params: Mapping[str, Any], version: str) -> dic
 
 
 def result_response(request_id: Any, result: Mapping[str, Any]) -> Message:
-    """A response with a result to a server's request."""
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
 def error_response(request_id: Any, code: int, message: str) -> Message:
-    """A response with an error to a server's request."""
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
 
 
 def is_response(message: Message) -> bool:
-    """Returns whether the message answers a request, even if a library wrote null for absent members."""
+    """Whether the message answers a request, even if a library wrote null for absent members."""
     return message.get("method") is None and ("result" in message or "error" in message)
 
 
 def has_result(message: Message) -> bool:
-    """Returns whether a response reports success."""
     return "result" in message and (isinstance(message["result"], dict) or message.get("error") is None)
 
 
@@ -322,7 +327,7 @@ def messages_of(value: Any) -> list[Message]:
 
 
 def answers(message: Message, request_id: int) -> bool:
-    """Returns whether the message answers that request; ids may come back as text."""
+    """Whether the message answers that request; ids may come back as text."""
     if not is_response(message):
         return False
     response_id = message.get("id")
@@ -376,11 +381,6 @@ def _code(value: object) -> int | None:
 
 
 def result_of(message: Message) -> dict[str, Any]:
-    """The result that a response carries.
-
-    Raises:
-        ProtocolError: The result is not an object.
-    """
     result = message.get("result")
     if not isinstance(result, dict):
         raise ProtocolError(
@@ -391,17 +391,12 @@ def result_of(message: Message) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The JSON-RPC response to a request: a result or an error.
-
-    Attributes:
-        message: The response.
-        headers: HTTP response headers, case-insensitive; empty for transports without headers.
-        body: The JSON text that the message was read from.
-    """
+    """The JSON-RPC response to a request: a result or an error."""
 
     message: Message
+    # of the HTTP response, case-insensitive; empty for transports without headers
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    body: bytes | str = field(default=b"", repr=False)
+    body: bytes | str = field(default=b"", repr=False)  # the JSON text that the message was read from
 
     def may_mention(self, word: str) -> bool:
         """Returns whether the message may contain a word without special characters.
@@ -416,32 +411,20 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer without a successful HTTP status or without a JSON-RPC response.
-
-    Attributes:
-        status: HTTP status.
-        media_type: Media type of the body, in lower case, without parameters.
-        excerpt: Start of the body in one line, or the title of a web page; short.
-        error: The JSON-RPC error in the body, if there was one. Its id is not checked, as servers put null or
-            texts there.
-        challenge: ``WWW-Authenticate``, all challenges joined by commas.
-        retry_after: Seconds from ``Retry-After``.
-        sent_session: True if the request had a session id.
-        message: The JSON-RPC message in the body, if there was one.
-    """
+    """An answer without a successful HTTP status or without a JSON-RPC response."""
 
     status: int
-    media_type: str = ""
-    excerpt: str = ""
-    error: RpcError | None = None
-    challenge: str | None = None
-    retry_after: float | None = None
-    sent_session: bool = False
+    media_type: str = ""  # in lower case, without parameters
+    excerpt: str = ""  # start of the body in one line, or the title of a web page; short
+    error: RpcError | None = None  # its id is not checked, as servers put null or texts there
+    challenge: str | None = None  # ``WWW-Authenticate``, all challenges joined by commas
+    retry_after: float | None = None  # seconds
+    sent_session: bool = False  # the request had a session id
     message: Message | None = None
 
     @property
     def is_transient(self) -> bool:
-        """True if the same request may succeed later."""
+        """Whether the same request may succeed later."""
         return self.status in {408, 429} or self.status >= 500
 
 
@@ -451,3 +434,163 @@ Answer = Response | Refusal
 def rpc_error(answer: Answer) -> RpcError | None:
     """The JSON-RPC error of an answer, whatever its HTTP status."""
     return answer.error if isinstance(answer, Refusal) else error_of(answer.message)
+
+
+@dataclass(slots=True)
+class Cursor:
+    """The position in a stream, for resuming it."""
+
+    last_id: str = ""  # of the last event with a usable id
+    retry: float = 1.0  # the server's pause before the stream is resumed, in seconds
+    seen: int = 0  # messages so far
+    values: int = Limits().values  # of one message, at most
+
+    def take(self, event: "ServerSentEvent") -> list[Message]:
+        """Notes the position and returns the event's messages.
+
+        Priming events, pings and events of other names have none; a batch, which revision 2025-03-26 allows,
+        has several.
+        """
+        if event.id:
+            self.last_id = event.id if event.id.isprintable() else ""
+        if event.retry is not None:
+            self.retry = max(_SHORTEST_RETRY, min(event.retry, 1000 * _LONGEST_RETRY) / 1000)
+        if not event.data or event.event not in {"message", ""}:
+            return []
+        self.seen += 1
+        return read_event(event.data, self.values)
+
+
+def read_event(data: str, values: int) -> list[Message]:
+    """The messages in an event's data; none for other data, such as ``ping`` or ``[DONE]`` as plain text.
+
+    Raises `ProtocolError` if the data looks like a message, but is not JSON.
+    """
+    try:
+        return messages_of(decode(data, values=values))
+    except ProtocolError:
+        if data.lstrip().startswith(_LIKE_MESSAGES):
+            raise
+        _logger.debug("skipped an event of %d characters that is no message", len(data))
+        return []
+
+
+def iter_events(
+    chunks: Iterable[bytes],
+    *,
+    limit: int,
+    on_growth: Callable[[], None] | None = None,
+    goes_on: bool = False,
+) -> "Iterator[ServerSentEvent]":
+    """The events of a stream as they arrive; raises `ResultTooLarge` for one of more bytes than `limit`.
+
+    Against the standard, a complete last event counts without its blank line, which some servers forget.
+    `on_growth` is called when a chunk made a large event larger. With `goes_on`, an event beyond the limit is
+    replaced by one named `TOO_LARGE`, and the stream goes on.
+    """
+    import httpx  # here, as HTTP takes most of the time of importing the client
+    from httpx_sse import EventSource
+
+    bounded = _Bounded(chunks, limit, on_growth, goes_on=goes_on)
+    response = httpx.Response(200, headers=_EVENTS, content=bounded)
+    for event in EventSource(response).iter_sse():
+        if bounded.is_cut and not _is_whole(event.data):
+            return
+        yield event
+
+
+def too_large(limit: int) -> ResultTooLarge:
+    return ResultTooLarge(
+        f"The server sent an event of more than {limit} bytes",
+        limit=limit,
+        fix="Ask the tool for less at once, or raise the limit",
+    )
+
+
+def _is_whole(data: str) -> bool:
+    try:
+        decode(data)
+    except ProtocolError:
+        return False
+    return True
+
+
+class _Bounded:
+    """Passes bytes on, and counts the bytes of each event."""
+
+    def __init__(
+        self, chunks: Iterable[bytes], limit: int, on_growth: Callable[[], None] | None, *, goes_on: bool
+    ) -> None:
+        self._chunks = chunks
+        self._limit = limit
+        self._on_growth = on_growth
+        self._goes_on = goes_on
+        self._size = 0  # bytes of the arriving event
+        self._last = b""  # the last byte of the arriving event
+        self.is_cut = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        chunks = _with_line_feeds(self._chunks)
+        for chunk in chunks:
+            data = chunk
+            while not self._fits(data):
+                if not self._goes_on:
+                    raise too_large(self._limit)
+                shortened, data = _skip(self._last + data, chunks)
+                # If an event has several event fields, the last one counts.
+                yield shortened[len(self._last) :] + f"\nevent:{TOO_LARGE}\n\n".encode()
+                self._size, self._last = 0, b""
+            yield data
+        self.is_cut = bool(self._last)  # no blank line at the end
+        yield b"\n\n"
+
+    def _fits(self, data: bytes) -> bool:
+        """Counts the bytes. If they make the arriving event too large, returns False and counts nothing."""
+        text = self._last + data  # a blank line may be split between two chunks
+        # Searching one byte is ten times as fast as two, and JSON on one line has no line end.
+        first = text.find(_BLANK) if b"\n" in data else -1
+        last = text.rfind(_BLANK) + len(_BLANK) if first >= 0 else 0
+        if self._size + (len(data) if first < 0 else first + len(_BLANK) - len(self._last)) > self._limit:
+            return False
+        self._size = self._size + len(data) if first < 0 else len(text) - last
+        self._last = text[-1:] if first < 0 else text[max(last, len(text) - 1) :]
+        if self._size > _LARGE_EVENT and self._on_growth is not None:
+            self._on_growth()
+        return True
+
+
+def _skip(text: bytes, more: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The rest of an event without its middle part, and the bytes after the event."""
+    start = text.partition(_BLANK)[0][:_KEPT]
+    while (end := text.find(_BLANK)) < 0:
+        following = next(more, None)
+        if following is None:
+            text += _BLANK
+        else:
+            text = text[-_KEPT:] + following
+    return start + b"\ndata:" + text[:end][-_KEPT:], text[end + len(_BLANK) :]
+
+
+def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Removes a byte order mark, and writes every line end as a line feed.
+
+    A carriage return becomes a line feed at once; a line feed that follows in a later chunk is dropped.
+    """
+    start: bytes | None = b""
+    after_return = False
+    for chunk in chunks:
+        data = chunk
+        if start is not None:
+            start += data
+            if len(start) < len(_BOM) and _BOM.startswith(start):
+                continue
+            data, start = start.removeprefix(_BOM), None
+        if after_return and data:
+            data, after_return = data.removeprefix(b"\n"), False
+        if b"\r" in data:
+            after_return = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if data:
+            yield data
+    if start:
+        yield start
