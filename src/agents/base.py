@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
-from ..tools.audit_workflow import save_after_run, save_to
+from ..tools.audit_workflow import save_after_run
 from ..tools.node_settings import (
     connection,
     shared_parameters,
@@ -154,7 +154,7 @@ class MCPAgentPrompter:
     conversation_form = dialog.conversation_form
     conversation_column_name = dialog.conversation_column_name
     errors = dialog.ErrorSettings()
-    save_audit_workflow_to = save_to()
+    save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()

@@ -10,7 +10,7 @@ from typing import Any
 
 import knime.extension as knext
 
-from ..tools.audit_workflow import save_after_run, save_to
+from ..tools.audit_workflow import save_after_run
 from ..tools.node_settings import (
     connection,
     shared_parameters,
@@ -104,7 +104,7 @@ class ToolCallReplayer:
         " files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
     )
     concurrency = settings.concurrency
-    save_audit_workflow_to = save_to()
+    save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()

@@ -2,7 +2,7 @@
 
 The first line identifies the run (``"kind": "start"``), then comes one line per call (``"kind": "call"``),
 and the last line closes the run (``"kind": "end"``) with the number of its calls and the hash of the last
-call. The calls are chained as `chain` describes. Every line goes to the operating system in one write
+call. The calls are chained as `record` describes. Every line goes to the operating system in one write
 before the next call is reported, so that a process that is killed loses at most the line that it was
 writing. Readers skip such a torn line, at the end of the file or before the start of another run.
 
@@ -27,8 +27,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, cast
 
 from ..types.texts import canonical_json
-from .chain import chained_with_text
-from .record import CallRecord, utc_text
+from .record import CallRecord, chained_with_text, utc_text
 from .table_formats import is_device
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from ..types.columns import arrow_type
 from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json
 from ..types.tool import from_json_text, to_json_text
-from .chain import Link, link_of
 from .journal import SUFFIX, read_journal
-from .record import FIELDS, CallRecord, CallStatus, moment_of, utc_text
+from .record import FIELDS, CallRecord, CallStatus, Link, link_of, moment_of, utc_text
 from .table_formats import TableError, TableWriter, is_device, read_table_file
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.texts import counted
-from .chain import Link, chain_hash, link_of, same_hash
 from .journal import journal_lines
+from .record import Link, chain_hash, link_of, same_hash
 from .table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns
 from .table_formats import TableError, read_table_file
 

@@ -15,7 +15,7 @@ from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallRules
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
-from ..audit.chain import chained
+from ..audit.record import chained
 from ..types.errors import Canceled
 from .agent_timeline import AgentTimeline
 from .command_errors import CommandError, command_line_hint

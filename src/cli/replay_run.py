@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..audit.chain import same_hash
+from ..audit.record import same_hash
 from ..audit.verify import Verdict
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table

@@ -149,8 +149,7 @@ class Sessions:
             Canceled: The person stopped the command.
             SettingInvalid: There is no such credential.
         """
-        from ..tools.provider.provide import ServerRequest, provide
-        from ..tools.tool_names import NameFilter
+        from ..tools.provider.provide import NameFilter, ServerRequest, provide
 
         for route in routes:
             self.credentials(route.credential)  # looked up here, not in several threads

@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
-from ..audit.chain import prepare
-from ..audit.record import CallRecord, CallStatus, status_of, utc_text
+from ..audit.record import CallRecord, CallStatus, prepare, status_of, utc_text
 from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent
 from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid, kind_and_place
 from ..types.texts import canonical_json, counted, without_surrogates

@@ -144,20 +144,6 @@ def _about(records: Sequence[CallRecord]) -> str:
     return "\n".join(lines)
 
 
-def save_to() -> Any:
-    """Makes the parameter ``save_audit_workflow_to``."""
-    import knime.extension as knext
-
-    return knext.StringParameter(
-        "Save audit workflow to",
-        "Saves the calls as a KNIME workflow (`.knwf`) to import: one configured *MCP Tool Caller* per call."
-        " Enter a folder, for a file per run, or a file name ending in `.knwf`, which each run replaces."
-        " What is not a full path is in the workflow's data area, such as `mcp-audit`. Empty saves nothing.",
-        default_value="",
-        is_advanced=True,
-    )
-
-
 def target_of(setting: str, data_area: Path, run: str) -> Path | None:
     """The file that the setting names for a run; a relative path is in the data area. None: no file."""
     text = setting.strip()
@@ -208,17 +194,6 @@ def save_after_run(
     if exported.placeholders or exported.left_out:
         return f"The audit workflow {file} has {exported.text()}."
     return None
-
-
-def save_journal(setting: str, data_area: Path, run: str) -> str | None:
-    """Saves the audit workflow of the calls in a run's journal; see `save_after_run`."""
-    from ..audit.journal import SUFFIX, read_journal
-    from .caller.execution import JOURNALS
-
-    if not setting.strip():
-        return None
-    records = read_journal(data_area / JOURNALS / f"{run}{SUFFIX}").records
-    return save_after_run(records, setting, data_area, run)
 
 
 class Canvas:

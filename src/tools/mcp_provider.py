@@ -14,8 +14,13 @@ import knime.extension as knext
 from ..types.errors import MCPError, SettingInvalid
 from ..types.texts import counted
 from .node_settings import connection, shared_parameters
-from .node_settings.connection import check_one_origin, credential_from_port, find_credential
-from .node_settings.shared_parameters import NO_COLUMN, chosen_column
+from .node_settings.connection import (
+    NO_COLUMN,
+    check_one_origin,
+    chosen_column,
+    credential_from_port,
+    find_credential,
+)
 
 if TYPE_CHECKING:
     from ..client.mcp_client import MCPClient
@@ -208,9 +213,8 @@ class MCPToolProvider:
     def execute(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Lists the servers."""
         from .provider import provision_report
-        from .provider.provide import provide
+        from .provider.provide import NameFilter, provide
         from .provider.provision_report import failure
-        from .tool_names import NameFilter
         from .views.catalogue import catalogue
 
         requests = self._requests(ctx, servers, credential)

@@ -24,7 +24,7 @@ from ..types.tool import MCPTool, from_json_text
 from ..version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from ..audit.record import CallRecord
     from ..knwf import NativeNode, OtherNode, Position, Workflow
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 EXTENSION_ID: Final = "org.knime_mcp.mcp"
 CALLER_ID: Final = "mcp_tool_caller"
-PLACEHOLDER: Final = "⟨fill in "
-"""How the placeholder of a secret argument begins."""
+PLACEHOLDER: Final = re.compile("⟨fill in ([^⟩]*)⟩")
+"""The placeholder of a secret argument that was not filled in, with the JSON pointer to it."""
 
 MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
 _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
@@ -151,7 +151,7 @@ def _with_placeholders(value: Any, pointer: str, pointers: list[str]) -> Any:
     match value:
         case str() if MARK.search(value):
             pointers.append(pointer)
-            return MARK.sub(f"{PLACEHOLDER}{pointer}⟩", value)
+            return MARK.sub(lambda _: f"⟨fill in {pointer}⟩", value)
         case dict():
             members = cast("dict[str, Any]", value)
             return {
@@ -203,13 +203,6 @@ def _defaults() -> dict[str, Any]:
 
     extract = cast("Any", parameter).extract_parameters
     return cast("dict[str, Any]", extract(MCPToolCaller())["model"])
-
-
-def placeholders_in(texts: Iterable[str]) -> Iterator[str]:
-    """Finds the pointers in the placeholders of secret arguments that were not filled in."""
-    for text in texts:
-        for match in re.finditer(f"{PLACEHOLDER}([^⟩]*)⟩", text):
-            yield match[1]
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:

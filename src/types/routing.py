@@ -12,10 +12,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from .errors import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SendCredentialsAs = Literal["bearer", "basic", "header", "client_credentials"]
 TransportName = Literal["auto", "http", "sse"]
@@ -173,6 +176,19 @@ def split_tool(server_uri: str) -> tuple[str, str | None]:
         fragment = f"{tool}&{before}&{after}".removesuffix("&")
     tool, _, rest = fragment.partition("&")
     return f"{url}#{rest}" if rest else url, unquote(tool) if "%" in tool else tool
+
+
+def server_labels(servers: Sequence[str]) -> list[str]:
+    """The shortest distinct names of servers: host and port, with the path if two servers share both."""
+    parts = [urlsplit(server) for server in servers]
+    hosts = [part.netloc.rpartition("@")[2] or server for part, server in zip(parts, servers, strict=True)]
+    paths_of_host: dict[str, set[str]] = {}
+    for part, host in zip(parts, hosts, strict=True):
+        paths_of_host.setdefault(host, set()).add(part.path)
+    return [
+        f"{host}{part.path}" if part.netloc and len(paths_of_host[host]) > 1 else host
+        for part, host in zip(parts, hosts, strict=True)
+    ]
 
 
 @lru_cache(maxsize=1024)

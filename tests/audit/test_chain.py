@@ -8,8 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from knime_mcp.audit.chain import (
+from knime_mcp.audit.record import (
+    FIELDS,
     HASHED,
+    CallStatus,
     Link,
     chain_hash,
     chained,
@@ -18,7 +20,6 @@ from knime_mcp.audit.chain import (
     prepare,
     same_hash,
 )
-from knime_mcp.audit.record import FIELDS, CallStatus
 from knime_mcp.audit.table import COLUMNS
 from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool, to_json_text

@@ -158,7 +158,7 @@ sys.modules[name] = module_from_spec(spec)
 spec.loader.exec_module(sys.modules[name])
 
 from pathlib import Path
-from knime_mcp.audit.chain import chain_hash, link_of
+from knime_mcp.audit.record import chain_hash, link_of
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.table import calls_table, read_calls, write_calls

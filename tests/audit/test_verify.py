@@ -14,9 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.audit.chain import chained
 from knime_mcp.audit.journal import Journal, read_journal
-from knime_mcp.audit.record import CallStatus
+from knime_mcp.audit.record import CallStatus, chained
 from knime_mcp.audit.verify import Verdict, verify_file
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines

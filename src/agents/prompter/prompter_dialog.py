@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import knime.extension as knext
 
 from ...tools.node_settings import shared_parameters
-from ...tools.node_settings.shared_parameters import NO_COLUMN, chosen_column, column_choices
+from ...tools.node_settings.connection import NO_COLUMN, chosen_column
+from ...tools.node_settings.shared_parameters import column_choices
 from ...types.columns import AUTO
 from ...types.errors import SettingInvalid
 from ..agent_events import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE

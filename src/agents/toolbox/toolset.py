@@ -11,8 +11,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.secrets import calls_something_secret
-from ...tools.tool_names import server_labels
 from ...types.columns import AUTO, read_tools
+from ...types.routing import server_labels
 from ...types.texts import compact_json, parse_object
 from ...types.tool import MCPTool, WorkflowTool
 from .tool_search import ToolIndex

@@ -30,6 +30,9 @@ NO_CREDENTIAL: Final = "<none>"
 """The choice that stands for no credential. It comes first and is the default, because KNIME's dialogs
 replace an empty default by the first choice."""
 
+NO_COLUMN: Final = "<none>"
+"""The choice of no column. First and default: see `NO_CREDENTIAL`."""
+
 PORT: Final = "<credential port>"
 """Stands for the name of a credential that comes from a port."""
 
@@ -204,6 +207,11 @@ def chosen(name: str | None) -> str | None:
     """The name of a credential in a setting or a cell; None for `NO_CREDENTIAL`, empty and missing."""
     name = (name or "").strip()
     return None if name in ("", NO_CREDENTIAL) else name
+
+
+def chosen_column(name: str | None) -> str | None:
+    """The column that a setting names, None for none."""
+    return None if name in (None, "", NO_COLUMN) else name
 
 
 def find_credential(store: CredentialStore, name: str | None) -> Credential | None:

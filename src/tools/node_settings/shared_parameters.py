@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 24 * 3600.0
 
-NO_COLUMN: Final = "<none>"
-"""The choice of no column. First and default: see `credentials.NO_CREDENTIAL`."""
 _IN_TOOLS: Final = (
     f"Which column of the *Tools* table holds the tools. `{AUTO}` takes all tool columns: in each row the"
     " first cell that is not missing. A String column with tools that was renamed has to be chosen here."
@@ -224,6 +222,17 @@ def pinning() -> Any:
     )
 
 
+def save_audit_workflow_to() -> Any:
+    return knext.StringParameter(
+        "Save audit workflow to",
+        "Saves the calls as a KNIME workflow (`.knwf`) to import: one configured *MCP Tool Caller* per call."
+        " Enter a folder, for a file per run, or a file name ending in `.knwf`, which each run replaces."
+        " What is not a full path is in the workflow's data area, such as `mcp-audit`. Empty saves nothing.",
+        default_value="",
+        is_advanced=True,
+    )
+
+
 def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
     """Makes choices of value, label and description; before KNIME 5.8 choices are plain values."""
     choice = getattr(knext.StringParameter, "Choice", None)
@@ -248,11 +257,6 @@ def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Cal
         return [first, *(name for name in names if name != first)]
 
     return offered
-
-
-def chosen_column(name: str | None) -> str | None:
-    """The column that a setting names, None for none."""
-    return None if name in (None, "", NO_COLUMN) else name
 
 
 def _tool_columns(schema: Any) -> list[str]:

@@ -7,9 +7,13 @@ the table, and mentions of other servers' tools, are determined after all server
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -23,12 +27,12 @@ from ...types.errors import (
     SettingInvalid,
     VersionError,
 )
-from ...types.texts import counted
-from ..tool_names import NamedServer, NameFilter, ShownNames, shown_names
+from ...types.routing import server_labels
+from ...types.texts import counted, without_surrogates
 from .findings import Finding, foreign_identifiers, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from ...client.mcp_client import MCPClient, ServerInfo, Step
@@ -42,26 +46,19 @@ if TYPE_CHECKING:
     _Listing = tuple["ServerOutcome", list[ToolDefinition]]
 
 _CONCURRENCY: Final = 8
+_SEPARATORS: Final = re.compile(r"[,;\n]")
 _POLL: Final = 0.2  # seconds between looks at the cancel button
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequest:
-    """A server to list.
+    """A server to list."""
 
-    Attributes:
-        row: RowID in the *Servers* table.
-        route: The route to the server, None if its settings cannot work.
-        prefix: The text in front of its tools' names.
-        credential: The credential to send, None to send none.
-        error: The error in its settings, None without one.
-    """
-
-    row: str
-    route: ServerRoute | None
-    prefix: str = ""
+    row: str  # RowID in the *Servers* table
+    route: ServerRoute | None  # None if its settings cannot work
+    prefix: str = ""  # in front of its tools' names
     credential: Credential | None = None
-    error: MCPError | None = None
+    error: MCPError | None = None  # in its settings
 
     @property
     def server(self) -> str:
@@ -71,73 +68,46 @@ class ServerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvidedTool:
-    """A tool for the table.
+    """A tool for the table."""
 
-    Attributes:
-        definition: The tool as the server defines it.
-        tool: The value for the tool cell, pinned to the definition.
-        findings: The findings of the security scan.
-    """
-
-    definition: ToolDefinition
-    tool: MCPTool
+    definition: ToolDefinition  # as the server gives it
+    tool: MCPTool  # for the tool cell, pinned to the definition
     findings: tuple[Finding, ...] = ()
 
     @property
     def shown_name(self) -> str:
-        """The name for people and models, unique in the table."""
         return self.tool.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOutcome:
-    """The outcome of one server.
-
-    Attributes:
-        request: The request.
-        server: The server's description of itself, None if it was not reached.
-        tools: The server's tools that the filter keeps.
-        offered: The number of all its tools.
-        dropped: Name and reason of each tool whose definition cannot be used.
-        findings: The findings of the security scan in the server's instructions.
-        error: The reason why there are no tools, None if the server answered.
-        steps: Every step of connecting, in order.
-        seconds: The time that connecting and listing took.
-    """
+    """The outcome of one server."""
 
     request: ServerRequest
-    server: ServerInfo | None = None
-    tools: tuple[ProvidedTool, ...] = ()
-    offered: int = 0
-    dropped: tuple[tuple[str, str], ...] = ()
-    findings: tuple[Finding, ...] = ()
-    error: MCPError | None = None
-    steps: tuple[Step, ...] = ()
-    seconds: float = 0.0
+    server: ServerInfo | None = None  # None if it was not reached
+    tools: tuple[ProvidedTool, ...] = ()  # those that the filter keeps
+    offered: int = 0  # number of all its tools
+    dropped: tuple[tuple[str, str], ...] = ()  # name and reason of each tool whose definition cannot be used
+    findings: tuple[Finding, ...] = ()  # in the server's instructions
+    error: MCPError | None = None  # why there are no tools
+    steps: tuple[Step, ...] = ()  # of connecting, in order
+    seconds: float = 0.0  # for connecting and listing
 
     @property
     def phase(self) -> str | None:
-        """The failed phase; None without an error."""
         return None if self.error is None else _phase(self.error, self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provision:
-    """The outcomes of all servers.
+    """The outcomes of all servers."""
 
-    Attributes:
-        outcomes: One per request, in the order of the requests.
-        names: The shown names, with notes on how they were made unique.
-        useless_patterns: Patterns of the filter that match no tool.
-    """
-
-    outcomes: tuple[ServerOutcome, ...]
+    outcomes: tuple[ServerOutcome, ...]  # one per request, in the order of the requests
     names: ShownNames
-    useless_patterns: tuple[str, ...] = ()
+    useless_patterns: tuple[str, ...] = ()  # of the filter; they match no tool
 
     @property
     def tools(self) -> list[ProvidedTool]:
-        """All tools, server by server."""
         return [tool for outcome in self.outcomes for tool in outcome.tools]
 
     @property
@@ -155,22 +125,11 @@ def provide(
     is_canceled: Callable[[], bool] | None = None,
     concurrency: int = _CONCURRENCY,
 ) -> Provision:
-    """Lists the tools of servers.
+    """Lists the tools of servers; those whose request has an error are not asked.
 
-    Args:
-        requests: The servers; those with an error are not asked.
-        open_client: Makes the client of a request, with a callback for every step of connecting. Called in
-            other threads; must raise if a credential is missing.
-        name_filter: Selects the tools to keep; None keeps all.
-        on_progress: Called in the caller's thread with the finished fraction and a text.
-        is_canceled: Called in the caller's thread, several times a second.
-        concurrency: The number of servers to ask at once.
-
-    Returns:
-        The outcome of every server.
-
-    Raises:
-        Canceled: `is_canceled` returned True.
+    ``open_client`` makes the client of a request, with a callback for every step of connecting; it is called
+    in other threads, and must raise if a credential is missing. ``on_progress``, with the finished fraction
+    and a text, and ``is_canceled`` are called in the caller's thread. Raises `Canceled`.
     """
     listings = _list_all(requests, open_client, on_progress, is_canceled, concurrency)
     return _combined(listings, name_filter or NameFilter())
@@ -302,3 +261,119 @@ def _phase(error: MCPError, steps: Sequence[Step]) -> str:
     if unfinished:
         return unfinished[-1]
     return "protocol" if isinstance(error, (VersionError, ProtocolError)) else "tools"
+
+
+# A tool has two names: the server's, and the shown name for people and models. The shown name is the RowID of
+# the tool (KNIME fails on duplicate RowIDs) and the name that the Caller and the agents offer. It must be
+# unique even if two servers have a tool of the same name, or one server lists a name twice. Servers have no
+# influence on how names are made unique: otherwise one could take the name of another server's tool.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedServer:
+    """A server and the names of its tools."""
+
+    server: str  # URL without secrets, or stdio:<name>
+    prefix: str = ""  # in front of each name
+    names: Sequence[str]  # as the server has them, in its order
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNames:
+    """The shown names of all tools, with what had to be done to make them unique."""
+
+    per_server: tuple[tuple[str, ...], ...]  # for each server, one per tool, in the order given
+    ambiguous: tuple[str, ...]  # on several servers, and therefore shown with their server
+    repeated: tuple[tuple[str, str], ...]  # server and name that it lists more than once
+
+
+def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
+    """Makes the shown names of all tools of a table.
+
+    The shown name is the prefix and the server's name. If several servers then have the same name, each tool
+    is shown as ``name @ host``, whatever the order of the servers. Names that are still equal (one server
+    lists a name twice) are numbered in the server's order: ``name``, ``name (2)``.
+    """
+    wanted = [[_with_prefix(server.prefix, name) for name in server.names] for server in servers]
+    owners = Counter(name for names in wanted for name in set(names))
+    labels = server_labels([server.server for server in servers])
+    qualified = [
+        [f"{name} @ {label}" if owners[name] > 1 else name for name in names]
+        for names, label in zip(wanted, labels, strict=True)
+    ]
+    repeated = [
+        (server.server, name)
+        for server, names in zip(servers, wanted, strict=True)
+        for name, times in Counter(names).items()
+        if times > 1
+    ]
+    return ShownNames(
+        per_server=_numbered(qualified),
+        ambiguous=tuple(sorted(name for name, servers_with_it in owners.items() if servers_with_it > 1)),
+        repeated=tuple(repeated),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NameFilter:
+    """The choice of tools to keep, by the names that the server knows.
+
+    Both are patterns separated by commas, semicolons or line breaks; ``*`` stands for any text, ``?`` for one
+    character; case does not matter. Without patterns to include all tools are kept; one that is excluded is
+    dropped even if it is included.
+    """
+
+    include: str = ""
+    exclude: str = ""
+
+    def keeps(self, name: str) -> bool:
+        included, excluded = _pattern(self.include), _pattern(self.exclude)
+        return (included is None or included.fullmatch(name) is not None) and (
+            excluded is None or excluded.fullmatch(name) is None
+        )
+
+    def useless(self, names: Iterable[str]) -> list[str]:
+        """Finds patterns that match none of the server's names, usually because of typing errors."""
+        known = list(names)
+        patterns = [*_split(self.include), *_split(self.exclude)]
+        return [
+            p for p in patterns if (regex := _pattern(p)) and not any(regex.fullmatch(name) for name in known)
+        ]
+
+
+def _split(text: str) -> list[str]:
+    return [pattern.strip() for pattern in _SEPARATORS.split(text) if pattern.strip()]
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> re.Pattern[str] | None:
+    patterns = _split(text)
+    if not patterns:
+        return None
+    either = "|".join(_translated(pattern) for pattern in patterns)
+    return re.compile(either, re.IGNORECASE | re.DOTALL)
+
+
+def _translated(pattern: str) -> str:
+    # "**" means the same as "*", but would make the search slow.
+    return re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
+
+
+def _with_prefix(prefix: str, name: str) -> str:
+    return without_surrogates(prefix + name) or "unnamed"
+
+
+def _numbered(names: list[list[str]]) -> tuple[tuple[str, ...], ...]:
+    # Names that need no number come first, so that a tool that its server calls "a (2)" keeps its name.
+    taken = {name for of_server in names for name in of_server}
+    numbers: dict[str, Iterator[int]] = {}
+
+    def unique(name: str) -> str:
+        if name not in numbers:
+            numbers[name] = count(2)
+            return name
+        numbered = next(text for n in numbers[name] if (text := f"{name} ({n})") not in taken)
+        taken.add(numbered)
+        return numbered
+
+    return tuple(tuple(unique(name) for name in of_server) for of_server in names)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.tools.node_settings.connection import Credential, client_for
-from knime_mcp.tools.provider.provide import ServerRequest, provide
+from knime_mcp.tools.provider.provide import NameFilter, ServerRequest, provide
 from knime_mcp.tools.provider.provision_report import failure, warnings
-from knime_mcp.tools.tool_names import NameFilter
 from knime_mcp.types.errors import Canceled, ConnectError, ServerError, SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import Part, http

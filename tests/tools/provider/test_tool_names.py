@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.tools.tool_names import NamedServer, NameFilter, server_labels, shown_names
+from knime_mcp.tools.provider.provide import NamedServer, NameFilter, shown_names
+from knime_mcp.types.routing import server_labels
 
 A, B = "https://a.example/mcp", "https://b.example/mcp"
 
