@@ -13,15 +13,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
-    """Runs ``knime-mcp`` with the arguments of this process, and ends the process with its exit code."""
     until_canceled(_run)
 
 
 def until_canceled(run: Callable[[], None]) -> None:
     """Runs a command line so that Ctrl-C and SIGTERM end it in the same way at any time.
 
-    Args:
-        run: Runs the command line and raises `SystemExit`. Commands handle signals themselves.
+    It raises `SystemExit`; commands handle signals themselves.
     """
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -36,16 +36,7 @@ _KINDS: Final = {"mcp": "⚡ MCP", "workflow": "⧉ workflow"}
 
 
 def audit_page(name: str, records: Sequence[CallRecord], verification: Verification) -> str:
-    """Writes the page.
-
-    Args:
-        name: Name of the file.
-        records: The calls, sorted by run and number.
-        verification: The result of verifying them.
-
-    Returns:
-        A self-contained HTML page.
-    """
+    """Writes the page, self-contained; the records are sorted by run and number."""
     runs = groupby(records[:_MOST_CALLS], key=attrgetter("run"))
     left_out = len(records) - _MOST_CALLS
     more = counted(left_out, "more call")

@@ -32,8 +32,6 @@ MODEL_HINT = "On the command line: --model-url, --model, --token-limit and --mod
 
 
 class ExitCode(IntEnum):
-    """The exit codes."""
-
     OK = 0
     FAILED = 1
     """A failure, which was reported on standard error."""
@@ -51,14 +49,7 @@ class CommandError(Exception):
 
 
 def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
-    """Decorates a command: its return value or exception becomes the exit code of the process.
-
-    Args:
-        command: The command; raises `MCPError`, `UsageError`, `CommandError`, OSError, KeyboardInterrupt.
-
-    Returns:
-        The command for typer.
-    """
+    """Decorates a command: its return value or exception becomes the exit code of the process."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -76,14 +67,7 @@ def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
 
 
 def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
-    """Runs a command, and reports its exception.
-
-    Args:
-        command: See `reports_errors`.
-
-    Returns:
-        The exit code.
-    """
+    """Runs a command, and reports its exception; returns the exit code."""
     try:
         code = command()
         sys.stdout.flush()
@@ -152,13 +136,7 @@ def how_to_install(extras: str) -> str:
 
 
 def missing_extra(what: str, extras: str, package: str) -> CommandError:
-    """The error of a command that needs a missing package.
-
-    Args:
-        what: Beginning of the message, such as ``Graphs need``.
-        extras: The extras that contain the package, in ``pip``'s syntax.
-        package: The package.
-    """
+    """The error of a command that needs a missing package; `extras` are in ``pip``'s syntax."""
     several = "s" if "," in extras else ""
     return CommandError(
         f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(f'cli,{extras}')}"
@@ -167,16 +145,7 @@ def missing_extra(what: str, extras: str, package: str) -> CommandError:
 
 @contextmanager
 def needs(what: str, extras: str, *packages: str) -> Generator[None]:
-    """Turns the ImportError for an extra's package into an error that explains how to install it.
-
-    Args:
-        what: See `missing_extra`.
-        extras: See `missing_extra`.
-        *packages: The packages of the extras.
-
-    Raises:
-        CommandError: One of the packages is missing.
-    """
+    """Turns the ImportError for an extra's package into an error that explains how to install it."""
     try:
         yield
     except Exception as error:
@@ -218,7 +187,6 @@ class Interrupt:
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
-        """Returns whether the person wants to stop."""
         return self._since is not None
 
     def __enter__(self) -> Self:

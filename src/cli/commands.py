@@ -73,9 +73,8 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
 def build_app(first: str | None = None) -> typer.Typer:
     """Builds the command line.
 
-    Args:
-        first: The first word of the command line. If it names a command, only that command is added, as
-            importing and preparing all of them takes as long as a call.
+    If its first word names a command, only that command is added: importing and preparing all of them takes
+    as long as a call.
     """
     app = typer.Typer(
         help="Tools on MCP servers, from the command line: list them, call them, call them once per row of a"

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -28,7 +28,6 @@ _PREFIX = "stdio:"
 
 
 def is_command(route: ServerRoute) -> bool:
-    """Returns whether a route leads to a command on this computer."""
     return route.url.startswith(_PREFIX)
 
 
@@ -38,15 +37,7 @@ def how_to_name(route: ServerRoute) -> str:
 
 
 def named_server(route: ServerRoute, servers: Sequence[StdioServer]) -> StdioServer:
-    """Finds the command for a route. Only commands of the command line itself are ever started.
-
-    Args:
-        route: A route to ``stdio:<name>``, from the command line, a file or a table.
-        servers: The commands of this command line.
-
-    Raises:
-        SettingInvalid: The command line has no command of that name.
-    """
+    """Finds the command for ``stdio:<name>``. Only those of the command line itself are ever started."""
     for server in servers:
         if server.url == route.url:
             return server
@@ -58,19 +49,7 @@ def named_server(route: ServerRoute, servers: Sequence[StdioServer]) -> StdioSer
 
 
 def parse_servers(commands: Sequence[str], variables: Sequence[str]) -> tuple[StdioServer, ...]:
-    """Reads ``--stdio`` and ``--env``.
-
-    Args:
-        commands: Commands in shell syntax, each perhaps with ``name=`` before it.
-        variables: Names of environment variables to pass on to all commands.
-
-    Returns:
-        The servers, which are not started yet.
-
-    Raises:
-        UsageError: A command cannot be parsed, two commands have the same name, or a variable is not set.
-        SettingInvalid: A name is invalid.
-    """
+    """Reads ``--stdio`` (commands in shell syntax, perhaps with ``name=`` before them) and ``--env``."""
     if variables and not commands:
         raise UsageError("--env is for servers that are started with --stdio.")
     env = {name: _variable(name) for name in variables}
@@ -114,8 +93,13 @@ def _variable(name: str) -> str:
     return os.environ[name]
 
 
-_WHO = "Who you are"
-_HOW = "How to reach the server"
+def _who(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Who you are", **more)
+
+
+def _how(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="How to reach the server", **more)
+
 
 UrlArgument: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
@@ -124,16 +108,10 @@ ToolArgument: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
 ]
 CaFileOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Trust the certificates in this PEM file, too.", rich_help_panel=_HOW),
+    str | None, _how("Trust the certificates in this PEM file, too.", metavar="FILE")
 ]
 ProxyOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Use this proxy instead of the environment's; an empty text means none.",
-        rich_help_panel=_HOW,
-    ),
+    str | None, _how("Use this proxy instead of the environment's; an empty text means none.", metavar="URL")
 ]
 
 
@@ -143,113 +121,80 @@ class ConnectionOptions:
 
     credential: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Use this credential: user name and password from the environment variables"
+        _who(
+            "Use this credential: user name and password from the environment variables"
             " KNIME_MCP_<NAME>_USERNAME and KNIME_MCP_<NAME>_PASSWORD, or from the system's keyring"
             " (keyring set knime-mcp:<NAME> USER).",
-            rich_help_panel=_WHO,
+            metavar="NAME",
         ),
     ] = None
     send_credentials_as: Annotated[
         SendCredentialsAs,
-        typer.Option(
-            help="Send the credential as Bearer token, Basic, in a header, or to an authorization server"
-            " that gives a token for it (OAuth; user name and password are client id and secret).",
-            rich_help_panel=_WHO,
+        _who(
+            "Send the credential as Bearer token, Basic, in a header, or to an authorization server"
+            " that gives a token for it (OAuth; user name and password are client id and secret)."
         ),
     ] = "bearer"
     header_name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The header for --send-credentials-as header.", rich_help_panel=_WHO
-        ),
+        str | None, _who("The header for --send-credentials-as header.", metavar="NAME")
     ] = None
     issuer: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="The authorization server for --send-credentials-as client_credentials.",
-            rich_help_panel=_WHO,
-        ),
+        _who("The authorization server for --send-credentials-as client_credentials.", metavar="URL"),
     ] = None
-    scope: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCOPES", help="The scopes to ask it for, separated by spaces.", rich_help_panel=_WHO
-        ),
-    ] = None
+    scope: Annotated[str | None, _who("The scopes to ask it for, separated by spaces.", metavar="SCOPES")] = (
+        None
+    )
     bearer_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VARIABLE", help="Send the token in this environment variable.", rich_help_panel=_WHO
-        ),
+        str | None, _who("Send the token in this environment variable.", metavar="VARIABLE")
     ] = None
-    bearer_prompt: Annotated[
-        bool, typer.Option("--bearer-prompt", help="Ask for a token and send it.", rich_help_panel=_WHO)
-    ] = False
+    bearer_prompt: Annotated[bool, _who("Ask for a token and send it.", "--bearer-prompt")] = False
     header: Annotated[
         list[str] | None,
-        typer.Option(
+        _how(
+            "Send this header, too; may be repeated. Write {credential.password} for a secret.",
             "--header",
             "-H",
             metavar="'NAME: VALUE'",
-            help="Send this header, too; may be repeated. Write {credential.password} for a secret.",
-            rich_help_panel=_HOW,
         ),
     ] = None
     stdio: Annotated[
         list[str] | None,
-        typer.Option(
+        _how(
+            "Start this command and use it as the server, instead of a URL. Write 'name=COMMAND' to call"
+            " it something other than its program.",
             "--stdio",
             metavar="'COMMAND'",
-            help="Start this command and use it as the server, instead of a URL. Write 'name=COMMAND' to call"
-            " it something other than its program.",
-            rich_help_panel=_HOW,
         ),
     ] = None
     env: Annotated[
         list[str] | None,
-        typer.Option(
+        _how(
+            "Pass this environment variable on to the command of --stdio, which gets only those that"
+            " every program needs; may be repeated.",
             "--env",
             metavar="VARIABLE",
-            help="Pass this environment variable on to the command of --stdio, which gets only those that"
-            " every program needs; may be repeated.",
-            rich_help_panel=_HOW,
         ),
     ] = None
-    transport: Annotated[
-        TransportName,
-        typer.Option(help="Streamable HTTP, the older HTTP+SSE, or find out.", rich_help_panel=_HOW),
-    ] = "auto"
+    transport: Annotated[TransportName, _how("Streamable HTTP, the older HTTP+SSE, or find out.")] = "auto"
     protocol: Annotated[
         str | None,
-        typer.Option(
-            metavar="REVISION",
-            help="Speak this revision of MCP, such as 2025-11-25, instead of negotiating.",
-            rich_help_panel=_HOW,
-        ),
+        _how("Speak this revision of MCP, such as 2025-11-25, instead of negotiating.", metavar="REVISION"),
     ] = None
     ca_file: CaFileOption = None
     proxy: ProxyOption = None
-    connect_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds until the connection stands.", rich_help_panel=_HOW)
-    ] = Timeouts().connect
-    idle_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds without any sign of progress.", rich_help_panel=_HOW)
-    ] = Timeouts().idle
-    total_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds for a whole call.", rich_help_panel=_HOW)
-    ] = Timeouts().total
+    connect_timeout: Annotated[float, _how("Seconds until the connection stands.", min=0.1)] = (
+        Timeouts().connect
+    )
+    idle_timeout: Annotated[float, _how("Seconds without any sign of progress.", min=0.1)] = Timeouts().idle
+    total_timeout: Annotated[float, _how("Seconds for a whole call.", min=0.1)] = Timeouts().total
 
     @property
     def timeouts(self) -> Timeouts:
-        """The three timeouts."""
         return Timeouts(connect=self.connect_timeout, idle=self.idle_timeout, total=self.total_timeout)
 
     @property
     def network(self) -> "NetworkSettings":
-        """Trust store and proxy."""
         # Imported here, as TLS is a quarter of the start of commands that need no server.
         from ..client.network import NetworkSettings
 
@@ -257,22 +202,10 @@ class ConnectionOptions:
 
     @functools.cached_property
     def servers(self) -> tuple[StdioServer, ...]:
-        """The servers that are commands."""
         return parse_servers(self.stdio or (), self.env or ())
 
     def one_route(self, words: Sequence[str]) -> tuple[ServerRoute, list[str]]:
-        """Makes the route of a command that talks to one server.
-
-        Args:
-            words: The command's arguments. The first one is the URL, unless there is ``--stdio``.
-
-        Returns:
-            The route, and the other arguments.
-
-        Raises:
-            SettingInvalid: See `routes`.
-            UsageError: There is no server, or more than one.
-        """
+        """The route of a command for one server, and its arguments after the URL (none with ``--stdio``)."""
         urls = words[: 0 if self.stdio else 1]
         if self.stdio and words and "://" in words[0]:
             raise UsageError("A URL and --stdio cannot be used together here. Choose one of them.")
@@ -282,18 +215,9 @@ class ConnectionOptions:
         return routes[0], list(words[len(urls) :])
 
     def routes(self, urls: Sequence[str]) -> list[ServerRoute]:
-        """Makes the routes to the servers of the command line.
+        """Makes one route per URL, which may have routing in its fragment, then one per command.
 
-        Args:
-            urls: Server URLs, perhaps with routing in the fragment.
-
-        Returns:
-            One route per URL, then one per command. A URL's own fragment takes precedence over the options.
-
-        Raises:
-            SettingInvalid: A URL or header is invalid or contains a secret.
-            UsageError: There is no server, options contradict each other, or one secret would go to several
-                origins.
+        A URL's own fragment takes precedence over the options. A secret never goes to several origins.
         """
         self._check()
         if not urls:

@@ -20,11 +20,7 @@ KEYRING_SERVICE = "knime-mcp"
 
 
 class Credentials:
-    """The credentials that routes name. Each credential is looked up once.
-
-    Args:
-        options: The options, which define names for environment variables and prompts.
-    """
+    """The credentials that routes name, by the options. Each credential is looked up once."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._options = options
@@ -34,17 +30,7 @@ class Credentials:
         return f"<{type(self).__name__}: {', '.join(self._found) or 'none'}>"
 
     def __call__(self, name: str | None) -> Credential | None:
-        """Looks up a credential.
-
-        Args:
-            name: Its name, as routes have it; None for no credential.
-
-        Returns:
-            User name (may be empty) and password; None for None.
-
-        Raises:
-            SettingInvalid: There is no credential of that name; the message lists the places.
-        """
+        """Looks up a credential by name; its user name may be empty. None for None."""
         if name is None:
             return None
         if name not in self._found:
@@ -73,11 +59,7 @@ class Credentials:
 
 
 def secret_in(name: str, option: str) -> str:
-    """Reads a secret from the environment variable that an option names.
-
-    Raises:
-        SettingInvalid: The variable is not set, or empty.
-    """
+    """Reads a secret from the environment variable that an option names."""
     secret = os.environ.get(name, "").strip()
     if not secret:
         # A text that is not a variable's name may be the secret, so it is not shown.

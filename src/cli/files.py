@@ -41,15 +41,7 @@ _PAGES: Final = (".html", ".htm")
 
 
 def check_table(file: Path | None, *, as_json: bool = False) -> None:
-    """Refuses a file that a table cannot be written into.
-
-    Args:
-        file: The file, or None.
-        as_json: Whether the command writes into a ``.json`` file what its option ``--json`` prints.
-
-    Raises:
-        UsageError: The file has another ending, is a folder, or is in a folder that does not exist.
-    """
+    """Refuses a file that a table (or, with `as_json`, what ``--json`` prints) cannot be written into."""
     endings = (*WRITABLE, JSON) if as_json else WRITABLE
     if file is not None and file.suffix.lower() not in endings:
         raise UsageError(f"{wrong_ending(file, endings, 'written')}.")
@@ -71,11 +63,6 @@ def check_journal(file: Path | None) -> None:
 
 
 def check_output(file: Path | None) -> None:
-    """Refuses a file that cannot be written.
-
-    Raises:
-        UsageError: The file is a folder, in a folder that does not exist, or not writable.
-    """
     if file is None:
         return
     if file.is_dir():
@@ -89,16 +76,11 @@ def check_output(file: Path | None) -> None:
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """Returns whether two paths are the same file, which need not exist."""
     return os.path.realpath(one) == os.path.realpath(other)
 
 
 def check_folder(folder: Path | None) -> None:
-    """Refuses a folder that no files can be written into. The folder is created with the first file.
-
-    Raises:
-        UsageError: The folder, or one of its parents, is a file or not writable.
-    """
+    """Refuses a folder that no files can be written into. The folder is created with the first file."""
     if folder is None:
         return
     there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
@@ -110,11 +92,7 @@ def check_folder(folder: Path | None) -> None:
 
 @contextmanager
 def writing(file: Path) -> Generator[None]:
-    """Adds the file's name to errors of writing, as for a full disk.
-
-    Raises:
-        CommandError: The file could not be written.
-    """
+    """Adds the file's name to errors of writing, as for a full disk."""
     try:
         yield
     except OSError as error:
@@ -131,18 +109,12 @@ class TableFile(TableWriter):
             super().__exit__(kind, error, trace)
 
     def write(self, piece: pa.Table) -> None:
-        """See `TableWriter`; raises `CommandError` instead of OSError."""
         with writing(self.file):
             super().write(piece)
 
 
 def read_table(file: Path) -> FileTable:
-    """Reads a table; the ending of the file is its format.
-
-    Raises:
-        CommandError: The file has another ending, or content that cannot be read.
-        OSError: The file cannot be opened.
-    """
+    """Reads a table; the ending of the file is its format."""
     try:
         return read_table_file(file)
     except TableError as error:
@@ -150,11 +122,6 @@ def read_table(file: Path) -> FileTable:
 
 
 def write_page(file: Path, page: str) -> None:
-    """Writes a page for a browser, and reports it.
-
-    Raises:
-        CommandError: The file could not be written.
-    """
     with writing(file):
         file.write_text(page, encoding="utf-8")
     note(f"Wrote {file}")
@@ -163,16 +130,10 @@ def write_page(file: Path, page: str) -> None:
 def open_journal(
     file: Path | None, *, run: Run | str = "", about: str, calls: int | None = None
 ) -> AbstractContextManager[Journal | None]:
-    """Opens the journal that the records of a command are added to.
+    """Opens the journal that the records of a command are added to; it may have earlier runs.
 
-    Args:
-        file: The file, perhaps with earlier runs; None for no journal.
-        run: The run, whose calls are written there from now on; or only its id, "" for a new one.
-        about: The tool and settings of the run, without secrets.
-        calls: The number of calls, if known.
-
-    Raises:
-        CommandError: The file is not a journal.
+    `run` is the run, whose calls are written there from now on, or only its id, "" for a new one. `about`:
+    the tool and settings of the run, without secrets.
     """
     if file is None:
         return nullcontext()
@@ -190,11 +151,6 @@ def open_journal(
 
 @contextmanager
 def reading_records() -> Generator[None]:
-    """Turns errors of reading records into errors of the command.
-
-    Raises:
-        CommandError: The file holds no records, or cannot be read.
-    """
     from ..audit.journal import JournalError
     from ..audit.table import TableError
 
@@ -205,12 +161,6 @@ def reading_records() -> Generator[None]:
 
 
 def read_text(file: Path) -> str:
-    """Reads a text file.
-
-    Raises:
-        CommandError: The file is not UTF-8.
-        OSError: The file cannot be opened.
-    """
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -218,20 +168,7 @@ def read_text(file: Path) -> str:
 
 
 def text_or_file(text: str, name: str) -> tuple[str, str]:
-    """Reads a text from the command line itself, from a file (``@FILE``), or from standard input (``@-``).
-
-    Args:
-        text: The argument.
-        name: Name of the argument or option, such as ``--json-arguments``.
-
-    Returns:
-        The text and its source.
-
-    Raises:
-        CommandError: The file is not UTF-8.
-        UsageError: No name follows the ``@``, or standard input is not UTF-8.
-        OSError: The file cannot be opened.
-    """
+    """A text of the command line, of a file (``@FILE``) or of standard input (``@-``), and its source."""
     if not text.startswith("@"):
         return text, name
     if text == "@":
@@ -242,11 +179,6 @@ def text_or_file(text: str, name: str) -> tuple[str, str]:
 
 
 def read_stdin() -> str:
-    """Reads standard input to its end.
-
-    Raises:
-        UsageError: The input is not UTF-8.
-    """
     try:
         buffer = getattr(sys.stdin, "buffer", None)
         # A stream of the program around this one may hold text only.
@@ -258,12 +190,6 @@ def read_stdin() -> str:
 
 
 def read_json(file: Path) -> Any:
-    """Reads a JSON file.
-
-    Raises:
-        CommandError: The file is not UTF-8, not JSON, or nested too deeply.
-        OSError: The file cannot be opened.
-    """
     try:
         return json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
@@ -284,14 +210,7 @@ def json_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def json_record(record: CallRecord) -> dict[str, Any]:
-    """Turns a record of a call into a JSON object, with its JSON texts parsed.
-
-    Args:
-        record: The record.
-
-    Returns:
-        One key per attribute of the record; absent attributes are left out.
-    """
+    """A record of a call as a JSON object, with its JSON texts parsed and without absent attributes."""
     members = record.to_json()
     return {key: _parsed(value) if key in _JSON_KEYS else value for key, value in members.items()}
 
@@ -318,11 +237,7 @@ class Pair(NamedTuple):
 
 
 def split_pairs(words: Iterable[str]) -> list[Pair]:
-    """Splits words of the command line into pairs, before any server is asked for a schema.
-
-    Raises:
-        UsageError: A word is not a pair, or a key is given more than once.
-    """
+    """Splits words of the command line into pairs, before any server is asked for a schema."""
     pairs = [_split(word) for word in words]
     for key, times in Counter(pair.key for pair in pairs).items():
         if times > 1:
@@ -340,15 +255,8 @@ def _split(word: str) -> Pair:
 def with_pairs(given: Mapping[str, Any], pairs: Sequence[Pair], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Adds pairs to arguments that are given as JSON; values become what the tool's schema wants.
 
-    Arguments that the schema does not declare are remarked upon: usually they are typing errors.
-
-    Args:
-        given: The arguments so far; a pair of the same key takes precedence.
-        pairs: The pairs.
-        schema: JSON Schema of the tool's arguments.
-
-    Raises:
-        UsageError: The value of a ``KEY:=JSON`` is not JSON.
+    A pair takes precedence. Arguments that the schema does not declare are remarked upon: usually they are
+    typing errors.
     """
     from ..runs.cell_arguments import arguments_from_pairs, parameters_in
 

@@ -289,11 +289,9 @@ class _Printer:
         self._full = full
 
     def completed(self, record: NodeRecord, node: Node, context: Mapping[str, Any]) -> None:
-        """Prints a node that has ended."""
         self._show(record, node, context, "")
 
     def failed(self, record: NodeRecord, node: Node, _error: Exception) -> None:
-        """Prints a node that has failed."""
         self._show(record, node, record.context(), " failed")
 
     def _show(self, record: NodeRecord, node: Node, context: Mapping[str, Any], ending: str) -> None:

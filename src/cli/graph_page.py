@@ -241,14 +241,9 @@ def drawing(
     taken: frozenset[tuple[str, str]],
     failed: frozenset[str],
 ) -> Html:
-    """Draws a tool.
+    """Draws a tool, with a link to the details of each node.
 
-    Args:
-        tool: The tool.
-        anchors: Id of the details in the page, by node.
-        steps: Text about the run, by node; empty without a run.
-        taken: The edges that the run took.
-        failed: The nodes that failed in the run.
+    `steps` are texts about the run, by node; empty without a run. `taken` are the edges that the run took.
     """
     laid_out = lay_out(tool)
     marks = join(_marker(name) for name in ("plain", "taken"))

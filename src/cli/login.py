@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,7 +10,9 @@ from .command_errors import ExitCode, reports_errors
 from .connection_options import CaFileOption, ProxyOption
 from .shared_options import takes
 
-_CLIENT = "Registered by hand"
+
+def _client(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Registered by hand", **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,42 +38,23 @@ class LoginOptions:
             "--print-token", help="Print the token and keep nothing. For machines without a keyring."
         ),
     ] = False
-    client_id: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="The id that you got for this program.", rich_help_panel=_CLIENT),
-    ] = None
+    client_id: Annotated[str | None, _client("The id that you got for this program.", metavar="ID")] = None
     client_secret_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VARIABLE", help="Environment variable with its secret.", rich_help_panel=_CLIENT
-        ),
+        str | None, _client("Environment variable with its secret.", metavar="VARIABLE")
     ] = None
-    private_key: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="PEM file with its private key.", rich_help_panel=_CLIENT),
-    ] = None
-    algorithm: Annotated[
-        str, typer.Option(help="Signature algorithm of the private key.", rich_help_panel=_CLIENT)
-    ] = "ES256"
+    private_key: Annotated[Path | None, _client("PEM file with its private key.", metavar="FILE")] = None
+    algorithm: Annotated[str, _client("Signature algorithm of the private key.")] = "ES256"
     client_metadata_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Where a document about this program is published.", rich_help_panel=_CLIENT
-        ),
+        str | None, _client("Where a document about this program is published.", metavar="URL")
     ] = None
     client_credentials: Annotated[
         bool,
-        typer.Option(
-            "--client-credentials",
-            help="Log in as a program, with secret or private key and without a person.",
-            rich_help_panel=_CLIENT,
+        _client(
+            "Log in as a program, with secret or private key and without a person.", "--client-credentials"
         ),
     ] = False
     issuer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="The only authorization server to send secrets to.", rich_help_panel=_CLIENT
-        ),
+        str | None, _client("The only authorization server to send secrets to.", metavar="URL")
     ] = None
     ca_file: CaFileOption = None
     proxy: ProxyOption = None

@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 
 
 class DialectChoice(StrEnum):
-    """The values of ``--dialect``."""
-
     AUTO = "auto"
     TARGET = "target"
     NEXT = "next"
 
 
 def main() -> None:
-    """Runs ``mcpgraph`` with the arguments of this process."""
     until_canceled(_run)
 
 

@@ -29,18 +29,7 @@ if TYPE_CHECKING:
 
 
 def log_in(options: LoginOptions) -> ExitCode:
-    """Logs in to a server, lists its tools as a test, and stores the login.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        MCPError: The login failed; the message has the next step.
-        UsageError: Options contradict each other.
-    """
+    """Logs in to a server, lists its tools as a test, and stores the login."""
     server = ServerRoute.parse(options.url).url
     network = NetworkSettings(ca_file=options.ca_file, proxy=options.proxy)
     client = _client(options)
@@ -81,14 +70,6 @@ def log_in(options: LoginOptions) -> ExitCode:
 
 
 def log_out(url: str) -> ExitCode:
-    """Forgets the login to a server.
-
-    Args:
-        url: The server.
-
-    Returns:
-        The exit code.
-    """
     server = ServerRoute.parse(url).url
     store = KeyringStore()
     known = login_from_text(store.load(login_key(server)) or "")
@@ -107,15 +88,9 @@ def stored_login(
     network: NetworkSettings,
     store: TokenStore | None = None,
 ) -> OAuth | None:
-    """Makes the authorization from a login that ``knime-mcp login`` stored.
+    """Makes the authorization from a login that ``knime-mcp login`` stored; None if there is none.
 
-    Args:
-        server_url: The MCP server.
-        network: Trust store and proxy.
-        store: The store of logins; by default the keyring.
-
-    Returns:
-        The authorization; it renews its token but never asks a person. None if there is no login.
+    It renews its token but never asks a person.
     """
     try:
         place = KeyringStore() if store is None else store

@@ -12,8 +12,6 @@ from .command_errors import ExitCode
 
 
 class LogLevel(StrEnum):
-    """The levels of logging."""
-
     DEBUG = "debug"
     INFO = "info"
     WARNING = "warning"
@@ -21,17 +19,11 @@ class LogLevel(StrEnum):
 
 
 def log_to_stderr(level: LogLevel, form: str) -> None:
-    """Sends the process's log to standard error, as standard output may carry the protocol.
-
-    Args:
-        level: The level of the log.
-        form: Format of a line, for `logging.Formatter`.
-    """
+    """Sends the process's log to standard error, as standard output may carry the protocol."""
     logging.basicConfig(stream=sys.stderr, level=level.value.upper(), format=form)
 
 
 def announce(url: str) -> None:
-    """Writes the address at which the server listens."""
     print(f"Serving at {url}", file=sys.stderr, flush=True)
 
 

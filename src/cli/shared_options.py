@@ -52,20 +52,7 @@ def pairs(
     form: str = _NAMED,
     wrong: str = "has no value. Write it as NAME=VALUE.",
 ) -> dict[str, str]:
-    """Reads the values NAME=VALUE or OLD=NEW of an option that may be repeated.
-
-    Args:
-        words: The values of the option.
-        option: Name of the option.
-        form: Pattern of a value, with groups for name and value.
-        wrong: Message for values of another form.
-
-    Returns:
-        Value by name.
-
-    Raises:
-        UsageError: A value has another form, or a name has two values.
-    """
+    """Reads the values NAME=VALUE or OLD=NEW of an option that may be repeated, of the given form."""
     values: dict[str, str] = {}
     for word in words or ():
         match = re.fullmatch(form, word, re.DOTALL)
@@ -85,13 +72,8 @@ def takes(
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Adds all options of a group to a command, after its own options.
 
-    Args:
-        group: A dataclass whose fields are annotated for typer.
-        name: The command's keyword argument for the group.
-        hidden: Fields whose options the command refuses, so that its help does not show them.
-
-    Returns:
-        A decorator for the command, which puts the options into its signature, where typer looks for them.
+    The fields of `group`, a dataclass, are annotated for typer; `name` is the command's argument for it.
+    Options that the command refuses are `hidden` in its help.
     """
     hints = typing.get_type_hints(group, include_extras=True)
     added = [

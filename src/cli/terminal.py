@@ -97,22 +97,18 @@ def plain(text: str, style: str = "") -> Text:
 
 
 def say(text: str, style: str = "") -> None:
-    """Prints a line for people to standard output."""
     out().print(plain(text, style), soft_wrap=True)  # a hash or URL stays in one piece
 
 
 def show(renderable: RenderableType) -> None:
-    """Prints a table or another renderable to standard output."""
     out().print(renderable)
 
 
 def note(text: str) -> None:
-    """Prints a remark to standard error."""
     _remark(text, "dim")
 
 
 def complain(text: str) -> None:
-    """Prints an error to standard error."""
     _remark(text, "bold red")
 
 
@@ -146,16 +142,7 @@ def print_json(value: Any) -> None:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
-    """Lays out untrusted text as a table that fits the terminal.
-
-    Args:
-        title: Line above the table.
-        columns: Heads; the last column takes the remaining width.
-        rows: The cells, one per column.
-
-    Returns:
-        The table for `show`.
-    """
+    """Lays out untrusted text as a table that fits the terminal; the last column takes the rest."""
     from rich import box
     from rich.table import Table
 
@@ -217,7 +204,6 @@ class CallProgress(StatusLine):
     """Shows the progress that a tool reports."""
 
     def __call__(self, progress: Progress) -> None:
-        """Shows a report."""
         of = f" of {progress.total:g}" if progress.total else ""
         text = f"{progress.progress:g}{of}{': ' + progress.message if progress.message else ''}"
         if not self.show(text):
@@ -226,14 +212,7 @@ class CallProgress(StatusLine):
 
 @contextmanager
 def batch_progress(total: int) -> Generator[Callable[[int], None]]:
-    """Shows the number of finished calls, as a bar with ``call 37 of 200``; in a log every tenth call.
-
-    Args:
-        total: The number of calls.
-
-    Yields:
-        A function to call with the number of finished calls.
-    """
+    """Shows the number of finished calls, as a bar with ``call 37 of 200``; in a log every tenth call."""
     from rich.progress import TimeRemainingColumn
 
     tenths = 0
@@ -253,11 +232,7 @@ def batch_progress(total: int) -> Generator[Callable[[int], None]]:
 
 @contextmanager
 def steps_progress() -> Generator[Callable[[tuple[str, int, int]], None]]:
-    """Shows the progress of each step of a longer job, as a bar; in a log as a line.
-
-    Yields:
-        A function to call with (name of the step, done, total).
-    """
+    """Shows the progress of each step of a longer job, as (name, done, total): a bar, in a log a line."""
     from rich.progress import MofNCompleteColumn
 
     tasks: dict[str, TaskID] = {}
@@ -275,11 +250,6 @@ def steps_progress() -> Generator[Callable[[tuple[str, int, int]], None]]:
 
 
 def _bar(last: ProgressColumn) -> ProgressBars:
-    """Progress bars, which are hidden without a terminal.
-
-    Args:
-        last: The column after the bar.
-    """
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), last)

@@ -236,14 +236,7 @@ _LONGEST: Final = 1100
 
 
 def read_yaml(text: str, file: str) -> Yaml:
-    """Reads a document; `file` is its name in errors.
-
-    Returns:
-        The values and their places. Duplicate keys, unknown tags and similar mistakes are in `Yaml.problems`.
-
-    Raises:
-        DocumentError: The text is not YAML, or has too much depth or repetition.
-    """
+    """Reads a document. Duplicate keys, unknown tags and similar mistakes are in `Yaml.problems`."""
     try:
         # As in js-yaml, the last line always has an end, which matters for a block at the end of the file.
         return read(text if text.endswith(("\n", "\r")) else f"{text}\n", _RULES)
@@ -406,13 +399,11 @@ _URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
 
 
 class ServerReading:
-    """Reads the servers of one file.
+    """Reads the servers of one file, in whose folder relative working folders start.
 
-    Args:
-        folder: The file's folder; relative working folders start there.
-        environ: Environment variables, or None to leave references unchanged.
-        lenient: Whether the file is a ``mcp.json`` of another program. There ``args`` may be missing, and a
-            server with a URL needs no type: its transport is found out when connecting.
+    Without `environ`, references are left unchanged. `lenient`: the file is a ``mcp.json`` of another
+    program. There ``args`` may be missing, and a server with a URL needs no type: its transport is found out
+    when connecting.
     """
 
     def __init__(
@@ -572,11 +563,7 @@ _REFERENCE: Final = re.compile(
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Fills in environment variables.
-
-    Returns:
-        The text with values, and the names of variables that are not set (their references stay).
-    """
+    """Fills in environment variables; also returns those that are not set, whose references stay."""
     missing: list[str] = []
 
     def value(match: re.Match[str]) -> str:

@@ -478,7 +478,6 @@ class NodeReading:
         return cache
 
     def _seconds(self, fields: Fields, key: str, default: float | None) -> Any:
-        """A length of time in seconds, or the default."""
         raw = fields.number(key, TEXT, NUMBER, default=default)
         if not isinstance(raw, str):
             return None if raw is None else float(raw)

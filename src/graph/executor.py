@@ -70,15 +70,7 @@ class RunResult:
 
 
 class GraphExecutor:
-    """Runs the tools of one document. Safe to use from several threads.
-
-    Args:
-        document: The document.
-        call: Makes calls of tools on other servers.
-        expression_seconds: Maximum time of one expression.
-        check_schemas: Whether arguments and results are validated by the schemas in the document.
-        spans: Makes a span for each run and node; None: no spans.
-    """
+    """Runs the tools of one document. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -106,22 +98,7 @@ class GraphExecutor:
         is_canceled: Callable[[], bool] | None = None,
         most_milliseconds: int | None = None,
     ) -> RunResult:
-        """Runs a tool and waits for its result.
-
-        Args:
-            tool: Name of the tool.
-            arguments: Its arguments, JSON.
-            hooks: Functions that are called during the run.
-            controller: Controls the run; for one run only.
-            is_canceled: Called repeatedly; True ends the run.
-            most_milliseconds: Maximum time, if it is less than the document's.
-
-        Returns:
-            The result and the history.
-
-        Raises:
-            RunError: The run failed; its `history` has the executions before the failure.
-        """
+        """Runs a tool and waits for its result."""
         definition = self.document.tool(tool)
         if definition is None:
             known = ", ".join(other.name for other in self.document.tools) or "none"
@@ -195,7 +172,6 @@ class GraphExecutor:
         return last
 
     def _run_node(self, line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeRecord, str | None]:
-        """Runs one node; returns its record and the id of the next node, or None."""
         run, spans = line.run, self.spans
         record = NodeRecord(
             index=-1, node_id=node.id, node_type=type_name(node), branch=line.branch, start_time=now_ms()
@@ -291,7 +267,6 @@ class GraphExecutor:
     def _run_inside(
         self, tool: ToolDefinition, arguments: dict[str, Any], line: Line, record: NodeRecord, seconds: float
     ) -> Any:
-        """Runs a tool of the document for a node of another tool."""
         outer = line.run
         if outer.depth >= _DEEPEST_TOOL:
             raise RunError(f"Tools call each other more than {_DEEPEST_TOOL} levels deep", kind="limit")
@@ -303,22 +278,14 @@ class GraphExecutor:
         return self._finish(inner, line.branch_of(record, tool.name))
 
     def _run_parallel(self, line: Line, node: ParallelNode, record: NodeRecord) -> dict[str, Any]:
-        """Runs the branches; returns their outputs, without undefined ones, by the ids of their first nodes.
-
-        Raises:
-            RunError: The error of the first branch that failed; the other branches were ended.
-        """
+        """Runs the branches; returns their outputs, without undefined ones, by their first nodes."""
         chains = [(line.inner(record, first), first) for first in node.branches]
         outputs = self._run_chains(line, chains, node.next, node.max_concurrency or len(chains))
         by_branch = zip(node.branches, outputs, strict=True)
         return {first: output for first, output in by_branch if output is not UNDEFINED}
 
     def _run_each(self, line: Line, node: ForEachNode, record: NodeRecord) -> list[Any]:
-        """Runs the chain for each entry of the list; returns the outputs, null for undefined ones.
-
-        Raises:
-            RunError: The list is too long, or an entry failed; the other entries were ended.
-        """
+        """Runs the chain for each entry of the list; returns the outputs, null for undefined ones."""
         value = line.evaluate(node.items.text)
         items = cast("list[Any]", value) if isinstance(value, list) else [value]
         items = record.input = [] if value is UNDEFINED else items
@@ -366,7 +333,6 @@ class GraphExecutor:
 
 
 def _schemas(tool: ToolDefinition) -> tuple[CompiledSchema, CompiledSchema]:
-    """The schemas of arguments and result, compiled."""
     schemas = compiled(tool.input_schema), compiled(tool.output_schema)
     for name, schema in zip(("inputSchema", "outputSchema"), schemas, strict=True):
         if schema.fault is not None:

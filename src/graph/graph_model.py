@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """A JSONata expression, and its place in the document."""
-
     text: str
     position: Position | None = field(default=None, compare=False, repr=False)
 
@@ -241,7 +239,6 @@ Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNod
 
 
 def type_name(node: Node) -> str:
-    """The type of a node, as in documents."""
     name = type(node).__name__.removesuffix("Node")
     return name[0].lower() + name[1:]
 
@@ -267,12 +264,7 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
 
 
 def exits(node: Node) -> tuple[tuple[str, str], ...]:
-    """The nodes to which a run can go from a node.
-
-    Returns:
-        Pairs of an edge's label (``""``, ``condition 1``, ``default``, ``error``, ``branch``, ``each``) and
-        the id of the node it leads to, in the order in which they are tried.
-    """  # @NodeTypeDispatch
+    """Labels and targets of a node's edges, in the order in which they are tried."""  # @NodeTypeDispatch
     match node:
         case ExitNode():
             return ()

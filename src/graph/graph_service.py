@@ -44,12 +44,8 @@ _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).en
 class GraphService:
     """Lists and runs the tools of a document, which may be replaced while it is served.
 
-    Args:
-        api: The document's API; closed when the document is replaced, or with the service.
-        output_schemas: Whether the list of tools contains output schemas.
-
-    Attributes:
-        on_change: Called when the document was replaced, or None.
+    `api` is closed when the document is replaced, or with the service. `on_change` is called after it was
+    replaced.
     """
 
     def __init__(self, api: McpGraphApi, *, output_schemas: bool = True) -> None:
@@ -117,12 +113,7 @@ class GraphService:
             self._used_changed.wait_for(lambda: not self._used_by, _END_SECONDS)
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
-        """Runs a tool; canceling the coroutine ends the run.
-
-        Args:
-            asked: The call.
-            report: Receives progress; None if the client did not ask for it.
-        """
+        """Runs a tool, and reports progress if asked for; canceling the coroutine ends the run."""
         if report is None:
             run_result = self._quick_runs.run(asked.tool, asked.arguments)
             return (
@@ -258,10 +249,8 @@ _PAUSE: Final = 16
 class QuickRuns:
     """Tries to run tools that only compute, and gives up if they take long. For one thread.
 
-    A run that is given up has had no effects, so that it can be repeated in another thread.
-
-    Args:
-        executor: Runs the tools. With spans no tool is tried, as they would show runs that were given up.
+    A run that is given up has had no effects, so that it can be repeated in another thread. With spans no
+    tool is tried, as they would show runs that were given up.
     """
 
     def __init__(self, executor: GraphExecutor) -> None:
@@ -295,12 +284,9 @@ _LOOK_SECONDS: Final = 0.25
 
 
 class Reload:
-    """Applies changes of a document's file. Invalid versions are not applied; the log lists their errors.
+    """Applies changes of a document's files. Invalid versions are not applied; the log lists their errors.
 
     The files are checked regularly, which works on every file system and can be canceled at once.
-
-    Args:
-        files: The document, and the other files that it is made from, in their current state.
     """
 
     def __init__(self, files: list[Path], load: Callable[[], McpGraphApi]) -> None:

@@ -53,11 +53,7 @@ async def serve_http(
     reload: Reload | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes.
-
-    Raises:
-        OSError: The address cannot be bound; the message names it.
-    """
+    """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes."""
     from ..web.listening import Listener, WholeRequests, serve
     from .sdk_server import GraphServer
 

@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 
 
 def check_online(document: GraphDocument, *, seconds: float = 30.0) -> list[Problem]:
-    """Compares a document with the servers that it calls.
+    """Compares a document with the servers that it calls, asking each for at most so many seconds.
 
-    Args:
-        document: The document.
-        seconds: Maximum time for each server.
-
-    Returns:
-        The problems: errors for calls that are sure to fail, and warnings for everything else, as a server
-        may be down only now.
+    Errors are for calls that are sure to fail, warnings for everything else, as a server may be down only
+    now.
     """
     calls: dict[str, list[McpNode]] = {}
     for tool in document.tools:

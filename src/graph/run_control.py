@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 class RunError(MCPError):
     """A run ended without a result.
 
-    Args:
-        cause: The failure in words.
-        tool: The graph's tool.
-        node: The node that failed, or None.
-        kind: ``expression``, ``call``, ``limit``, ``arguments``, ``result``, ``stopped`` or ``graph``.
-        code: JSONata's or JSON-RPC's code of the cause, or None.
-        fix: The next step.
-        details: Details for nodes after an ``onError`` edge, plain JSON.
-
     Attributes:
         cause: The failure in words.
         node: The node that failed, or None.
@@ -116,12 +107,7 @@ class ControlError(MCPError):
 
 
 class Controller:
-    """Controls one run, from any thread.
-
-    Args:
-        breakpoints: Ids of nodes before which the run pauses.
-        start_paused: Whether the run pauses before the first node.
-    """
+    """Controls one run, from any thread."""
 
     def __init__(self, breakpoints: Iterable[str] = (), *, start_paused: bool = False) -> None:
         self._changed = threading.Condition()
@@ -157,37 +143,19 @@ class Controller:
         self._breakpoints = set(nodes)
 
     def pause(self) -> None:
-        """Pauses the run before the next node.
-
-        Raises:
-            ControlError: The run is not running.
-        """
+        """Pauses the run before the next node."""
         self._require("pause", RunStatus.RUNNING, RunStatus.NOT_STARTED)
         self._pause = True
 
     def resume(self) -> None:
-        """Continues the run.
-
-        Raises:
-            ControlError: The run is not paused.
-        """
+        """Continues the run."""
         with self._changed:
             self._require("resume", RunStatus.PAUSED)
             self._pause, self._steps = False, 0
             self._leave()
 
     def step(self, *, timeout: float | None = 60.0) -> bool:
-        """Runs one node and pauses again.
-
-        Args:
-            timeout: Seconds to wait for the node to end; None for no limit, 0 for no waiting.
-
-        Returns:
-            True if the node has ended, and the run is paused before the next node or over.
-
-        Raises:
-            ControlError: The run is not paused.
-        """
+        """Runs one node and pauses again."""
         with self._changed:
             self._require("step", RunStatus.PAUSED)
             self._steps += 1
@@ -195,11 +163,7 @@ class Controller:
             return self._changed.wait_for(lambda: self._status is not RunStatus.RUNNING, timeout)
 
     def stop(self) -> None:
-        """Ends the run; the running node is canceled.
-
-        Raises:
-            ControlError: The run is over.
-        """
+        """Ends the run; the running node is canceled."""
         with self._changed:
             self._require("stop", RunStatus.NOT_STARTED, RunStatus.RUNNING, RunStatus.PAUSED)
             self._stop = True

@@ -145,12 +145,8 @@ class LatestFirst(dict[str, Any]):
 class View:
     """The records that nodes of one line see: those of the outer view, then those of the line itself.
 
-    Args:
-        parent: The outer view, which does not change while this view is in use; None at the top.
-        given: Values that are in the context from the beginning.
-
-    Attributes:
-        context: Latest output by node id. Undefined outputs are left out.
+    The outer view does not change while this view is in use. `given` values are in the context from the
+    beginning. `context` is the latest output by node id, without undefined ones.
     """
 
     __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context", "marked")
@@ -300,16 +296,13 @@ def shorter(limits: ExecutionLimits, milliseconds: int) -> ExecutionLimits:
 
 
 def now_ms() -> float:
-    """Milliseconds since 1970."""
     return time.time() * 1000
 
 
 class Line:
     """A sequence of nodes that run one after the other: the whole run, a branch, or one entry of a loop.
 
-    Args:
-        branch: Names of the branches around it, outermost first.
-        outer: The line around it, which ends it, too; None at the top.
+    `branch` names the branches around it, outermost first; the `outer` line ends it, too.
     """
 
     __slots__ = ("_broken", "_history_functions", "_outer", "branch", "run", "view")
@@ -342,12 +335,6 @@ class Line:
         return self._outer is not None and self._outer.is_stopped()
 
     def evaluate(self, expression: str, bindings: Mapping[str, Any] | None = None) -> Any:
-        """Evaluates JSONata on the context of the line.
-
-        Raises:
-            ExpressionError: The evaluation failed.
-            Stopped: The line has to end.
-        """
         seconds = min(self.run.expression_seconds, max(self.run.left, 0.001))
         bounds = Bounds(seconds=seconds, is_stopped=self.is_stopped)
         known = None
@@ -360,11 +347,7 @@ class Line:
         return evaluate(expression, self.view.marked, known, bounds=bounds, is_marked=True)
 
     def sleep(self, seconds: float) -> None:
-        """Waits, but not beyond the time of the run.
-
-        Raises:
-            RunError: The line has to end, or the time is over.
-        """
+        """Waits, but not beyond the time of the run."""
         until = time.monotonic() + seconds
         while True:
             if self.is_stopped():

@@ -33,11 +33,7 @@ class _Server(Server[Any]):
 
 
 class GraphServer:
-    """Serves a document.
-
-    Attributes:
-        server: The SDK's server, to be run over a transport.
-    """
+    """Serves a document; its `server` is the SDK's, to be run over a transport."""
 
     def __init__(self, service: GraphService) -> None:
         self._service = service

@@ -51,24 +51,16 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 
 class CallOptions(TypedDict):
-    """The way in which a call is made."""
-
     timeout: float
     on_progress: Callable[[Progress], None] | None
     is_canceled: Callable[[], bool]
 
 
 class CallTool(Protocol):
-    """Calls a tool on one of the document's servers."""
-
     def __call__(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
-        """Calls a tool. A result with ``isError`` is returned, too.
-
-        Raises:
-            MCPError: There is no result.
-        """
+        """Calls a tool. A result with ``isError`` is returned, too; `MCPError` says that there is none."""
         ...
 
 
@@ -91,7 +83,6 @@ def filled(template: Any, line: Line) -> Any:
 
 
 def arguments_of(template: Template, line: Line) -> dict[str, Any]:
-    """Evaluates the arguments of a node; an undefined value means none."""
     arguments = filled(template, line)
     if arguments is UNDEFINED:
         return {}
@@ -101,7 +92,6 @@ def arguments_of(template: Template, line: Line) -> dict[str, Any]:
 
 
 def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
-    """Makes the call of a node, once, and returns the node's output."""
     run, tell = line.run, line.run.hooks.on_progress
 
     def report(progress: Progress) -> None:
@@ -137,9 +127,6 @@ def output_of(result: CallToolResult) -> Any:
 
     The structured content, if there is any; otherwise only the first block: its text, parsed if it is JSON,
     or the whole block if it has no text; `UNDEFINED` if there is no block.
-
-    Raises:
-        RunError: The content is not a list of blocks.
     """
     structured = result.structured_content
     if structured is not ABSENT and structured is not None:
@@ -259,12 +246,7 @@ class GraphSessions:
             self._audited = AuditedCalls(journal, self.client, self._servers, marker_of_servers(servers))
 
     def client(self, server: str) -> MCPClient:
-        """The client of a server; it connects when it is first used.
-
-        Raises:
-            SettingInvalid: The document has no such server, or the server's settings are invalid.
-            ConnectError: The sessions are closed.
-        """
+        """The client of a server; it connects when it is first used."""
         with self._lock:
             client = self._clients.get(server)
             if client is not None:
@@ -281,7 +263,6 @@ class GraphSessions:
     def call(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
-        """Calls a tool; see `CallTool`."""
         if self._audited is not None:
             return self._audited(server, tool, arguments, **options)
         return self.client(server).call_tool(tool, arguments, **options)
@@ -310,11 +291,6 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
-    """Makes a client; it connects when it is first used.
-
-    Raises:
-        SettingInvalid: A URL or header is invalid.
-    """
     match config:
         case StdioConfig():
             # Names in documents may be any text; in messages and records they are part of a URL.

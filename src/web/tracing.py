@@ -22,12 +22,7 @@ _SETTINGS: Final = (
 
 
 class Tracing:
-    """Opens spans, marks them as failed, and sends the last ones.
-
-    Args:
-        scope: The name of the part of this program that makes the spans.
-        provider: The tracer provider; None for the provider of the process.
-    """
+    """Opens spans, marks them as failed, and sends the last ones; without a provider, with the process's."""
 
     def __init__(self, scope: str, provider: TracerProvider | None = None) -> None:
         from opentelemetry import trace
@@ -42,7 +37,6 @@ class Tracing:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error_type))
 
     def close(self) -> None:
-        """Sends the remaining spans."""
         shutdown = getattr(self._provider, "shutdown", None)
         if shutdown is not None:
             shutdown()
@@ -54,15 +48,10 @@ class Tracing:
 
 
 def provider_from_environment(service: str) -> TracerProvider | None:
-    """The provider for the endpoint in ``OTEL_*`` (OTLP over HTTP).
+    """The provider for the endpoint in ``OTEL_*`` (OTLP over HTTP); None without one, or without packages.
 
+    `service` is its name, unless ``OTEL_SERVICE_NAME`` is set.
     https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-
-    Args:
-        service: The name of the service, unless ``OTEL_SERVICE_NAME`` is set.
-
-    Returns:
-        The provider; None without such a setting, or, with a warning, without the packages.
     """
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None

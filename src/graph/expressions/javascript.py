@@ -38,9 +38,7 @@ def plain_number(number: float) -> float | int:
 def json_value(value: Any) -> Any:
     """Makes a value plain JSON, by the rules of JavaScript's ``JSON.stringify``.
 
-    Returns:
-        The value itself if it is JSON already, otherwise a copy: undefined members are left out; undefined
-        entries, infinity and NaN become null.
+    Undefined members are left out; undefined entries, infinity and NaN become null. JSON is not copied.
     """
     match value:
         case str() | bool() | int() | None:

@@ -204,14 +204,8 @@ OPERATORS: Final = frozenset({"var", "missing", "missing_some", *_ARRAY_LOOPS, *
 def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> bool:
     """Returns whether a rule holds: whether JavaScript's ``Boolean`` of its value is true.
 
-    Args:
-        rule: JSON.
-        context: The data in which ``missing`` and ``missing_some`` look up keys, with dots between them.
-        evaluate: Evaluates JSONata against the whole context, with further bindings.
-
-    Raises:
-        ExpressionError: The rule fails.
-        Stopped: Somebody wants the evaluation to end.
+    In `context`, ``missing`` and ``missing_some`` look up keys, with dots between them. `evaluate` evaluates
+    JSONata against the whole context, with further bindings. A rule that fails raises `ExpressionError`.
     """
     return truthy(apply(rule, context, evaluate))
 

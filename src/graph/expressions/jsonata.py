@@ -65,11 +65,7 @@ def check_jsonata(text: str) -> str | None:
 
 
 def unset_variables(text: str) -> list[str]:
-    """The names after ``$`` that an expression neither sets nor takes from JSONata's functions.
-
-    Returns:
-        The names without ``$``, in the order of their first use.
-    """
+    """The names after ``$`` that an expression neither sets nor takes from JSONata's functions, in order."""
     compiled = _compiled(text) if "$" in text else None
     if compiled is None or isinstance(compiled, _Fault):
         return []
@@ -105,21 +101,12 @@ def evaluate(
     bounds: Bounds = _UNBOUNDED,
     is_marked: bool = False,
 ) -> Any:
-    """Evaluates an expression. Compiles it once per process.
+    """Evaluates an expression; compiles it once per process.
 
-    Args:
-        text: The expression.
-        context: The input, plain JSON. Never changed.
-        bindings: Functions (see `function`) and values by name, without ``$``.
-        bounds: The limits of the evaluation.
-        is_marked: Whether the context and the bindings have been through `marked` already.
-
-    Returns:
-        JSON, or `UNDEFINED` if the expression selects nothing. Parts of it may be parts of the context.
-
-    Raises:
-        ExpressionError: The expression is wrong, or fails.
-        Stopped: `Bounds.is_stopped` returned True.
+    The context is plain JSON and never changed. `bindings` are functions (see `function`) and values by name,
+    without ``$``. `is_marked`: context and bindings have been through `marked` already. The result is JSON,
+    perhaps with parts of the context, or `UNDEFINED` if the expression selects nothing. Raises
+    `ExpressionError`, or `Stopped` if `Bounds.is_stopped` returned True.
     """
     compiled = _compiled(text)
     if isinstance(compiled, _Fault):
@@ -145,11 +132,8 @@ def evaluate(
 def function(name: str, signature: str, call: Any) -> Any:
     """Makes a function for `bindings`.
 
-    Args:
-        name: Without ``$``.
-        signature: JSONata's signature, such as ``<n?:o>``; arguments that violate it fail with T0410.
-        call: The Python function. Its arguments and result are in the form that `marked` returns; None is
-            undefined.
+    Arguments that violate the signature (such as ``<n?:o>``) fail with T0410. `call` takes and returns
+    values in the form that `marked` returns; None is undefined.
     """
     return Checked(Jsonata.JLambda(call), name, _signature(signature))
 

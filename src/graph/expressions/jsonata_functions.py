@@ -103,14 +103,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def json_of(value: Any, line: str = "") -> str:
-    """The value as JSON, with numbers of at most 15 digits after rounding.
+    """The value as JSON, with numbers of at most 15 digits after rounding; infinity and NaN are errors.
 
-    Args:
-        value: In the library's form.
-        line: The line feed and indent before each line; empty for JSON in one line.
-
-    Raises:
-        JException: A number is infinite or NaN.
+    `line` is the line feed and indent before each line; empty for JSON in one line.
     """
     kind: Any = cast("Any", type)(value)
     if kind is str:

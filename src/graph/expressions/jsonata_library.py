@@ -126,11 +126,9 @@ NULL: Final = Utils.NULL_VALUE
 
 
 def marked(value: Any) -> Any:
-    """Converts JSON into the form that the library evaluates.
+    """Converts JSON into the form that the library evaluates. Unchanged parts are not copied.
 
-    Returns:
-        The value with `NULL` for None, and the keys of objects as `indices_first` orders them. Unchanged
-        parts are not copied.
+    None is `NULL`, and the keys of objects are in the order of `indices_first`.
     """
     if value is None:
         return NULL
@@ -260,13 +258,8 @@ def _symbol(value: Any) -> str:
 class ExpressionError(MCPError):
     """An expression could not be evaluated.
 
-    Args:
-        code: JSONata's code of the error, such as ``T2001``.
-        cause: The reason without the expression; by default `what`.
-
-    Attributes:
-        cause: The reason without the expression.
-        code: JSONata's code of the error, or None.
+    `cause` is the reason without the expression, `code` JSONata's code of the error, such as ``T2001``, or
+    None.
     """
 
     def __init__(
@@ -324,13 +317,6 @@ class Watch:
         self._steps = 0
 
     def enter(self, _expression: Any, _input: Any, _environment: Any) -> None:
-        """Counts the beginning of a step.
-
-        Raises:
-            TooDeep: The nesting is too deep.
-            TooLong: The time is over.
-            Stopped: The evaluation was stopped from outside.
-        """
         self._depth += 1
         if self._depth > self._bounds.depth:
             raise TooDeep("nested too deeply")
@@ -343,12 +329,6 @@ class Watch:
         self._depth -= 1
 
     def _look(self) -> None:
-        """Checks the time, and whether the evaluation is to stop.
-
-        Raises:
-            TooLong: The time is over.
-            Stopped: The evaluation was stopped from outside.
-        """
         if time.monotonic() > self._deadline:
             raise TooLong
         if self._bounds.is_stopped is not None and self._bounds.is_stopped():

@@ -56,7 +56,6 @@ def _as_javascript(pattern: str, *, multiline: bool) -> str:
 
 
 def _escaped(escape: str, *, inside: bool) -> str:
-    """Translates one escape, given without its backslash."""
     if escape[0] == "k" and len(escape) > 1:
         return f"(?P={escape[2:-1]})"
     if escape[0] == "c" and len(escape) > 1:
@@ -96,11 +95,7 @@ class BoundedPattern(Jsonata.JLambda):
         return self._within(self._pattern.search, text)
 
     def finditer(self, text: str) -> Iterator[Any]:
-        """All matches, in order; each match is yielded when the next one is known.
-
-        Raises:
-            JException: A match before the end of the text is empty, which would repeat for ever.
-        """
+        """All matches. An empty one before the end of the text is an error, as it would repeat for ever."""
         matches = self._within(self._pattern.finditer, text)
         match = self._next(matches)
         while match is not None:
@@ -118,7 +113,6 @@ class BoundedPattern(Jsonata.JLambda):
             raise TooLong from None
 
     def split(self, text: str, maxsplit: int = 0) -> list[str]:
-        """The text between matches."""
         parts: list[str] = []
         start = 0
         for number, match in enumerate(self.finditer(text), 1):
@@ -129,7 +123,6 @@ class BoundedPattern(Jsonata.JLambda):
         return [*parts, text[start:]]
 
     def sub(self, replacement: Any, text: str, count: int = 0) -> str:
-        """The text with matches replaced."""
         call: Any = replacement
         if isinstance(replacement, str):
             call = partial(_expanded, self._template(replacement))
@@ -180,7 +173,6 @@ def _expanded(template: str, match: Any) -> str:
 
 
 def bounded_engine(pattern: str, flags: Any) -> BoundedPattern:
-    """Compiles a pattern for `jsonata`, with its flags."""
     chosen = regex.IGNORECASE if flags.case_insensitive else 0
     return BoundedPattern(pattern, chosen | (regex.MULTILINE if flags.multiline else 0))
 
@@ -235,15 +227,10 @@ class _Picture:
 
 
 def format_number(value: float, picture: str, options: Mapping[str, Any] | None) -> str:
-    """Writes a number.
+    """Writes a number; infinity and NaN are errors, as are mistakes in the picture.
 
-    Args:
-        value: The number.
-        picture: The format; the part after the pattern separator, if any, is for negative numbers.
-        options: Signs that replace the usual ones, by XPath's names for them.
-
-    Raises:
-        JException: The picture is invalid, or the number is infinite or NaN.
+    The part of the picture after the pattern separator, if any, is for negative numbers. `options` are signs
+    that replace the usual ones, by XPath's names for them.
     """
     if not math.isfinite(value):
         raise JException("D1001", -1, value)
@@ -394,17 +381,10 @@ _MINUTE: Final = 60_000
 
 
 def millis_of(text: str, picture: str) -> int | None:
-    """Reads a date and time.
+    """Reads a date and time, as milliseconds since 1970; None if the text does not match the picture.
 
-    Args:
-        text: The date and time.
-        picture: The format: https://docs.jsonata.org/date-time-functions#tomillis.
-
-    Returns:
-        Milliseconds since 1970, or None if the text does not match the picture.
-
-    Raises:
-        JException: The parts of the picture do not determine a date and time.
+    The format of pictures: https://docs.jsonata.org/date-time-functions#tomillis. Parts that do not determine
+    a date and time are an error.
     """
     parts = _read(text, picture)
     if parts is None:
@@ -458,11 +438,7 @@ def _pattern(part: Any, following: Any, matcher: Any) -> str:
 
 
 def _complete(values: dict[str, Any], order: str) -> None:
-    """Fills in missing parts: from the current time before the first given part, the lowest values after it.
-
-    Raises:
-        JException: A part is missing between two given parts.
-    """
+    """Fills in missing parts: from the current time before the first given part, the lowest after it."""
     now = _EPOCH + timedelta(milliseconds=Jsonata.CURRENT.jsonata.timestamp)
     current = {"Y": now.year, "M": now.month, "D": now.day, "H": now.hour, "h": now.hour, "m": now.minute}
     current |= {"s": now.second, "f": now.microsecond // 1000}
