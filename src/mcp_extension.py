@@ -5,7 +5,8 @@ import logging
 import knime.extension as knext
 
 # KNIME takes what any logger says into its own log, down to DEBUG: that would be every prompt and the headers
-# of every reply, and a call to Java for each of these messages.
+# of every reply, and a call to Java for each of these messages. The OpenAI client sends with httpx, and that
+# with httpcore; the MCP client uses neither to send.
 for _library in ("asyncio", "httpcore", "httpx", "openai"):
     logging.getLogger(_library).setLevel(logging.WARNING)
 

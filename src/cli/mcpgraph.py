@@ -95,7 +95,7 @@ def serve_document(
     from ..graph.graph_serving import serve_http, serve_stdio
 
     log_to_stderr(log_level, "[%(levelname)s] %(message)s")
-    for noisy in ("httpx", "httpcore", "mcp", "uvicorn", "opentelemetry"):
+    for noisy in ("mcp", "uvicorn", "opentelemetry"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with ExitStack() as stack:
         stack.callback(gc.enable)

@@ -13,9 +13,9 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 33,
-    "Caller node": 46,
-    "an agent's tool call": 26,
+    "Provider node": 29,
+    "Caller node": 42,
+    "an agent's tool call": 24,
     "graph run": 41,
     "nodes search": 16,
 }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from knime_mcp.client.protocol import messages
 from knime_mcp.types.errors import ProtocolError
 
-from .test_jsonrpc import json_values
+from .test_messages import json_values
 
 bracketed = st.recursive(
     st.none() | st.text(alphabet='[]{}"\\a', max_size=6),

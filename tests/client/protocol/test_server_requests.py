@@ -4,7 +4,7 @@ from hypothesis import given
 from knime_mcp.client.protocol.messages import RpcError
 from knime_mcp.client.protocol.negotiation import ServerRequests, answer_inputs
 from knime_mcp.types.errors import ProtocolError
-from tests.client.test_jsonrpc import json_values
+from tests.client.protocol.test_messages import json_values
 
 FORM = {
     "message": "Who?",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from knime_mcp.client.limits import Limits
 from knime_mcp.client.validation.argument_schemas import ArgumentValidator, Coercion
 from knime_mcp.types.errors import ArgumentsInvalid, MCPError, ProtocolError
-from tests.client.test_jsonrpc import json_values
+from tests.client.protocol.test_messages import json_values
 
 SCHEMA = {
     "type": "object",
