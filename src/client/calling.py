@@ -14,7 +14,8 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -131,7 +132,8 @@ class ToolCalls:
             raw = self._result(send, params, wait, on_progress)
         except ServerError as error:
             raise self._explained(error, name) from None
-        result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
+        with _after_an_answer():
+            result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
         if self._check_results and not result.is_error and result.structured_content is not ABSENT:
             self._check(self._definition(name), result)
         return result
@@ -176,6 +178,17 @@ class ToolCalls:
         """Follows input rounds and tasks until the result is complete. Only modern servers have them."""
         if self._is_legacy():
             return raw
+        with _after_an_answer():
+            return self._further_rounds(raw, send, params, wait, on_progress)
+
+    def _further_rounds(
+        self,
+        raw: dict[str, Any],
+        send: Send,
+        params: dict[str, Any],
+        wait: Wait,
+        on_progress: OnProgress | None,
+    ) -> dict[str, Any]:
         for rounds in range(self._limits.input_rounds + 1):
             match raw.get("resultType"):
                 case None | "complete":
@@ -229,7 +242,8 @@ class ToolCalls:
             headers_for=functools.partial(self._mirror, params) if is_call else None,
             relist=self._relist if is_call else None,
         )
-        return messages.result_of(response.message)
+        with _after_an_answer():
+            return messages.result_of(response.message)
 
     def _is_legacy(self) -> bool:
         # Asks the client: the conversation may be closed already, and its result must not be lost.
@@ -280,6 +294,33 @@ class ToolCalls:
         close = tuple(difflib.get_close_matches(name, names, n=3, cutoff=0.5))
         hint = f"Did you mean {' or '.join(close)}?" if close else "List the server's tools again"
         return ToolNotFound(f"The server has no tool of that name: {error.what}", suggestions=close, fix=hint)
+
+
+@contextmanager
+def _after_an_answer() -> Generator[None]:
+    """What fails when the server has answered a first time: the tool may have done its work."""
+    try:
+        yield
+    except ServerError:
+        raise
+    except MCPError as error:
+        error.may_have_run = True
+        raise
+
+
+@contextmanager
+def _attempt(delivery: Delivery, on_attempt: Callable[[], None] | None) -> Generator[None]:
+    """Says of an error whether the request may have run, and counts the attempt if it was sent."""
+    try:
+        yield
+    except SessionLost:  # so the server did not take the request
+        raise
+    except MCPError as error:
+        error.may_have_run |= not delivery.unsent  # calls that wait together may share the error
+        raise
+    finally:
+        if on_attempt is not None and not delivery.unsent:
+            on_attempt()
 
 
 def _once(work: Callable[[], None]) -> Callable[[], None]:
@@ -359,19 +400,20 @@ class Requests:
             delivery = Delivery(on_sent)
             inbox = CallInbox(self._settings.requests, wait=wait, on_progress=on_progress)
             try:
-                conversation = self._client.conversation(wait, instead_of=tally.lost)
-                self._was_reached = True
-                headers = None if headers_for is None else headers_for(conversation)
-                answer = conversation.send(
-                    method,
-                    params,
-                    wait,
-                    inbox,
-                    headers=headers,
-                    listens=method == "tools/call",
-                    delivery=delivery,
-                )
-                self._away_since = None
+                with _attempt(delivery, on_attempt):
+                    conversation = self._client.conversation(wait, instead_of=tally.lost)
+                    self._was_reached = True
+                    headers = None if headers_for is None else headers_for(conversation)
+                    answer = conversation.send(
+                        method,
+                        params,
+                        wait,
+                        inbox,
+                        headers=headers,
+                        listens=method == "tools/call",
+                        delivery=delivery,
+                    )
+                    self._away_since = None
             except SessionLost:
                 if not self._may_reopen(tally, conversation, wait, method):
                     raise
@@ -391,9 +433,6 @@ class Requests:
                 if conversation is not None and conversation.transport.is_broken:
                     tally.lost = conversation
                 continue
-            finally:
-                if on_attempt is not None and not delivery.unsent:
-                    on_attempt()
             if isinstance(answer, Response) and messages.has_result(answer.message):
                 self._results_at[tally.what] = time.monotonic()
                 return answer
@@ -407,7 +446,11 @@ class Requests:
                 continue
             pause = self._pause_after_refusal(answer, tally, repeatable=repeatable)
             if pause is None or not wait.allows(pause):
-                raise error_from(answer, self._settings.authorization)
+                error = error_from(answer, self._settings.authorization)
+                # RFC 9110 §15.6: a gateway that says 5xx may have passed the request on.
+                if isinstance(answer, Refusal) and answer.error is None:
+                    error.may_have_run = answer.status >= 500 or answer.status == 408
+                raise error
             wait.sleep(pause)
 
     def _is_stale(self, answer: Answer, conversation: Conversation) -> bool:

@@ -13,7 +13,7 @@ import logging
 import math
 from typing import Any, Final, Protocol
 
-from ..types.errors import MCPError, ProtocolError
+from ..types.errors import MCPError, ProtocolError, ServerError
 from .clock import Wait
 from .conversation import OnProgress, Progress, report
 from .protocol.messages import as_object, error_of
@@ -134,7 +134,9 @@ def finish_task(
             report_status(on_progress, task, polls)
             if task.get("status") == "input_required":
                 _answer(send, task_id, task, requests, wait, answered)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, MCPError) and not isinstance(error, ServerError):
+            error.may_have_run = True
         if task.get("status") not in ("completed", "failed", "cancelled"):
             cancel_task(send, task_id, wait.farewell())
         raise

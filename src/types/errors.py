@@ -63,7 +63,11 @@ class MCPError(Exception):
         tool: Name of the tool, or None.
         row: The row, or None.
         fix: The next step, or None.
+        may_have_run: Whether the tool may have done its work without a result: the request was sent, and
+            neither an answer nor a refusal came back.
     """
+
+    may_have_run = False
 
     def __init__(self, what: str, **place: Unpack[Place]) -> None:
         super().__init__(what)

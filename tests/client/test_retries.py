@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from knime_mcp.tools import Limits, MCPClient, Timeouts
-from knime_mcp.types.errors import ConnectError
+from knime_mcp.types.errors import ConnectError, MCPError
 from tests.support.scripted_server import (
     Part,
     ScriptedServer,
@@ -47,7 +47,49 @@ def test_a_call_that_may_have_run_is_never_repeated(era, broken):
         client.call_tool("echo")
     assert caught.value.phase == "http"
     assert caught.value.fix
+    assert caught.value.may_have_run
     assert server.methods.count("tools/call") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "limit"),
+    [
+        ([Part.STALL], {}),
+        (rpc(7), {}),
+        (http(200, b"{nonsense"), {}),
+        (rpc(text("x" * 5000)), {"result_bytes": 4000}),
+    ],
+    ids=["nothing in time", "no result", "no JSON", "too large"],
+)
+def test_what_may_have_run_although_there_is_no_result_says_so(era, answer, limit):
+    with (
+        ScriptedServer(era(tools__call=answer)) as server,
+        MCPClient(server.url, timeouts=Timeouts(idle=0.5), limits=Limits(**limit)) as client,
+        pytest.raises(MCPError) as caught,
+    ):
+        client.call_tool("echo")
+    assert caught.value.may_have_run
+    assert caught.value.at(row="Row1").may_have_run
+
+
+@pytest.mark.parametrize("answer", [http(401), http(403), http(404), http(429), rpc_error(-32603)])
+def test_what_the_server_refused_or_answered_has_not_run_unknown_to_us(era, answer):
+    with (
+        ScriptedServer(era(tools__call=answer)) as server,
+        MCPClient(server.url, limits=Limits(attempts=1)) as client,
+        pytest.raises(MCPError) as caught,
+    ):
+        client.call_tool("echo")
+    assert not caught.value.may_have_run
+
+
+def test_what_never_left_has_not_run(era):
+    with ScriptedServer(era()) as server, MCPClient(server.url, timeouts=Timeouts(connect=0.5)) as client:
+        client.connect()
+        server._listener.close()
+    with pytest.raises(MCPError) as caught:
+        client.call_tool("echo")
+    assert not caught.value.may_have_run
 
 
 def test_a_call_that_was_turned_away_is_repeated_when_the_server_says(era):
