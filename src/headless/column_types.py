@@ -31,14 +31,12 @@ class JavaType:
         shown: the name of the type in KNIME.
         preferred: the Java class of the values.
         python: module, class and value class of the Python value factory, if the type needs one.
-        also: further classes of values that the Python value factory accepts.
     """
 
     storage: Any
     shown: str
     preferred: str
     python: tuple[str, str, str] | None = None
-    also: tuple[str, ...] = ()
 
 
 _BUILTIN = "knime.types.builtin"
@@ -97,45 +95,21 @@ JAVA_TYPES: dict[str, JavaType] = {
         "Zoned Date Time",
         _DATA + "time.zoneddatetime.ZonedDateTimeValue",
         (_BUILTIN, "ZonedDateTimeValueFactory2", "datetime.datetime"),
-        ("pandas._libs.tslibs.timestamps.Timestamp",),
     ),
     _TIME + "DurationValueFactory": JavaType(
         _struct("long", "int"),
         "Duration",
         _DATA + "time.duration.DurationValue",
         (_BUILTIN, "DurationValueFactory", "datetime.timedelta"),
-        ("pandas._libs.tslibs.timedeltas.Timedelta",),
     ),
     _TIME + "PeriodValueFactory": JavaType(
         _struct("int", "int", "int"), "Period", _DATA + "time.period.PeriodValue"
-    ),
-    _VALUE + "BooleanSetValueFactory": JavaType(
-        _struct("boolean", "boolean", "boolean"),
-        "BooleanSet",
-        _VALUE + "BooleanSetValueFactory",
-        (_BUILTIN, "BooleanSetValueFactory", _BUILTIN + ".BooleanSetValue"),
-    ),
-    **{
-        f"{_VALUE}Dense{kind}VectorValueFactory": JavaType(
-            "variable_width_binary",
-            f"{kind} vector",
-            f"{_DATA}vector.{kind.lower()}vector.{kind}VectorValue",
-            (_BUILTIN, f"Dense{kind}VectorValueFactory", f"{_BUILTIN}.Dense{kind}VectorValue"),
-        )
-        for kind in ("Bit", "Byte")
-    },
-    _DATA + "xml.XMLValueFactory": JavaType(
-        _struct("string", "variable_width_binary"),
-        "XML",
-        _DATA + "xml.XMLValue",
-        (_BUILTIN, "XmlValueFactory", "xml.etree.ElementTree.ElementTree"),
     ),
     _DATA + "image.png.PNGImageValueFactory": JavaType(
         _struct("string", "variable_width_binary"),
         "PNG Image",
         _DATA + "image.png.PNGImageValue",
         (_BUILTIN, "PNGImageValueFactory", "PIL.Image.Image"),
-        ("PIL.PngImagePlugin.PngImageFile",),
     ),
     _DATA + "json.JSONValueFactory": JavaType(
         _struct("string", "variable_width_binary"),
@@ -172,31 +146,14 @@ def register_all() -> None:
     for java_class, known in JAVA_TYPES.items():
         if known.python is not None:
             register(java_class, known.storage, *known.python, type_name=known.shown)
-            for value_type in known.also:
-                place = (*known.python[:2], value_type)
-                register(java_class, known.storage, *place, type_name=known.shown, default=False)
 
 
 def register(
-    java_class: str,
-    storage: Any,
-    module: str,
-    factory: str,
-    value_type: str,
-    *,
-    type_name: str,
-    default: bool = True,
+    java_class: str, storage: Any, module: str, factory: str, value_type: str, *, type_name: str
 ) -> None:
-    """Registers a Python value factory, as KNIME does for the value factories of extensions.
+    """Registers a Python value factory for a Java one, as KNIME does for those of extensions.
 
-    Args:
-        java_class: the Java value factory.
-        storage: the DataSpec as JSON.
-        module: the Python module of the value factory.
-        factory: the class of the value factory.
-        value_type: module and name of the class of the values.
-        type_name: the name of the type in KNIME.
-        default: False for a second Python class of a registered type.
+    ``storage`` is the DataSpec as JSON, ``value_type`` the class of the values with its module.
     """
     from knime.api import types as kt
     from knime.api._ktypes import value_factory_json  # pyright: ignore[reportPrivateUsage]
@@ -204,7 +161,7 @@ def register(
     traits = _traits(storage)
     traits["traits"] = {"logical_type": value_factory_json(java_class)}
     kt.register_python_value_factory(
-        module, factory, type_name, json.dumps(storage), json.dumps(traits), value_type, default
+        module, factory, type_name, json.dumps(storage), json.dumps(traits), value_type
     )
 
 

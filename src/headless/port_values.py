@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -10,10 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from knime._arrow import LogicalTypeExtensionType, check_batches, schema_of, spec_of
 from knime.api import table as knime_table
 from knime.api.schema import (
-    BinaryPortObjectSpec,
     Column,
     CredentialPortObjectSpec,
-    ImagePortObjectSpec,
     PortObjectSpec,
     Schema,
     _ColumnarView,  # pyright: ignore[reportPrivateUsage]
@@ -26,7 +23,6 @@ from knime.extension.ports import (
     ConnectionPortObject,
     CredentialPortObject,
     FilestorePortObject,
-    ImageFormat,
     Port,
     PortGroup,
     PortObject,
@@ -233,8 +229,6 @@ def input_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
             if isinstance(value, Schema):
                 return described(value)
             return value.schema if isinstance(value, ArrowSourceTable) else host.table(value).schema
-        case PortType.BINARY:
-            return BinaryPortObjectSpec(cast("str", port.id))
         case PortType():
             return _custom_spec(host, port, value.spec if isinstance(value, PortObject) else value)
         case _:
@@ -269,25 +263,14 @@ def _read_spec(kind: PortType, document: Any) -> Any:
 
 def stored_object(kind: PortType, document: Any, data: Any) -> Any:
     """A port object of an extension's own type, read from the document and data that `output` returned."""
-    return _read_object(kind.object_class, _read_spec(kind, document), data)
+    object_class: Any = kind.object_class
+    return object_class.deserialize(_read_spec(kind, document), data)
 
 
-def _read_object(made: Any, spec: Any, data: Any) -> Any:
-    if issubclass(made, ConnectionPortObject):
-        return made.from_connection_data(spec, data)
-    if issubclass(made, FilestorePortObject):
-        return made.read_from(spec, str(data))
-    return made.deserialize(spec, data)
-
-
-def _data(host: "ExtensionHost", value: Any) -> Any:
-    """The data of a port object, which KNIME stores beside its spec: bytes, or a file or folder."""
-    if isinstance(value, ConnectionPortObject):
-        return value.to_connection_data()
-    if isinstance(value, FilestorePortObject):
-        path = host.folder / uuid.uuid4().hex
-        value.write_to(str(path))
-        return path
+def _data(value: Any) -> bytes:
+    """The data of a port object, which KNIME stores beside its spec."""
+    if isinstance(value, ConnectionPortObject | FilestorePortObject):
+        raise NotImplementedError("port objects that are no bytes are not part of the stand-in")
     return bytes(memoryview(value.serialize()))
 
 
@@ -298,12 +281,9 @@ def input_object(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
     match port.type:
         case PortType.TABLE:
             return source_table(value, "auto")
-        case PortType.BINARY:
-            return bytes(value)
         case PortType():
             spec = _custom_spec(host, port, value.spec)
-            made = port.type.object_class if isinstance(value, ConnectionPortObject) else _class_of(value)
-            return _read_object(made, spec, _data(host, value))
+            return _class_of(value).deserialize(spec, _data(value))
         case _:
             raise NotImplementedError(f"input ports of type {port.type} are not part of the stand-in")
 
@@ -332,10 +312,6 @@ def checked_spec(host: "ExtensionHost", port: AnyPort, spec: Any) -> Any:
         case PortType.TABLE:
             spec = Schema.from_columns(spec) if isinstance(spec, Column) else spec
             wanted = Schema
-        case PortType.BINARY:
-            wanted = BinaryPortObjectSpec
-        case PortType.IMAGE:
-            wanted = ImagePortObjectSpec
         case PortType():
             wanted = cast("type[PortObjectSpec]", port.type.spec_class)
             if host.port_types.of_id(port.type.id) is None:
@@ -348,10 +324,6 @@ def checked_spec(host: "ExtensionHost", port: AnyPort, spec: Any) -> Any:
         raise AssertionError(
             f"output {port.name!r} needs a spec of {wanted.__name__}, not {type(spec).__name__}"
         )
-    if port.type == PortType.BINARY and spec.id != port.id:
-        raise AssertionError(f"output {port.name!r} has the id {port.id}, its spec {spec.id}")
-    if port.type == PortType.IMAGE and spec.format not in [known.value for known in ImageFormat]:
-        raise AssertionError(f"output {port.name!r} cannot have the format {spec.format}")
     return spec
 
 
@@ -371,12 +343,6 @@ def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
         case PortType.TABLE:
             data = written(value)
             return OutputTable(data, table_problems(data), host)
-        case PortType.BINARY:
-            if not isinstance(value, bytes):
-                raise TypeError(f"output {port.name!r} needs bytes, not {type(value).__name__}")
-            return {"id": port.id}, value
-        case PortType.IMAGE:
-            return bytes(memoryview(value.encode() if isinstance(value, str) else value))
         case PortType():
             if not isinstance(value, port.type.object_class):
                 raise AssertionError(
@@ -385,6 +351,6 @@ def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
             spec = checked_spec(host, port, value.spec)
             if spec is None:
                 raise AssertionError(f"the object of output {port.name!r} has no spec")
-            return spec_document(port, spec), _data(host, value)
+            return spec_document(port, spec), _data(value)
         case _:
             raise NotImplementedError(f"output ports of type {port.type} are not part of the stand-in")

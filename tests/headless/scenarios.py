@@ -89,18 +89,11 @@ def scenarios(host):
             host.run("Read", (host.run("Tables", (), {"kind": "json"}).outputs[0].as_input(),))
         ),
         "schema as text": lambda: str(host.table(text).schema),
-        **{
-            f"picture of {what}": lambda what=what: outcome(host.run("Paint", (), {"what": what}))
-            for what in ("text", "bytes", "number")
-        },
         "words": lambda: outcome(host.run("Speak")),
         "wrong words": lambda: outcome(host.run("Speak", (), {"wrong": True})),
-        "words heard": lambda: heard(host, [0], [1, 0], b"xy"),
-        "louder words heard": lambda: heard(host, [1], [], None),
-        "other heard": lambda: heard(host, [2], [], None),
-        "folder": lambda: outcome(
-            host.run("ReadFolder", (host.port_object(host.run("WriteFolder").outputs[0]),))
-        ),
+        "words heard": lambda: heard(host, 0, [1, 0]),
+        "louder words heard": lambda: heard(host, 1, []),
+        "other heard": lambda: heard(host, 2, []),
         "tool": lambda: tool(host, lambda *given: answered(given)),
         "tool with a message": lambda: tool(host, lambda *given: "just this"),
         "tool fails": lambda: tool(host, lambda *given: ("it broke", None)),
@@ -126,7 +119,7 @@ def scenarios(host):
     numbers = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, 1.5, None]})
     for name, (case, _) in cases.CASES.items():
         found[f"api, {name}"] = lambda c=case: tools.outcome(c, host.table(numbers))
-    for name in cases.RUNNING | cases.FRAMES:
+    for name in cases.RUNNING:
         found[f"api, {name}"] = lambda n=name: tools.script(host, n)
     for name, (saved, version) in SAVED.items():
         document = {"model": saved}
@@ -186,10 +179,10 @@ def tool(host, handler, settings=None):
     return outcome(host.run("RunTool", (table,), settings, tool_handler=handler))
 
 
-def heard(host, first, further, data):
+def heard(host, first, further):
     outputs = host.run("Speak").outputs
     objects = [host.port_object(output) for output in outputs]
-    return outcome(host.run("Listen", (objects[first[0]], [objects[i] for i in further], data)))
+    return outcome(host.run("Listen", (objects[first], [objects[i] for i in further])))
 
 
 def dialog(host, node_id, schemas, settings, **options):

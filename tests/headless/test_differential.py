@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.headless import scenarios
-from tests.headless.api.cases import CASES, FRAMES, RUNNING
+from tests.headless.api.cases import CASES, RUNNING
 
 ROOT = Path(__file__).parents[2]
 
-ALL_CASES = CASES | RUNNING | FRAMES
+ALL_CASES = CASES | RUNNING
 #: Here the stand-in says more than the rig: these nodes fail in KNIME, on its Java side.
 FAILS_IN_JAVA = ["table none", "table two", "promise text", "promise double"]
 #: Not in all releases: what EnumParameter can hide, and the control of LocalPathParameter.

@@ -27,6 +27,7 @@ def node(name="Some", doc="Does something.", icon='"icon.png"', more=""):
 def test_an_extension_has_its_nodes_and_categories(trial):
     assert (trial.id, trial.version) == ("org.example.trial", "1.2.0")
     assert sorted(trial.nodes) == [
+        "Bytes",
         "Context",
         "Listen",
         "Open",

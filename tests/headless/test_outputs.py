@@ -4,22 +4,11 @@ import pytest
 
 from knime_mcp.headless import load_extension
 
-FOLDERS = '''
-from pathlib import Path
-from knime.extension.nodes import FilestorePortObject
-
+TEXTS = '''
 class Spec(knext.PortObjectSpec):
     def serialize(self): return {}
     @classmethod
     def deserialize(cls, data): return cls()
-
-class Notes(FilestorePortObject):
-    def __init__(self, spec, names): self._spec, self.names = spec, names
-    def write_to(self, file_path):
-        Path(file_path).mkdir()
-        for name in self.names: (Path(file_path) / name).write_text(name)
-    @classmethod
-    def read_from(cls, spec, file_path): return cls(spec, sorted(p.name for p in Path(file_path).iterdir()))
 
 class TextSpec(Spec): pass
 
@@ -29,7 +18,6 @@ class Text(knext.PortObject):
     @classmethod
     def deserialize(cls, spec, storage): return cls(spec, storage)
 
-notes = knext.port_type("Notes", Notes, Spec)
 text = knext.port_type("Text", Text, TextSpec)
 
 class Node:
@@ -39,16 +27,6 @@ class Node:
     """
     def configure(self, ctx, *inputs): return None
 
-@knext.node("Write", knext.NodeType.SOURCE, "icon.png", "/community")
-@knext.output_port("Notes", "a folder", notes)
-class Write(Node):
-    def execute(self, ctx): return Notes(Spec(), ["b", "a"])
-
-@knext.node("Count", knext.NodeType.SINK, "icon.png", "/community")
-@knext.input_port("Notes", "a folder", notes)
-class Count(Node):
-    def execute(self, ctx, found): ctx.set_warning(" ".join(found.names))
-
 @knext.node("Broken", knext.NodeType.SOURCE, "icon.png", "/community")
 @knext.output_port("Text", "a text", text)
 class Broken(Node):
@@ -57,16 +35,9 @@ class Broken(Node):
 '''
 
 
-def test_port_objects_that_are_folders(make_extension):
-    host = load_extension(make_extension("nodes_folders", FOLDERS))
-    written = host.run_node("Write")
-    assert written.ok, written.failure
-    assert host.run_node("Count", [host.port_object(written.outputs[0])]).warnings == ["a b"]
-
-
 @pytest.mark.parametrize(("has_spec", "message"), [(True, "bytes"), (False, "no spec")])
 def test_port_objects_that_cannot_be_stored(make_extension, has_spec, message):
-    host = load_extension(make_extension(f"nodes_broken_{has_spec}", FOLDERS))
+    host = load_extension(make_extension(f"nodes_broken_{has_spec}", TEXTS))
     result = host.run_node("Broken", parameters={"has_spec": has_spec})
     assert message in result.failure["message"]
 

@@ -112,12 +112,7 @@ CALLED = [
     "list_",
     "struct",
     "string",
-    "view",
     "view_html",
-    "view_svg",
-    "view_png",
-    "view_jpeg",
-    "view_ipy_repr",
     "InvalidParametersError",
 ]
 SAVED = {

@@ -117,7 +117,7 @@ class Host:
 
     def port_object(self, output: tuple[dict[str, Any], bytes]) -> Any:
         """The output of a custom port, as an object that can be given to another node's port."""
-        from knime.extension.nodes import FilestorePortObject, get_port_type_for_id
+        from knime.extension.nodes import get_port_type_for_id
 
         spec, data = output
         port_type = get_port_type_for_id(spec["id"])
@@ -125,8 +125,6 @@ class Host:
             read = port_type.spec_class.deserialize(spec["data"], None)
         except TypeError:
             read = port_type.spec_class.deserialize(spec["data"])
-        if issubclass(port_type.object_class, FilestorePortObject):
-            return port_type.object_class.read_from(read, str(data))
         return port_type.object_class.deserialize(read, data)
 
 

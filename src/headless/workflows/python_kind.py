@@ -123,9 +123,7 @@ class PythonNode:
         )
 
     def _value(self, port: _AnyPort, value: Any) -> Any:
-        if isinstance(port.type, PortType):
-            return self._host.port_object(value)
-        return value[1] if port.type == PortType.BINARY else value
+        return self._host.port_object(value) if isinstance(port.type, PortType) else value
 
 
 def _port_counts(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_AnyPort, int]]:

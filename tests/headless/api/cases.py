@@ -1,4 +1,4 @@
-"""All cases by name: those of the API alone or of a table, those of a running node, and those of pandas."""
+"""All cases by name: those of the API alone or of a table, and those of a running node."""
 
 from tests.headless.api import (
     classes,
@@ -6,7 +6,6 @@ from tests.headless.api import (
     contexts,
     dialogs,
     filters,
-    frames,
     groups,
     kinds,
     making,
@@ -40,5 +39,3 @@ CASES = _named(
 )
 #: Given the API, and the context and the input of a node that executes.
 RUNNING = _named(making=making.TABLES, batch=tables.BATCHES, context=contexts.CONTEXTS, arrow=columns.ARROW)
-#: The same; they need pandas.
-FRAMES = _named(frame=frames.FRAMES, cells=columns.PANDAS)

@@ -73,14 +73,7 @@ CLASSES = {
         ],
         ["1", "2"],
     ),
-    "view of a number": (lambda k, _: k.view(5), raises(ValueError)),
     "view without a picture": (lambda k, _: k.view_html("<p>").render(), raises(NotImplementedError)),
-    "picture of a page": (
-        lambda k, _: k.view(
-            type("S", (), {"_repr_html_": lambda s: "<p>", "_repr_svg_": lambda s: "<svg>"})()
-        ).render(),
-        "<svg>",
-    ),
 }
 
 
@@ -146,38 +139,4 @@ SPECS = {
         ["x", True],
     ),
     "invalid parameters of nothing": (lambda k, _: k.InvalidParametersError(), raises(TypeError)),
-    "view of a table": (lambda k, t: k.view(t), raises(ValueError)),
-    "view of a page": (
-        lambda k, _: [k.view("  <!doctype HTML><p>").html, k.view("<!DOCTYPE html>").can_be_used_in_report],
-        ["  <!doctype HTML><p>", False],
-    ),
-    "view of a text": (lambda k, _: k.view("plain"), raises(ValueError)),
-    "view of a picture": (
-        lambda k, _: k.view(b"\x89PNG\r\n\x1a\n123").render() == b"\x89PNG\r\n\x1a\n123",
-        True,
-    ),
-    "view of a photograph": (lambda k, _: k.view(b"\xff\xd8\xff1\xff\xd9").can_be_used_in_report, True),
-    "view of half a photograph": (lambda k, _: k.view(b"\xff\xd8\xff1"), raises(ValueError)),
-    "view of a drawing": (
-        lambda k, _: k.view('<svg xmlns="http://www.w3.org/2000/svg"/>').render(),
-        '<svg xmlns="http://www.w3.org/2000/svg"/>',
-    ),
-    "view of a drawing without namespace": (lambda k, _: k.view("<svg/>"), raises(ValueError)),
-    "view with a picture": (
-        lambda k, _: k.view_html("<p>", "<svg/>", can_be_used_in_report=True).render(),
-        "<svg/>",
-    ),
-    "view with a function": (lambda k, _: k.view_html("<p>", render_fn=lambda: "<svg/>").render(), "<svg/>"),
-    "view of nothing that is drawn": (lambda k, _: k.view_html("<p>", render_fn=lambda: None).render(), None),
-    "view of a kind of text": (lambda k, _: k.view(made(str)("<!DOCTYPE html>")), raises(ValueError)),
-    "view of a kind of bytes": (lambda k, _: k.view(made(bytes)(b"\x89PNG\r\n\x1a\n")), raises(ValueError)),
-    "view with more than metadata": (
-        lambda k, _: list(k.view_ipy_repr(shown(_repr_html_=lambda self: ("<p>", 1, 2))).html),
-        ["<p>", 1, 2],
-    ),
-    "view of an object": (lambda k, _: k.view_ipy_repr(object()), raises(ValueError)),
-    "view with metadata": (
-        lambda k, _: k.view_ipy_repr(shown(_repr_html_=lambda self: ("<p>", {"a": 1}))).html,
-        "<p>",
-    ),
 }

@@ -1,7 +1,6 @@
 """Filters of columns, and dates."""
 
 import datetime as dt
-import re
 
 from tests.headless.api.tools import DOCUMENTS, abc, dialog, holder, names, raises, stored
 
@@ -16,11 +15,6 @@ def config(knext, mode="MANUAL", **parts):
     }
     given = {f"{name}_filter": filters[name](*arguments) for name, arguments in parts.items()}
     return knext.ColumnFilterConfig(kp.ColumnFilterMode[mode], **given)
-
-
-def passed(mode="MANUAL", **parts):
-    """The columns of a schema that pass a filter."""
-    return lambda knext, _: names(config(knext, mode, **parts).apply(abc(knext)))
 
 
 def typed(knext):
@@ -55,53 +49,17 @@ def loaded(knext, value, **options):
 REGEX = {"mode": "REGEX", "patternFilter": {"pattern": "[ab]", "isCaseSensitive": True, "isInverted": False}}
 
 
-def only_b(column):
-    return column.name == "b"
-
-
 FILTERS = {
-    "by default": (lambda k, _: names(filtering(k).columns.apply(abc(k))), ["a", "b", "c"]),
-    "of a table": (lambda k, t: names(config(k, manual=(["c"], [], False)).apply(t)), ["c"]),
-    "of a view": (lambda k, _: names(config(k, manual=(["c"], [], False)).apply(abc(k)[1:])), ["c"]),
-    "some included": (passed(manual=(["b"], [], False)), ["b"]),
-    "some excluded": (passed(manual=([], ["b"])), ["a", "c"]),
-    "included and excluded": (passed(manual=(["b"], ["b"])), ["a", "b", "c"]),
-    "included names": (
-        lambda k, _: names(k.ColumnFilterConfig(included_column_names=["c"]).apply(abc(k))),
-        ["a", "b", "c"],
-    ),
     "included names change the mode": (
         lambda k, _: k.ColumnFilterConfig(config(k, "TYPE").mode, included_column_names=[]).mode.name,
         "MANUAL",
     ),
-    "strangers included": (passed(manual=(["x"], [], False)), []),
-    "regular expression": (passed("REGEX", pattern=("^[ac]$",)), ["a", "c"]),
-    "expression somewhere in a name": (
-        lambda k, _: names(
-            config(k, "REGEX", pattern=("b",)).apply(k.Schema.from_types([k.string()], ["abc"]))
-        ),
-        ["abc"],
-    ),
-    "expression without case": (passed("REGEX", pattern=("A", False)), ["a"]),
-    "expression with case": (passed("REGEX", pattern=("A",)), []),
-    "expression inverted": (passed("REGEX", pattern=("a", True, True)), ["b", "c"]),
-    "bad expression": (passed("REGEX", pattern=("[",)), raises(re.error)),
-    "empty expression": (passed("REGEX"), ["a", "b", "c"]),
-    "wildcard": (passed("WILDCARD", pattern=("?",)), ["a", "b", "c"]),
-    "wildcard with a dot": (passed("WILDCARD", pattern=("a.",)), []),
-    "wildcard with a star": (passed("WILDCARD", pattern=("b*",)), ["b"]),
-    "type": (lambda k, _: names(config(k, "TYPE", type=(["StringValue"],)).apply(typed(k))), ["b"]),
-    "type without metadata": (passed("TYPE", type=(["StringValue"],)), []),
-    "unknown mode": (lambda k, _: k.ColumnFilterConfig("MANUAL").apply(abc(k)), raises(ValueError)),
-    "before it": (lambda k, _: names(k.ColumnFilterConfig(pre_filter=only_b).apply(abc(k))), ["b"]),
     "equal": (lambda k, _: [config(k) == config(k), config(k) == config(k, "TYPE")], [True, False]),
     "equal to a text": (lambda k, _: config(k) == "MANUAL", raises(AttributeError)),
     "stored": (
         lambda k, _: stored(filtering(k)),
         DOCUMENTS["filter, stored"],
     ),
-    "loaded": (lambda k, _: loaded(k, REGEX), ["a", "b"]),
-    "loaded with a filter before it": (lambda k, _: loaded(k, REGEX, column_filter=only_b), ["b"]),
     "loaded with an unknown mode": (lambda k, _: loaded(k, {"mode": "OTHER"}), raises(KeyError)),
     "loaded incomplete": (lambda k, _: loaded(k, {"typeFilter": {}}), raises(KeyError)),
     "default of the parameter": (

@@ -1,26 +1,10 @@
 """Types of columns."""
 
 import datetime as dt
-import json
 import warnings
 
 from tests.headless.api.parameters import Plain
-from tests.headless.api.tools import key, raises
-
-
-def dictionary_text(knext, _):
-    """As in KNIME, the meaning of a text that is stored with a dictionary is lost."""
-    from knime.api import types
-
-    traits = {"logical_type": "org.example.Word", "dict_encoding": "INT_KEY"}
-    described = json.dumps({"type": "simple", "traits": traits})
-    types.register_python_value_factory(__name__, "Words", "Word", '"string"', described, f"{__name__}.Word")
-    found = knext.logical(Word)
-    return [str(found), found.dict_encoding_key_type.value]
-
-
-class Word:
-    """A value of a type that an extension registers."""
+from tests.headless.api.tools import raises
 
 
 def zoned_time(knext, _):
@@ -39,43 +23,7 @@ def path(knext):
     return [str(value), value.to_dict(), str(knext.logical(FSLocationValue))]
 
 
-def helper(ask):
-    """What `knime.api.types` says."""
-
-    def case(knext, _):
-        from knime.api import types
-
-        return ask(types)
-
-    return case
-
-
-def list_like(types, kind):
-    return types.get_converter(f'{{"value_factory_class":"org.knime.core.data.v2.value.{kind}ValueFactory"}}')
-
-
 FACTORIES = {
-    "class by its name": (helper(lambda t: t.get_python_type_from_name("datetime.date") is dt.date), True),
-    "class of no module": (
-        helper(lambda t: t.get_python_type_from_name("no.such.Class")),
-        raises(ValueError),
-    ),
-    "class that is not there": (
-        helper(lambda t: t.get_python_type_from_name("datetime.Class")),
-        raises(AttributeError),
-    ),
-    "dates in a list": (
-        helper(lambda t: t.encode_inner_elements([None, dt.date(1970, 1, 2)])),
-        [None, 1],
-    ),
-    "numbers in a list": (helper(lambda t: t.encode_inner_elements([1, None])), [1, None]),
-    "nothing in a list": (helper(lambda t: t.encode_inner_elements([None])), [None]),
-    "list": (helper(lambda t: list_like(t, "List").encode([dt.date(1970, 1, 3)])), [2]),
-    "set": (
-        helper(lambda t: [list_like(t, "Set").compatible_type is set, list_like(t, "Set").encode(None)]),
-        [True, None],
-    ),
-    "text with a dictionary": (dictionary_text, ["String[dict_encoding=INT_KEY]", "INT_KEY"]),
     "time with a zone": (zoned_time, [3_720_000_000_000, ["UserWarning"]]),
 }
 TYPES = {
@@ -104,25 +52,6 @@ TYPES = {
     "neither date nor time": (lambda k, _: k.datetime(False, False), raises(ValueError)),
 }
 KINDS = {
-    "dictionary": (
-        lambda k, _: [str(k.string(key(k))), str(k.blob(key(k, "BYTE")))],
-        ["String[dict_encoding=INT_KEY]", "blob[dict_encoding=BYTE_KEY]"],
-    ),
-    "dictionary is another type": (
-        lambda k, _: [k.string(key(k)) == k.string(), k.string(key(k)) == k.string(key(k))],
-        [False, True],
-    ),
-    "dictionary of a text": (lambda k, _: k.string("INT_KEY"), raises(TypeError)),
-    "dictionary of numbers": (lambda k, _: k.PrimitiveType(k.PrimitiveTypeId.INT, key(k)), raises(TypeError)),
-    "key of a dictionary": (
-        lambda k, _: [k.string(key(k)).dict_encoding_key_type.value, k.string().dict_encoding_key_type],
-        ["INT_KEY", None],
-    ),
-    "without a dictionary": (lambda k, _: k.string(key(k)).plain_type == k.string(), True),
-    "keys": (
-        lambda k, _: [kind.value for kind in k.DictEncodingKeyType],
-        ["INT_KEY", "LONG_KEY", "BYTE_KEY"],
-    ),
     "one of a kind": (lambda k, _: k.PrimitiveType(k.PrimitiveTypeId.BOOL) is k.bool_(), True),
     "ids": (
         lambda k, _: [kind.value for kind in k.PrimitiveTypeId],
@@ -138,10 +67,6 @@ KINDS = {
         ["list", "tuple"],
     ),
     "struct as a key": (lambda k, _: {k.struct(k.int32()): 1}[k.StructType([k.int32()])], 1),
-    "by name": (
-        lambda k, _: str(k.PrimitiveType(dtype=k.PrimitiveTypeId.STRING, dict_encoding_key=key(k))),
-        "String[dict_encoding=INT_KEY]",
-    ),
     "empty struct": (lambda k, _: str(k.struct()), "struct<>"),
     "structs": (
         lambda k, _: [k.struct(k.int32()) == k.struct(k.int64()), k.struct(k.int32()) == k.struct(k.int32())],
@@ -177,7 +102,6 @@ KINDS = {
         ],
         ["Local Date Time", "Zoned Date Time", "Zoned Date Time", "Duration"],
     ),
-    "proxy": (lambda k, _: [k.logical(dt.date).proxy_type], [None]),
     "made by hand": (
         lambda k, _: str(k.LogicalType('{"value_factory_class":"x"}', k.int32())),
         'extension<logical={"value_factory_class":"x"}, storage=Number (Integer)>',

@@ -136,31 +136,6 @@ def logical(values, kind):
     return case
 
 
-def other_values(knext, given):
-    """Values of KNIME's less usual types."""
-    import xml.etree.ElementTree as ET
-
-    from knime.types import builtin
-
-    values = [
-        builtin.BooleanSetValue(True, False, True),
-        builtin.DenseBitVectorValue("10110"),
-        builtin.DenseByteVectorValue(b"ab"),
-        builtin.FSLocationValue("LOCAL", None, "/a"),
-    ]
-    found = []
-    for value in values:
-        kind = knext.logical(type(value))
-        dtype = kind.to_pyarrow()
-        again = dtype.decode(dtype.encode(value))
-        found.append(
-            [str(kind), type(again).__name__, str(getattr(again, "to_dict", lambda again=again: again)())]
-        )
-    dtype = knext.logical(ET.ElementTree).to_pyarrow()
-    tree = dtype.decode(dtype.encode(ET.ElementTree(ET.fromstring("<a b='c'/>"))))
-    return [*found, ET.tostring(tree.getroot()).decode()]
-
-
 def variables(name, value):
     def case(knext, given):
         given.context.flow_variables[name] = value
@@ -235,10 +210,6 @@ TABLES = {
         logical([dt.date(1, 1, 1), dt.date(9999, 12, 31)], dt.date),
         ["['Local Date']", ["0001-01-01", "9999-12-31"], "0001-01-01", 0],
     ),
-    "values of other types": (
-        other_values,
-        DOCUMENTS["making, values of other types"],
-    ),
     "RowIDs kept": (
         lambda k, g: shown(table(k, "keep", x=["p", "q"], a=[1, 2])),
         [["x", "a"], ["p", "q"], ["1", "2"]],
@@ -257,79 +228,6 @@ TABLES = {
         lambda k, g: shown(table(k, **{"<RowID>": [5, None], "a": [1, 2]})),
         [["<RowID>", "a"], ["Row5", "RowNone"], ["1", "2"]],
     ),
-    "missing by min": (
-        lambda k, g: numbers(k, "min"),
-        DOCUMENTS["making, missing by min"],
-    ),
-    "missing by max": (
-        lambda k, g: numbers(k, "max"),
-        DOCUMENTS["making, missing by max"],
-    ),
-    "missing by zero": (
-        lambda k, g: numbers(k, 0),
-        [["<RowID>", "i", "l", "d"], ["Row0", "Row1"], ["1", "0"], ["0", "2"], ["None", "0.5"]],
-    ),
-    "missing by a text": (
-        lambda k, g: numbers(k, "0"),
-        [["<RowID>", "i", "l", "d"], ["Row0", "Row1"], ["1", "0"], ["0", "2"], ["None", "0.5"]],
-    ),
-    "missing by words": (lambda k, g: numbers(k, "none"), raises(ValueError)),
-    "missing as they are": (
-        lambda k, g: numbers(k),
-        [["<RowID>", "i", "l", "d"], ["Row0", "Row1"], ["1", "None"], ["None", "2"], ["None", "0.5"]],
-    ),
-    "missing written": (
-        lambda k, g: shown(table(k, sentinel=1, a=[1, 2, None], b=[1.0, 2.0, 1.0])),
-        [["<RowID>", "a", "b"], ["Row0", "Row1", "Row2"], ["None", "2", "None"], ["1.0", "2.0", "1.0"]],
-    ),
-    "missing written by min": (
-        lambda k, g: shown(table(k, sentinel="min", a=[-(2**63), 2])),
-        [["<RowID>", "a"], ["Row0", "Row1"], ["None", "2"]],
-    ),
-    "missing written by words where none is": (
-        lambda k, g: table(k, a=[1]).to_pyarrow("none").column("a").to_pylist(),
-        [1],
-    ),
-    "missing through a view": (
-        lambda k, g: table(k, a=[1, None])[["a"]].to_pyarrow(7).column("a").to_pylist(),
-        [1, 7],
-    ),
-    "batch": (
-        batches,
-        DOCUMENTS["making, batch"],
-    ),
-    "batch in batches": (lambda k, g: list(batch(g).batches()), raises(RuntimeError)),
-    "batch beyond": (lambda k, g: batch(g)[3], raises(IndexError)),
-    "every second row of a batch": (
-        lambda k, g: shown(batch(g)[:, ::2]),
-        [["<RowID>", "a", "b", "c"], ["Row0", "Row2"], ["1", "3"], ["x", "z"], ["0.5", "None"]],
-    ),
-    "batch without a column": (lambda k, g: batch(g).remove("b").column_names, ["a", "c"]),
-    "rows beyond": (lambda k, g: shown(g.input[:, 5:]), [["<RowID>", "a", "b", "c"], [], [], [], []]),
-    "rows from the end": (lambda k, g: shown(g.input["a", -1:]), [["<RowID>", "a"], ["Row2"], ["3"]]),
-    "rows backwards": (
-        lambda k, g: shown(g.input["a", ::-1]),
-        [["<RowID>", "a"], ["Row2", "Row1", "Row0"], ["3", "2", "1"]],
-    ),
-    "row by number": (lambda k, g: g.input[:, 0].get(), raises(IndexError)),
-    "rows of rows": (lambda k, g: shown(g.input["a", 1:][:, 1:]), [["<RowID>", "a"], ["Row2"], ["3"]]),
-    "view counted": (
-        lambda k, g: [g.input[["a"]].num_rows, list(g.input[:, :1].shape), g.input[1:].num_columns],
-        [3, [3, 1], 2],
-    ),
-    "view of a table shown": (
-        lambda k, g: str(table(k, a=[1])["a", :1]),
-        "TableView<delegate=TableView<delegate=ArrowTable[shape=(1, 1)], op=ColumnSlicingOp(a)>,"
-        " op=RowSlicingOp(slice(None, 1, None))>",
-    ),
-    "classes of tables": (
-        lambda k, g: [type(t).__name__ for t in (g.input, next(g.input.batches()), table(k, a=[1]))],
-        ["ArrowSourceTable", "ArrowTable", "ArrowTable"],
-    ),
-    "table shown": (
-        lambda k, g: [str(g.input), str(table(k, a=[1, 2]))],
-        ["ArrowSourceTable[cols=3, rows=3, batches=1]", "ArrowTable[shape=(1, 2)]"],
-    ),
     "schema of a view": (
         lambda k, g: kinds(g.input[["c", "a"]]),
         ["Number (Float)", "Number (Long Integer)"],
@@ -338,10 +236,8 @@ TABLES = {
         lambda k, g: [c.metadata for c in g.input.schema],
         DOCUMENTS["making, metadata"],
     ),
-    "metadata of a batch": (lambda k, g: [c.metadata for c in batch(g).schema], [None, None, None]),
     "written": (lambda k, g: written(k, arrow(a=[1, 2]), arrow(a=[3])), 2),
     "written of tables": (lambda k, g: written(k, table(k, a=[1, 2]), table(k, a=[3]), row_ids="keep"), 2),
-    "written of batches": (lambda k, g: written(k, *g.input.batches()), 1),
     "written of record batches": (lambda k, g: written(k, *arrow(a=[1, 2, 3]).to_batches(2)), 2),
     "written of a view": (lambda k, g: written(k, g.input[["a"]]), raises(TypeError)),
     "written of nothing": (lambda k, g: written(k), 0),

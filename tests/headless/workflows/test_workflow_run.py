@@ -147,12 +147,12 @@ def test_credentials_that_are_nowhere_fail_their_node(trial, tmp_path):
 def test_ports_of_the_extensions_own_types(trial, tmp_path):
     speak = new_node(trial, 1, "Speak")
     listen = new_node(trial, 2, "Listen", inputs={"Further": 2})
-    again = new_node(trial, 3, "Listen", inputs={"Bytes": 1})
-    lines = [(1, 1, 2, 1), (1, 1, 2, 2), (1, 2, 2, 3), (1, 2, 3, 1), (2, 1, 3, 2)]
+    again = new_node(trial, 3, "Listen")
+    lines = [(1, 1, 2, 1), (1, 1, 2, 2), (1, 2, 2, 3), (1, 2, 3, 1)]
     report = run(trial, workflow(speak, listen, again, lines=lines), tmp_path)
     assert report.ok, [o.message for o in report.outcomes]
-    assert report.outcome(2).done.outputs == (b"Words; hello; hello; HELLO; None",)
-    assert report.outcome(3).done.outputs[0].startswith(b"Loud; HELLO; b'Words; hello")
+    heard = [report.outcome(i).done.outputs[0].column("value") for i in (2, 3)]
+    assert heard == [["Words; hello; hello; HELLO"], ["Loud; HELLO"]]
 
 
 def test_a_port_of_another_type_fails_the_node(trial, tmp_path):
@@ -161,20 +161,18 @@ def test_a_port_of_another_type_fails_the_node(trial, tmp_path):
 
 
 def test_what_knime_would_not_let_a_person_connect(trial, tmp_path):
-    """Bytes into ports of tables: the node fails and says so, the others run."""
-    speak, listen = new_node(trial, 1, "Speak"), new_node(trial, 2, "Listen")
+    """Words into ports of tables: the node fails and says so, the others run."""
     flow = workflow(
-        speak,
-        listen,
+        new_node(trial, 1, "Speak"),
         concatenate_node(3),
         boundary_node(4, "input"),
         numbers(5, 1),
-        lines=[(1, 1, 2, 1), (2, 1, 3, 1), (5, 1, 3, 2), (2, 1, 4, 1)],
+        lines=[(1, 1, 3, 1), (5, 1, 3, 2), (1, 1, 4, 1)],
     )
     report = run(trial, flow, tmp_path)
     assert "Something else than a table arrives" in report.outcome(3).message
     assert "Something else than a table arrives" in report.outcome(4).message
-    assert [statuses(report)[i] for i in (1, 2, 5)] == [NodeStatus.EXECUTED] * 3
+    assert [statuses(report)[i] for i in (1, 5)] == [NodeStatus.EXECUTED] * 2
 
 
 def test_a_number_that_is_too_large_for_its_column(trial, tmp_path):

@@ -210,20 +210,37 @@ class Speak:
 @knext.node("Listen", knext.NodeType.SINK, "icons/icon.png", category)
 @knext.input_port("Words", "some words", words)
 @knext.input_port_group("Further", "more words", words)
-@knext.input_binary("Bytes", "some bytes", "org.example.bytes", optional=True)
-@knext.output_binary("Bytes", "the words", "org.example.bytes")
+@knext.output_table("Heard", "the words")
 class Listen:
     """Takes words.
 
     Any number.
     """
 
-    def configure(self, ctx, spec, further, data):
-        ctx.set_warning(f"{spec.language} {len(further)} {None if data is None else data.id}")
-        return knext.BinaryPortObjectSpec("org.example.bytes")
+    def configure(self, ctx, spec, further):
+        ctx.set_warning(f"{spec.language} {len(further)}")
+        return
 
-    def execute(self, ctx, heard, further, data):
-        return "; ".join([type(heard).__name__, heard.text, *(w.text for w in further), str(data)]).encode()
+    def execute(self, ctx, heard, further):
+        return as_table(
+            ["heard"], ["; ".join([type(heard).__name__, heard.text, *(w.text for w in further)])]
+        )
+
+
+@knext.node("Bytes", knext.NodeType.OTHER, "icons/icon.png", category)
+@knext.input_binary("Bytes", "some bytes", "org.example.bytes", optional=True)
+@knext.output_binary("Bytes", "the same", "org.example.bytes")
+class Bytes:
+    """Copies bytes.
+
+    Any number of them.
+    """
+
+    def configure(self, ctx, spec):
+        return spec
+
+    def execute(self, ctx, data):
+        return data or b""
 
 
 @knext.node("Tool", knext.NodeType.OTHER, "icons/icon.png", category)
@@ -267,13 +284,11 @@ class RunTool:
 class Paint:
     """Gives a picture.
 
-    Of several kinds.
+    It is empty.
     """
-
-    what = knext.StringParameter("What", "text, bytes or number", "text")
 
     def configure(self, ctx):
         return knext.ImagePortObjectSpec(knext.ImageFormat.SVG)
 
     def execute(self, ctx):
-        return {"text": "<svg/>", "bytes": bytearray(b"<svg/>"), "number": 6}[self.what]
+        return "<svg/>"

@@ -21,8 +21,8 @@ class Script:
         return None
 
     def execute(self, ctx, table):
-        from tests.headless.api.cases import FRAMES, RUNNING
+        from tests.headless.api.cases import RUNNING
         from tests.headless.api.tools import Given, outcome
 
-        case, _ = (RUNNING | FRAMES)[self.case]
+        case, _ = RUNNING[self.case]
         return as_table(["outcome"], [json.dumps(outcome(case, Given(ctx, table)))])

@@ -4,11 +4,10 @@
 # ruff: noqa: ARG002
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from knime.api import _ktypes as k
 from knime.api import types as kt
 from knime.api.schema import KNOWN_PRIMITIVES, PRIMITIVE_FACTORIES, Column, Schema
@@ -22,10 +21,7 @@ _VOID = k.value_factory_json(PRIMITIVE_FACTORIES[k.null()])
 
 
 class LogicalTypeExtensionType(pa.ExtensionType):
-    """An Arrow type with a logical type. Its serialized form is the JSON text of the Java value factory.
-
-    For values of another than the usual Python class, the name of that class follows the JSON text.
-    """
+    """An Arrow type with a logical type. Its serialized form is the JSON text of the Java value factory."""
 
     def __init__(self, converter: Any, storage_type: Any, java_value_factory: str) -> None:
         self.converter = converter
@@ -33,18 +29,12 @@ class LogicalTypeExtensionType(pa.ExtensionType):
         pa.ExtensionType.__init__(self, storage_type, "knime.logical_type")
 
     def __arrow_ext_serialize__(self) -> bytes:
-        return "\0".join([self._logical_type, *([self.proxy] if self.proxy else [])]).encode()
+        return self._logical_type.encode()
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> "LogicalTypeExtensionType":
-        name, _, proxy = serialized.decode().partition("\0")
-        return cls(kt.get_proxy(proxy) if proxy else kt.get_converter(name), storage_type, name)
-
-    @property
-    def proxy(self) -> str:
-        """The name of the Python class of the values, if it is not the usual one of the type."""
-        usual, own = kt.get_converter(self._logical_type).compatible_type, self.converter
-        return kt.name_of(own.compatible_type) if own and own.compatible_type is not usual else ""
+        name = serialized.decode()
+        return cls(kt.get_converter(name), storage_type, name)
 
     def __arrow_ext_scalar_class__(self) -> Any:
         outer = self
@@ -63,11 +53,6 @@ class LogicalTypeExtensionType(pa.ExtensionType):
 
     def encode(self, value: Any) -> Any:
         return self.converter.encode(value)
-
-    def to_pandas_dtype(self) -> Any:
-        from ._pandas import PandasLogicalTypeExtensionType
-
-        return PandasLogicalTypeExtensionType(self.storage_type, self._logical_type, self.converter)
 
     @property
     def logical_type(self) -> str:
@@ -114,10 +99,10 @@ def storage_of(spec: Any) -> Any:
     return pa.struct([(str(i), storage_of(inner)) for i, inner in enumerate(spec["inner_types"])])
 
 
-def logical_type_of(bundle: kt.PythonValueFactoryBundle, proxy: Any = None) -> LogicalTypeExtensionType:
+def logical_type_of(bundle: kt.PythonValueFactoryBundle) -> LogicalTypeExtensionType:
     """The Arrow type for columns of a registered value factory."""
     storage = storage_of(bundle.data_spec_json)
-    return LogicalTypeExtensionType(proxy or bundle.value_factory, storage, bundle.logical_type)
+    return LogicalTypeExtensionType(bundle.value_factory, storage, bundle.logical_type)
 
 
 def _named(name: str, storage: Any) -> LogicalTypeExtensionType:
@@ -147,8 +132,7 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
     """
     dtype = array.type
     if isinstance(dtype, LogicalTypeExtensionType):
-        # Tables do not store which of several Python classes of a type is used.
-        return from_storage(array, _named(dtype.logical_type, dtype.storage_type)) if dtype.proxy else array
+        return array
     if isinstance(dtype, pa.DictionaryType):
         if dtype.value_type not in _PRIMITIVE and dtype.value_type != pa.null():
             raise KeyError(f"column {name!r}: KNIME does not read dictionaries of {dtype.value_type}")
@@ -307,15 +291,8 @@ def spec_of(dtype: Any) -> Any:
     return names.get(dtype, f"?{dtype}")
 
 
-def of_arrow(data: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = None) -> Any:
-    """The data of a table; see `knime.api.table.Table.from_pyarrow`.
-
-    Args:
-        data: A table or record batch.
-        row_ids: ``auto``, ``keep`` or ``generate``.
-        first_row: The number in the first generated RowID.
-        sentinel: The value that stands for missing whole numbers.
-    """
+def of_arrow(data: Any, row_ids: str, *, first_row: int = 0) -> Any:
+    """The data of a table, from a table or record batch; see `knime.api.table.Table.from_pyarrow`."""
     if isinstance(data, pa.Table):
         check_batches([len(batch) for batch in data.to_batches()])
     if row_ids not in ("auto", "keep", "generate"):
@@ -331,16 +308,7 @@ def of_arrow(data: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = Non
         row_ids = "keep" if is_own else "generate"
     if row_ids == "generate":
         data = _with_ids(data, range(first_row, first_row + data.num_rows))
-    return wrap_table(data if sentinel is None else without_sentinel(data, sentinel))
-
-
-def of_frame(frame: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = None) -> Any:
-    """The data of a table from a pandas frame; see `knime.api.table.Table.from_pandas`."""
-    from ._pandas import data_of
-
-    data = data_of(frame, row_ids)
-    has_ids = row_ids == "keep" or (row_ids == "auto" and len(data.schema) > 0)
-    return of_arrow(data, "keep" if has_ids else "generate", first_row=first_row, sentinel=sentinel)
+    return wrap_table(data)
 
 
 def _with_ids(data: Any, numbers: Iterable[Any]) -> Any:
@@ -356,46 +324,3 @@ def check_batches(sizes: list[int]) -> None:
                 f"a batch has {size} rows, but the first one has {sizes[0]}: "
                 "all batches must have the same size, only the last one may be smaller"
             )
-
-
-def batches_of(data: Any) -> list[Any]:
-    """The record batches of a table, without the metadata of fields; one batch if there are no rows."""
-    empty = [column.combine_chunks() for column in data.columns] if not len(data) else []
-    parts = [part.columns for part in data.to_batches()] if len(data) else [empty]
-    return [pa.RecordBatch.from_arrays(columns, data.schema.names) for columns in parts]
-
-
-def with_sentinel(data: Any, sentinel: Any) -> Any:
-    """The data with a sentinel in place of missing whole numbers: ``min``, ``max`` or a number."""
-
-    def filled(column: Any) -> Any:
-        return column.fill_null(_number(column.type, sentinel)) if column.null_count else column
-
-    return _integers(data, filled)
-
-
-def without_sentinel(data: Any, sentinel: Any) -> Any:
-    """The data with missing cells in place of the sentinel in columns of whole numbers."""
-
-    def missing(column: Any) -> Any:
-        is_sentinel = pc.equal(column, _number(column.type, sentinel))
-        return pc.if_else(is_sentinel, pa.scalar(None, column.type), column)
-
-    return _integers(data, missing)
-
-
-def _integers(data: Any, change: Callable[[Any], Any]) -> Any:
-    columns = [change(c) if pa.types.is_integer(c.type) else c for c in data.columns]
-    make = pa.RecordBatch if isinstance(data, pa.RecordBatch) else pa.Table
-    return make.from_arrays(columns, names=data.schema.names)
-
-
-def _number(dtype: Any, sentinel: Any) -> int:
-    largest = 2**31 if dtype == pa.int32() else 2**63
-    match sentinel:
-        case "min":
-            return -largest
-        case "max":
-            return largest - 1
-        case _:
-            return int(sentinel)

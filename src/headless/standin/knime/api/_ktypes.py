@@ -6,6 +6,7 @@ from enum import Enum, unique
 from typing import Any, ClassVar
 
 from . import types as kt
+from ._absent import not_here
 
 
 class KnimeType:
@@ -30,52 +31,25 @@ class PrimitiveTypeId(Enum):
     NULL = "null"
 
 
-class DictEncodingKeyType(Enum):
-    """The type of dictionary keys, for texts and bytes that are stored with a dictionary."""
-
-    INT = "INT_KEY"
-    LONG = "LONG_KEY"
-    BYTE = "BYTE_KEY"
-
-
 class _OneOfAKind(type):
     """Metaclass that makes only one object of each primitive type."""
 
     _made: ClassVar[dict[Any, Any]] = {}
 
-    def __call__(cls, dtype: Any, dict_encoding_key: Any = None) -> Any:
-        kind = dtype, dict_encoding_key
-        if kind not in cls._made:
-            cls._made[kind] = super().__call__(dtype, dict_encoding_key)
-        return cls._made[kind]
+    def __call__(cls, dtype: Any) -> Any:
+        if dtype not in cls._made:
+            cls._made[dtype] = super().__call__(dtype)
+        return cls._made[dtype]
 
 
 class PrimitiveType(KnimeType, metaclass=_OneOfAKind):
-    """A primitive type, with or without a dictionary. Equal types are the same object."""
-
-    def __init__(self, type_id: PrimitiveTypeId, key_type: DictEncodingKeyType | None = None) -> None:
+    def __init__(self, type_id: PrimitiveTypeId) -> None:
         if not isinstance(type_id, PrimitiveTypeId):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"{type_id!r} is not a PrimitiveTypeId")
-        if key_type is not None:
-            if not isinstance(key_type, DictEncodingKeyType):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"{key_type!r} is not a DictEncodingKeyType")
-            if type_id not in (PrimitiveTypeId.STRING, PrimitiveTypeId.BLOB):
-                raise TypeError(f"only texts and blobs have dictionaries, not {type_id.value}")
         self._type_id = type_id
-        self._key_type = key_type
-
-    @property
-    def dict_encoding_key_type(self) -> DictEncodingKeyType | None:
-        """The type of the dictionary's keys; None without a dictionary."""
-        return self._key_type
-
-    @property
-    def plain_type(self) -> "PrimitiveType":
-        return PrimitiveType(self._type_id)
 
     def __str__(self) -> str:
-        key = "" if self._key_type is None else f"[dict_encoding={self._key_type.value}]"
-        return self._type_id.value + key
+        return self._type_id.value
 
 
 class ListType(KnimeType):
@@ -128,10 +102,9 @@ class StructType(KnimeType):
 class LogicalType(KnimeType):
     """A storage type with a meaning, which is the JSON text with the name of a Java value factory."""
 
-    def __init__(self, logical_type: str, storage_type: KnimeType, proxy_type_converter: Any = None) -> None:
+    def __init__(self, logical_type: str, storage_type: KnimeType) -> None:
         self._logical_type = logical_type
         self._storage_type = storage_type
-        self._proxy_type_converter = proxy_type_converter
 
     @property
     def logical_type(self) -> str:
@@ -151,17 +124,11 @@ class LogicalType(KnimeType):
         """
         return kt.get_value_factory_bundle_for_java_value_factory(self._logical_type).python_type
 
-    @property
-    def proxy_type(self) -> type | None:
-        """The requested Python class, if it is not the usual class of the type."""
-        return self._proxy_type_converter.compatible_type if self._proxy_type_converter else None
-
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, LogicalType)
             and other._logical_type == self._logical_type
             and other._storage_type == self._storage_type
-            and other.proxy_type == self.proxy_type
         )
 
     def __hash__(self) -> int:
@@ -172,8 +139,6 @@ class LogicalType(KnimeType):
             bundle = kt.get_value_factory_bundle_for_java_value_factory(self._logical_type)
         except ValueError:
             return f"extension<logical={self._logical_type}, storage={self._storage_type}>"
-        if self.proxy_type is not None:
-            return f"extension<proxy={self.proxy_type}, internal={bundle.python_type}>"
         return bundle.data_type
 
     def to_pyarrow(self) -> Any:
@@ -185,16 +150,9 @@ class LogicalType(KnimeType):
         from knime._arrow import logical_type_of
 
         bundle = kt.get_value_factory_bundle_for_java_value_factory(self._logical_type)
-        return logical_type_of(bundle, self._proxy_type_converter)
+        return logical_type_of(bundle)
 
-    def to_pandas(self) -> Any:
-        """The pandas type for columns of this type.
-
-        Raises:
-            ModuleNotFoundError: pandas is not installed.
-            ValueError: no value factory is registered for this type.
-        """
-        return self.to_pyarrow().to_pandas_dtype()
+    to_pandas = not_here("LogicalType.to_pandas")
 
     @staticmethod
     def supported_value_types() -> str:
@@ -218,14 +176,20 @@ def bool_() -> PrimitiveType:
     return PrimitiveType(PrimitiveTypeId.BOOL)
 
 
-def string(dict_encoding_key_type: DictEncodingKeyType | None = None) -> PrimitiveType:
-    """The type of texts, stored with a dictionary if a type of keys is given."""
-    return PrimitiveType(PrimitiveTypeId.STRING, dict_encoding_key_type)
+def string(dict_encoding_key_type: None = None) -> PrimitiveType:
+    _no_dictionary(dict_encoding_key_type)
+    return PrimitiveType(PrimitiveTypeId.STRING)
 
 
-def blob(dict_encoding_key_type: DictEncodingKeyType | None = None) -> PrimitiveType:
+def blob(dict_encoding_key_type: None = None) -> PrimitiveType:
     """The type of bytes in fields of logical types; KNIME has no columns of plain bytes."""
-    return PrimitiveType(PrimitiveTypeId.BLOB, dict_encoding_key_type)
+    _no_dictionary(dict_encoding_key_type)
+    return PrimitiveType(PrimitiveTypeId.BLOB)
+
+
+def _no_dictionary(key_type: object) -> None:
+    if key_type is not None:
+        raise NotImplementedError("a column with a dictionary is not part of the stand-in")
 
 
 def null() -> PrimitiveType:
@@ -250,17 +214,10 @@ def logical(value_type: type) -> LogicalType:
         TypeError: no value factory is registered for the class (or it is not a class).
     """
     try:
-        proxy, original = kt.get_proxy_by_python_type(value_type)
-    except KeyError:
-        proxy, original = None, value_type
-    try:
-        bundle = kt.get_value_factory_bundle_for_python_type(original)
-        found = type_of(bundle.data_spec_json, bundle.data_traits)
+        bundle = kt.get_value_factory_bundle_for_python_type(value_type)
+        return type_of(bundle.data_spec_json, bundle.data_traits)
     except Exception as error:
         raise TypeError(f"no value factory is registered for {value_type}: {error}", error) from error
-    if proxy is not None:
-        found._proxy_type_converter = proxy
-    return found
 
 
 _BY_SPEC = {
@@ -285,8 +242,6 @@ def type_of(spec: Any, traits: Any) -> Any:
             found = struct(*(type_of(field, its_own) for field, its_own in inner))
         case _:
             make: Any = _BY_SPEC.get(spec)  # None for a byte, which a struct refuses
-            if "dict_encoding" in own and make in (string, blob):
-                return make(DictEncodingKeyType(own["dict_encoding"]))
             found = make and make()
     return LogicalType(own["logical_type"], found) if "logical_type" in own else found
 

@@ -1,6 +1,6 @@
 """Specs of ports, and schemas of tables with the descriptions of their types for KNIME's Java side.
 
-Schemas and tables are ordered columns; their operations on columns return lazy views.
+Schemas and tables are ordered columns; what is selected of them is a lazy view.
 """
 
 # Nodes import names of other modules from here (even ks.List), so not every import is used.
@@ -12,7 +12,6 @@ import datetime as dt
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sized
-from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -32,8 +31,8 @@ from typing import (
 
 from . import _ktypes as k
 from ._absent import absent as _absent
+from ._absent import not_here
 from ._ktypes import (
-    DictEncodingKeyType,
     KnimeType,
     ListType,
     LogicalType,
@@ -88,36 +87,8 @@ class Column:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Operation(Protocol):
-    """The operation of a view, which is applied when the result is needed."""
-
-    def apply(self, source: Any) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Selection:
-    columns: Any
-
-    def apply(self, source: Any) -> Any:
-        return source._select_columns(self.columns)
-
-    def __str__(self) -> str:
-        return f"ColumnSlicingOp({self.columns})"
-
-
-@dataclass(frozen=True)
-class Addition:
-    other: Any
-
-    def apply(self, source: Any) -> Any:
-        return source._append(self.other)
-
-    def __str__(self) -> str:
-        return f"AppendOp({self.other})"
-
-
 class _Columnar(ABC):
-    """The common base of schemas and tables: ordered columns. Operations return lazy views."""
+    """The common base of schemas and tables: ordered columns, of which lazy views select some."""
 
     @property
     def num_columns(self) -> int:
@@ -131,39 +102,11 @@ class _Columnar(ABC):
         # Without this an int index would make `for column in schema` endless.
         if isinstance(slicing, int) and slicing >= self.num_columns:
             raise IndexError(f"index {slicing} is beyond the {self.num_columns} columns")
-        return self._view(Selection(slicing))
+        return _ColumnarView(self, slicing)
 
-    def append(self, other: Any) -> Any:
-        return _ColumnarView(self, Addition(other))
-
-    def insert(self, other: Any, at: int) -> Any:
-        count = self.num_columns
-        order = list(range(count))
-        added = 1 if isinstance(other, Column) else other.num_columns
-        order[at:at] = range(count, count + added)
-        return self.append(other)[order]
-
-    def remove(self, slicing: int | str | list[str]) -> Any:
-        """A view without a column (by index or name) or without several (by names)."""
-        names = self.column_names
-        if isinstance(slicing, list):
-            missing = [name for name in slicing if name not in names]
-            if missing:
-                raise ValueError(f"there are no columns {missing}; columns: {names}")
-            kept: list[Any] = [name for name in names if name not in slicing]
-        elif isinstance(slicing, int):
-            if not 0 <= slicing < len(names):
-                raise IndexError(f"index {slicing} is not among the {len(names)} columns")
-            kept = names[:slicing] + names[slicing + 1 :]
-        elif isinstance(slicing, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            names.remove(slicing)
-            kept = names
-        else:
-            raise TypeError(f"columns cannot be removed by {type(slicing).__name__}")
-        return _ColumnarView(self, Selection(kept))
-
-    def _view(self, operation: Operation) -> Any:
-        return _ColumnarView(self, operation)
+    append = not_here("append of schemas and tables")
+    insert = not_here("insert of schemas and tables")
+    remove = not_here("remove of schemas and tables")
 
     def _position(self, entry: Any) -> int:
         """The position of a column that is given by name or position."""
@@ -178,19 +121,19 @@ class _Columnar(ABC):
 
 
 class _ColumnarView(_Columnar):
-    """A schema or table with an operation that is applied on demand; ``get()`` returns the result."""
+    """Selected columns of a schema or table, which ``get()`` returns."""
 
-    def __init__(self, delegate: Any, operation: Operation) -> None:
-        self.delegate = delegate
-        self.operation = operation
+    def __init__(self, delegate: Any, columns: Any) -> None:
+        self._delegate = delegate
+        self._selected = columns
         self._result: Any = None
 
     def get(self, cache: bool = True) -> Any:
-        """The schema, table or column that is the result of the operation."""
         if self._result is not None:
             return self._result
-        source = self.delegate.get(cache=False) if isinstance(self.delegate, _ColumnarView) else self.delegate
-        result = self.operation.apply(source)
+        whole = self._delegate
+        source = whole.get(cache=False) if isinstance(whole, _ColumnarView) else whole
+        result = source._select_columns(self._selected)
         if cache:
             self._result = result
         return result
@@ -198,10 +141,6 @@ class _ColumnarView(_Columnar):
     @property
     def column_names(self) -> list[str]:
         return self.get().column_names
-
-    @property
-    def num_columns(self) -> int:
-        return self.get().num_columns
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -212,9 +151,6 @@ class _ColumnarView(_Columnar):
         return self.get() == (other.get() if isinstance(other, _ColumnarView) else other)
 
     __hash__ = None  # type: ignore[assignment]
-
-    def __str__(self) -> str:
-        return f"ColumnarView<delegate={self.delegate}, op={self.operation}>"
 
 
 class PortObjectSpec(ABC):
@@ -384,15 +320,6 @@ class Schema(_Columnar, PortObjectSpec):
             return self.from_columns([self._columns[self._position(entry)] for entry in wanted])
         raise TypeError(f"columns cannot be selected by {type(selection).__name__}")
 
-    def _append(self, other: Any) -> "Schema":
-        if isinstance(other, _ColumnarView):
-            other = other.get()
-        if isinstance(other, Column):
-            return self.from_columns([*self._columns, other])
-        if isinstance(other, (Schema, Sequence)):
-            return self.from_columns([*self._columns, *cast("Sequence[Column]", other)])
-        raise TypeError(f"only columns and schemas can be appended, not {type(other).__name__}")
-
     def serialize(self) -> dict[str, Any]:
         """The schema as KNIME's document, with the RowID as first column.
 
@@ -415,14 +342,7 @@ class Schema(_Columnar, PortObjectSpec):
 
     @classmethod
     def deserialize(cls, table_schema: dict[str, Any]) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The schema from KNIME's document, without the RowIDs."""
-        schema, names = table_schema["schema"], table_schema["columnNames"]
-        described = zip(schema["specs"], schema["traits"], strict=False)
-        types = [unwrap_primitive(k.type_of(spec, traits)) for spec, traits in described]
-        first = 1 if types[0] == _ROW_KEY else 0
-        if not first:
-            LOGGER.warning("a schema from KNIME does not begin with the RowIDs")
-        return cls(types[first:], list(names[first:]), list(table_schema["columnMetaData"][first:]))
+        raise NotImplementedError("Schema.deserialize is not part of the stand-in")
 
 
 _VALUE = "org.knime.core.data.v2.value."
@@ -456,15 +376,6 @@ def wrap_primitive(ktype: KnimeType) -> KnimeType:
     return ktype
 
 
-def unwrap_primitive(ktype: KnimeType) -> KnimeType:
-    """The reverse of `wrap_primitive`; other types unchanged."""
-    if not isinstance(ktype, LogicalType):
-        return ktype
-    if ktype.logical_type == _LIST and isinstance(ktype.storage_type, ListType):
-        return list_(unwrap_primitive(ktype.storage_type.inner_type))
-    return KNOWN_PRIMITIVES.get(ktype.logical_type, ktype)
-
-
 _SPEC_NAMES: dict[KnimeType, str] = {
     int32(): "int",
     int64(): "long",
@@ -489,12 +400,13 @@ def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:
         inner = [_describe(field) for field in ktype.inner_types]
         spec = {"type": "struct", "inner_types": [field for field, _ in inner]}
         return spec, {"traits": own, "type": "struct", "inner": [traits for _, traits in inner]}
-    if isinstance(ktype, PrimitiveType) and ktype.dict_encoding_key_type is not None:
-        own["dict_encoding"] = ktype.dict_encoding_key_type.value
-        ktype = ktype.plain_type
     return _SPEC_NAMES[ktype], {"traits": own, "type": "simple"}
 
 
 __getattr__ = _absent(
-    __name__, "HubAuthenticationPortObjectSpec", "WorkflowPortInfo", "WorkflowPortObjectSpec"
+    __name__,
+    "DictEncodingKeyType",
+    "HubAuthenticationPortObjectSpec",
+    "WorkflowPortInfo",
+    "WorkflowPortObjectSpec",
 )

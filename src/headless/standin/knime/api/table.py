@@ -1,18 +1,11 @@
 """Tables, which are inputs and outputs of nodes: Arrow data with the RowIDs as first column."""
 
-import sys
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from .schema import (
-    Operation,
-    Schema,
-    Selection,
-    _Columnar,  # pyright: ignore[reportPrivateUsage]
-    _ColumnarView,  # pyright: ignore[reportPrivateUsage]
-)
+from ._absent import not_here
+from .schema import Schema, _Columnar  # pyright: ignore[reportPrivateUsage]
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,15 +17,10 @@ class Backend:
 
     file_store_handler: Any
 
-    def table_of_arrow(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
+    def table_of_arrow(self, data: Any, row_ids: str) -> "Table":
         from knime._arrow import of_arrow
 
-        return made(of_arrow(data, row_ids, sentinel=sentinel))
-
-    def table_of_frame(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
-        from knime._arrow import of_frame
-
-        return made(of_frame(data, row_ids, sentinel=sentinel))
+        return made(of_arrow(data, row_ids))
 
     def batch_output_table(self, row_ids: str) -> "BatchOutputTable":
         return BatchOutputTable._made(row_ids)  # pyright: ignore[reportPrivateUsage]
@@ -52,136 +40,51 @@ def running_backend() -> Backend:
     return _backend
 
 
-@dataclass(frozen=True)
-class RowSelection:
-    rows: Any
-
-    def apply(self, source: Any) -> Any:
-        return source._select_rows(self.rows)
-
-    def __str__(self) -> str:
-        return f"RowSlicingOp({self.rows})"
-
-
-class _Tabular(_Columnar):
-    @property
-    @abstractmethod
-    def num_rows(self) -> int: ...
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.num_columns, self.num_rows
-
-    @property
-    @abstractmethod
-    def schema(self) -> Schema: ...
-
-    def __getitem__(self, slicing: Any) -> Any:
-        """A view: ``table[columns]``, or ``table[columns, rows]`` with rows as a slice."""
-        if not isinstance(slicing, tuple):
-            return super().__getitem__(slicing)
-        given = cast("tuple[Any, ...]", slicing)
-        by_column: _TabularView = self._view(Selection(given[0]))
-        return by_column._view(RowSelection(given[1]))
-
-    def _view(self, operation: Operation) -> Any:
-        return _TabularView(self, operation)
-
-
-class _TabularView(_Tabular, _ColumnarView):
-    @property
-    def num_rows(self) -> int:
-        return self.get().num_rows
-
-    @property
-    def schema(self) -> Schema:
-        return self.get().schema
-
-    def __str__(self) -> str:
-        return f"TableView<delegate={self.delegate}, op={self.operation}>"
-
-
-class Table(_Tabular):
-    """A table. Tables are made with `from_pyarrow` or `from_pandas`."""
+class Table(_Columnar):
+    """A table with all its rows, made with `from_pyarrow`."""
 
     _data: Any
 
     def __init__(self) -> None:
-        raise TypeError("make tables with Table.from_pyarrow or Table.from_pandas")
+        raise TypeError("make tables with Table.from_pyarrow")
 
     @staticmethod
     def from_pyarrow(data: "pa.Table", sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
         """A table from Arrow data, whose batches must have the same size, except for the last one.
 
-        Args:
-            data: the columns; with ``keep`` (or ``auto``) the first one may be the RowIDs.
-            sentinel: the whole number that stands for a missing cell: ``min``, ``max`` or any number.
-            row_ids: ``keep`` the first column, ``generate`` Row0, Row1, …; ``auto`` keeps a first column
-                named ``<RowID>`` (whole numbers become Row<n>) and generates otherwise.
-
-        Raises:
-            ValueError: a column's Arrow type is unknown to KNIME, or batches differ in size.
-            TypeError: the RowIDs to keep are not strings.
-            IndexError: there are no columns at all (with ``auto``).
-            AttributeError: no node is executing, nor was `knime.extension.testing` imported.
+        ``row_ids`` is ``keep`` for the first column, or ``generate`` for Row0, Row1, …; ``auto`` keeps a
+        first column named ``<RowID>`` (whole numbers become Row<n>) and generates otherwise.
         """
-        return running_backend().table_of_arrow(data, sentinel, row_ids)
+        _no_sentinel(sentinel)
+        return running_backend().table_of_arrow(data, row_ids)
 
-    @staticmethod
-    def from_pandas(data: Any, sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
-        """A table from a pandas frame.
-
-        Args:
-            data: the frame; a column of Python objects gets the type of its first object.
-            sentinel: see `from_pyarrow`.
-            row_ids: ``keep`` the index, ``generate`` Row0, Row1, …; ``auto`` keeps the index and writes whole
-                numbers as Row<n>.
-
-        Raises:
-            ModuleNotFoundError: pandas is not installed.
-            ValueError: the data is not a frame, or a column's type is unknown to KNIME.
-            AttributeError: no node is executing.
-        """
-        return running_backend().table_of_frame(data, sentinel, row_ids)
+    from_pandas = staticmethod(not_here("Table.from_pandas"))
+    to_pandas = not_here("Table.to_pandas")
 
     def to_pyarrow(self, sentinel: str | int | None = None) -> "pa.Table":
-        """The data with the RowIDs as first column ``<RowID>``; logical values stay in extension arrays.
+        """The data with the RowIDs as first column ``<RowID>``; logical values stay in extension arrays."""
+        from knime._arrow import ROW_ID, unwrap_table
 
-        Args:
-            sentinel: the value for missing whole numbers; see `from_pyarrow`.
-        """
-        from knime._arrow import ROW_ID, unwrap_table, with_sentinel
-
+        _no_sentinel(sentinel)
         if ROW_ID in self.column_names:
             raise RuntimeError(f"the column name {ROW_ID} is KNIME's own; rename the column")
-        data = unwrap_table(self._data)
-        return data if sentinel is None else with_sentinel(data, sentinel)
+        return unwrap_table(self._data)
 
-    def to_pandas(self, sentinel: str | int | None = None) -> Any:
-        """The data as a pandas frame with the RowIDs as index ``<RowID>``.
+    batches = to_batches = not_here("Table.batches")
+    num_batches = property(not_here("Table.num_batches"))
 
-        Args:
-            sentinel: the value for missing whole numbers; without it, such columns have floats.
-
-        Raises:
-            ModuleNotFoundError: pandas is not installed.
-        """
-        data = self.to_pyarrow(sentinel)
-        from knime._arrow._pandas import frame_of
-
-        return frame_of(data)
-
-    def batches(self) -> Iterator["Table"]:
-        """The batches of the table; only for the tables that execute() gets."""
-        raise RuntimeError("only the unmodified tables that execute() gets come in batches")
-
-    def to_batches(self) -> Iterator["Table"]:
-        """The same as `batches`."""
-        return self.batches()
+    def __getitem__(self, slicing: Any) -> Any:
+        if isinstance(slicing, tuple):
+            raise NotImplementedError("a selection of rows is not part of the stand-in")
+        return super().__getitem__(slicing)
 
     @property
     def num_rows(self) -> int:
         return len(self._data)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.num_columns, self.num_rows
 
     @property
     def column_names(self) -> list[str]:
@@ -209,26 +112,18 @@ class Table(_Tabular):
             raise IndexError(f"columns cannot be selected by {type(selection).__name__}")
         return made(self._data.select([0, *(self._position(entry) + 1 for entry in wanted)]))
 
-    def _select_rows(self, selection: Any) -> "Table":
-        if not isinstance(selection, slice):
-            raise IndexError("rows can only be selected by a slice")
-        start, stop, step = selection.indices(len(self._data))
-        if step == 1:
-            return made(self._data.slice(start, stop - start))
-        return made(self._data.take(list(range(start, stop, step))))
-
     def __str__(self) -> str:
         return f"ArrowTable[shape=({self.num_columns}, {self.num_rows})]"
 
-    def _append(self, other: Any) -> "Table":
-        raise NotImplementedError("appending to a table is not implemented, nor is it in KNIME")
+
+def _no_sentinel(sentinel: object) -> None:
+    if sentinel is not None:
+        raise NotImplementedError("a sentinel for missing cells is not part of the stand-in")
 
 
-class ArrowTable(Table):
-    """A table with data. Extensions print the names of these two classes, so they are KNIME's."""
+class ArrowSourceTable(Table):
+    """A table that execute() gets."""
 
-
-class ArrowSourceTable(ArrowTable):
     _known_schema: Schema
 
     @property
@@ -236,37 +131,14 @@ class ArrowSourceTable(ArrowTable):
         """The columns, with KNIME's metadata about their types."""
         return self._known_schema
 
-    @property
-    def num_batches(self) -> int:
-        return len(self._parts())
-
-    def batches(self) -> Iterator[Table]:
-        """The batches in which the table is stored; one empty batch if there are no rows."""
-        for part in self._parts():
-            yield made(part)
-
-    def _parts(self) -> list[Any]:
-        from knime._arrow import batches_of
-
-        return batches_of(self._data)
-
-    def __str__(self) -> str:
-        return f"ArrowSourceTable[cols={self.num_columns}, rows={self.num_rows}, batches={self.num_batches}]"
-
 
 def made(data: Any, schema: Schema | None = None) -> Table:
     """A table from data with KNIME's types; with a schema, a table that execute() gets."""
-    table = object.__new__(ArrowTable if schema is None else ArrowSourceTable)
+    table = object.__new__(Table if schema is None else ArrowSourceTable)
     table._data = data  # pyright: ignore[reportPrivateUsage]
     if isinstance(table, ArrowSourceTable) and schema is not None:
         table._known_schema = schema  # pyright: ignore[reportPrivateUsage]
     return table
-
-
-def is_frame(value: object) -> bool:
-    """Returns whether a value is a pandas frame, without importing pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
 class BatchOutputTable:
@@ -311,14 +183,14 @@ class BatchOutputTable:
         return len(self._batches)
 
     def append(self, batch: Any) -> None:
-        """Adds a batch: a table, Arrow data or a pandas frame.
+        """Adds a batch: a table or Arrow data.
 
         Raises:
             ValueError: the batch is larger than the first one, or follows a smaller one.
             TypeError: the batch is not a table.
         """
         import pyarrow as pa
-        from knime._arrow import check_batches, of_arrow, of_frame
+        from knime._arrow import check_batches, of_arrow
 
         data: Any = batch
         if isinstance(data, ArrowSourceTable):
@@ -333,8 +205,6 @@ class BatchOutputTable:
                 )
         elif isinstance(data, (pa.Table, pa.RecordBatch)):
             data = of_arrow(data, self._row_ids, first_row=self._rows)
-        elif is_frame(data):
-            data = of_frame(data, self._row_ids, first_row=self._rows)
         else:
             raise TypeError(f"a batch must be a table, not {type(data).__name__}")
         if isinstance(data, pa.RecordBatch):

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 from ._absent import absent as _absent
+from ._absent import not_here
 
 
 class PythonValueFactory:
@@ -85,13 +86,13 @@ def _file_stores() -> Any:
 
 
 class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
-    """A value factory that serializes a value into a file or, if it is small, into the table."""
+    """A value factory that serializes a value into a file or, if it is small, into the table.
 
-    def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
-        raise NotImplementedError
+    Subclasses implement ``serialize(value, output)`` and ``deserialize(input)``.
+    """
 
-    def serialize(self, value: Any, output: BinaryIO) -> None:
-        raise NotImplementedError
+    serialize: Callable[[Any, BinaryIO], None]
+    deserialize: Callable[[BinaryIO], Any]
 
     def should_be_stored_in_filestore(self, value: Any) -> bool:
         return True
@@ -118,29 +119,13 @@ class FallbackPythonValueFactory(PythonValueFactory):
         return False
 
 
-def encode_inner_elements(value: Iterable[Any]) -> Iterable[Any]:
-    """The storages of the elements of a list or set, which have one class; unknown elements unchanged."""
-    present: object = next((element for element in value if element is not None), None)
-    try:
-        bundle = get_value_factory_bundle_for_python_type(present.__class__)
-    except TypeError:
-        return value
-    return [bundle.value_factory.encode(element) for element in value]
-
-
 class ListValueFactory(PythonValueFactory):
-    """Lists. The elements are encoded by the value factory of their class, if there is one."""
+    """Lists, which are read as they are stored."""
 
     def __init__(self) -> None:
         super().__init__(list)
 
-    def encode(self, value: Any) -> Any:
-        return None if value is None else encode_inner_elements(value)
-
-
-class SetValueFactory(ListValueFactory):
-    def __init__(self) -> None:
-        PythonValueFactory.__init__(self, set)
+    encode = not_here("ListValueFactory.encode")
 
 
 @dataclass(eq=False)
@@ -173,17 +158,6 @@ def _imported(module_name: str) -> ModuleType:
         raise ValueError(f"the module {module_name} cannot be imported: {error}") from error
 
 
-def get_python_type_from_name(name: str) -> Any:
-    """The class with a name that includes its module.
-
-    Raises:
-        ValueError: there is no such module.
-        AttributeError: the module has no such class.
-    """
-    module_name, class_name = name.rsplit(".", 1)
-    return getattr(_imported(module_name), class_name)
-
-
 def _make(module_name: str, class_name: str) -> PythonValueFactory:
     cls = getattr(_imported(module_name), class_name, None)
     if cls is None or not (isinstance(cls, type) and issubclass(cls, PythonValueFactory)):
@@ -194,11 +168,9 @@ def _make(module_name: str, class_name: str) -> PythonValueFactory:
 
 _java_value_factory_to_bundle: dict[str, PythonValueFactoryBundle] = {}
 _python_type_to_bundle: dict[str, PythonValueFactoryBundle] = {}
-_proxies: dict[str, tuple[str, str, str]] = {}
 _fallback = FallbackPythonValueFactory()
-list_like_value_factories: dict[str, PythonValueFactory] = {
-    f'{{"value_factory_class":"org.knime.core.data.v2.value.{name}"}}': factory
-    for name, factory in [("ListValueFactory", ListValueFactory()), ("SetValueFactory", SetValueFactory())]
+_lists: dict[str, PythonValueFactory] = {
+    '{"value_factory_class":"org.knime.core.data.v2.value.ListValueFactory"}': ListValueFactory()
 }
 
 
@@ -213,20 +185,13 @@ def register_python_value_factory(
 ) -> None:
     """Registers a value factory, as KNIME does for each one that an extension contributes.
 
-    Args:
-        python_module: the module of the value factory's class.
-        python_value_factory_name: the name of that class.
-        data_type: the name of the type in KNIME.
-        data_spec_json: JSON of the storage: the name of a primitive type, or a struct or list of storages.
-        data_traits: JSON of the storage's traits; its ``logical_type`` names the Java value factory.
-        python_value_type_name: module and name of the class of the values.
-        is_default_python_representation: False for a second Python class of a type that is registered.
+    ``data_spec_json`` is JSON of the storage: the name of a primitive type, or a struct or list of storages.
+    In that of ``data_traits``, ``logical_type`` names the Java value factory. KNIME may know several Python
+    classes for a type; only the one that is its default is known here.
     """
-    logical_type: str = json.loads(data_traits)["traits"]["logical_type"]
     if not is_default_python_representation:
-        original = get_value_factory_bundle_for_java_value_factory(logical_type)
-        _proxies[python_value_type_name] = (python_module, python_value_factory_name, original.python_type)
-        return
+        raise NotImplementedError("a second Python class for a type is not part of the stand-in")
+    logical_type: str = json.loads(data_traits)["traits"]["logical_type"]
     bundle = PythonValueFactoryBundle(
         logical_type,
         data_type,
@@ -244,25 +209,6 @@ def name_of(python_type: type) -> str:
     return f"{python_type.__module__}.{python_type.__qualname__}"
 
 
-def get_proxy_by_python_type(python_type: type) -> tuple[PythonValueFactory, type]:
-    """The value factory of a second Python class, and the first class of the same type.
-
-    Raises:
-        TypeError: not a class.
-        KeyError: not registered as a second class.
-    """
-    if not isinstance(python_type, type):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"{python_type!r} is not a class")
-    name = name_of(python_type)
-    bundle = get_value_factory_bundle_for_python_type_name(_proxies[name][2])
-    return get_proxy(name), bundle.value_factory.compatible_type
-
-
-def get_proxy(python_type_name: str) -> PythonValueFactory:
-    """The value factory of a second Python class; KeyError for an unknown class."""
-    return _make(*_proxies[python_type_name][:2])
-
-
 def get_python_type_list() -> Iterable[str]:
     """The names of all classes for which value factories are registered."""
     return _python_type_to_bundle.keys()
@@ -272,7 +218,7 @@ def get_converter(logical_type: str) -> PythonValueFactory:
     """The Python value factory for a Java value factory; if there is none, one that changes nothing."""
     bundle = _java_value_factory_to_bundle.get(logical_type)
     if bundle is None:
-        return list_like_value_factories.get(logical_type, _fallback)
+        return _lists.get(logical_type, _fallback)
     return bundle.value_factory
 
 
@@ -287,17 +233,6 @@ def get_value_factory_bundle_for_java_value_factory(logical_type: str) -> Python
     return _java_value_factory_to_bundle[logical_type]
 
 
-def get_value_factory_bundle_for_python_type_name(python_type_name: str) -> PythonValueFactoryBundle:
-    """Looks a type up by the name of its Python class.
-
-    Raises:
-        ValueError: it is not registered.
-    """
-    if python_type_name not in _python_type_to_bundle:
-        raise ValueError(f"no Python value factory is registered for {python_type_name}")
-    return _python_type_to_bundle[python_type_name]
-
-
 def get_value_factory_bundle_for_python_type(python_type: type) -> PythonValueFactoryBundle:
     """Looks a type up by its Python class.
 
@@ -310,4 +245,12 @@ def get_value_factory_bundle_for_python_type(python_type: type) -> PythonValueFa
     return _python_type_to_bundle[name]
 
 
-__getattr__ = _absent(__name__, "FileStoreHandler", "FromPandasColumnConverter", "ToPandasColumnConverter")
+__getattr__ = _absent(
+    __name__,
+    "FileStoreHandler",
+    "FromPandasColumnConverter",
+    "SetValueFactory",
+    "ToPandasColumnConverter",
+    "encode_inner_elements",
+    "get_python_type_from_name",
+)

@@ -13,7 +13,6 @@ from knime.api.schema import (
     BinaryPortObjectSpec,
     Column,
     CredentialPortObjectSpec,
-    DictEncodingKeyType,
     ImagePortObjectSpec,
     KnimeType,
     ListType,
@@ -108,5 +107,11 @@ from .ports import (
 
 supported_value_types = LogicalType.supported_value_types
 __getattr__ = _absent(
-    __name__, "ProxySettings", "get_proxy_settings", "view_matplotlib", "view_plotly", "view_seaborn"
+    __name__,
+    "DictEncodingKeyType",
+    "ProxySettings",
+    "get_proxy_settings",
+    "view_matplotlib",
+    "view_plotly",
+    "view_seaborn",
 )

@@ -4,12 +4,11 @@
 # ruff: noqa: ARG002
 # pyright: reportPrivateUsage=false
 
-import logging
-import re
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
+from knime.api._absent import not_here
 from knime.api.schema import Column, Schema
 
 from ._base import TEXTS, Parameter
@@ -18,7 +17,6 @@ from .version import Version
 if TYPE_CHECKING:
     from .contexts import DialogCreationContext
 
-LOGGER = logging.getLogger("Python backend")
 T = TypeVar("T")
 PortIndex = int | tuple[int, int]
 
@@ -222,13 +220,6 @@ class PatternFilterConfig(_FilterConfig):
         self.inverted = inverted
         self.pattern = pattern
 
-    def _apply(self, schema: Schema, regex: bool) -> list[str]:
-        text = self.pattern
-        if not regex:
-            text = re.escape(text).replace("\\*", ".*").replace("\\?", ".")
-        pattern = re.compile(text, 0 if self.case_senstive else re.IGNORECASE)
-        return [name for name in schema.column_names if bool(pattern.search(name)) != self.inverted]
-
 
 class TypeFilterConfig(_FilterConfig):
     """Types by value class, as in the metadata that KNIME adds to input columns."""
@@ -246,15 +237,6 @@ class TypeFilterConfig(_FilterConfig):
     ) -> None:
         self._selected_types = selected_types if selected_types is not None else []
         self._type_displays = type_displays if type_displays is not None else []
-
-    def _apply(self, schema: Schema) -> list[str]:
-        names: list[str] = []
-        for column in schema:
-            if column.metadata is None or "preferred_value_type" not in column.metadata:
-                LOGGER.warning("the column %r has no preferred_value_type: it is left out", column.name)
-            elif column.metadata["preferred_value_type"] in self._selected_types:
-                names.append(column.name)
-        return names
 
 
 class ManualFilterConfig(_FilterConfig):
@@ -275,12 +257,6 @@ class ManualFilterConfig(_FilterConfig):
         self.include_unknown_columns = include_unknown_columns
         self.included = included if included is not None else []
         self.excluded = excluded if excluded is not None else []
-
-    def _apply(self, schema: Schema) -> list[str]:
-        def is_in(name: str) -> bool:
-            return name in self.included or (name not in self.excluded and self.include_unknown_columns)
-
-        return [name for name in schema.column_names if is_in(name)]
 
 
 class ColumnFilterConfig:
@@ -307,24 +283,7 @@ class ColumnFilterConfig:
             self.manual_filter = ManualFilterConfig(included_column_names)
         self._pre_filter = pre_filter
 
-    def apply(self, columnar: Any) -> Any:
-        """A view of a schema or table with the columns that pass the filter."""
-        schema: Any = columnar.schema if hasattr(columnar, "schema") else columnar
-        if self._pre_filter is not None:
-            schema = schema[[column.name for column in schema if self._pre_filter(column)]]
-        return columnar[self._names(schema)]
-
-    def _names(self, schema: Schema) -> list[str]:
-        match self.mode:
-            case ColumnFilterMode.MANUAL:
-                return self.manual_filter._apply(schema)
-            case ColumnFilterMode.TYPE:
-                return self.type_filter._apply(schema)
-            case ColumnFilterMode.REGEX | ColumnFilterMode.WILDCARD:
-                is_regex = self.mode is ColumnFilterMode.REGEX
-                return self.pattern_filter._apply(schema, is_regex)
-            case _:
-                raise ValueError(f"{self.mode!r} is not a ColumnFilterMode")
+    apply = not_here("ColumnFilterConfig.apply")
 
     def __eq__(self, other: Any) -> bool:
         return self._to_dict() == other._to_dict()

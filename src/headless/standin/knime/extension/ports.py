@@ -1,7 +1,6 @@
 """Ports of nodes: their types, the objects at ports, and the decorators that declare ports."""
 
 # Signatures are KNIME's, so not every argument is used.
-# ruff: noqa: ARG003
 
 import datetime as dt
 from abc import ABC, abstractmethod
@@ -11,6 +10,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
 from knime.api._absent import absent as _absent
+from knime.api._absent import not_here
 from knime.api.schema import CredentialPortObjectSpec, PortObjectSpec
 
 N = TypeVar("N", bound=Callable[..., Any])
@@ -35,16 +35,10 @@ class PortObject(ABC):
 
 
 class FilestorePortObject(PortObject):
-    """The base of port objects whose data is a file or folder."""
+    """The base of port objects whose data is a file or folder; nodes with such ports do not run here."""
 
-    def serialize(self) -> bytes:
-        """Always raises RuntimeError; see `write_to`."""
-        raise RuntimeError("a FilestorePortObject writes itself with write_to")
-
-    @classmethod
-    def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
-        """Always raises RuntimeError; see `read_from`."""
-        raise RuntimeError("a FilestorePortObject reads itself with read_from")
+    serialize = not_here("FilestorePortObject.serialize")
+    deserialize = classmethod(not_here("FilestorePortObject.deserialize"))  # pyright: ignore[reportAssignmentType]
 
     @abstractmethod
     def write_to(self, file_path: str) -> None: ...
@@ -55,20 +49,13 @@ class FilestorePortObject(PortObject):
 
 
 class ConnectionPortObject(PortObject):
-    """The base of port objects that cannot be serialized, as their data stays in the process."""
+    """The base of port objects whose data stays in the process; nodes with such ports do not run here."""
 
-    def serialize(self) -> bytes:
-        """Always raises NotImplementedError."""
-        raise NotImplementedError("a ConnectionPortObject cannot be written")
-
-    @classmethod
-    def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
-        """Always raises NotImplementedError."""
-        raise NotImplementedError("a ConnectionPortObject cannot be read")
+    serialize = not_here("ConnectionPortObject.serialize")
+    deserialize = classmethod(not_here("ConnectionPortObject.deserialize"))  # pyright: ignore[reportAssignmentType]
 
     @abstractmethod
-    def to_connection_data(self) -> Any:
-        """The data from which other nodes in the same process make their object."""
+    def to_connection_data(self) -> Any: ...
 
     @classmethod
     @abstractmethod
@@ -170,14 +157,12 @@ def input_table(name: str, description: str, optional: bool | None = False) -> C
 
 
 def input_binary(name: str, description: str, id: str, optional: bool | None = False) -> Callable[[N], N]:  # noqa: A002
-    """Declares an input of bytes. Ports with the same id can be connected."""
     return _declare("input_ports", Port(PortType.BINARY, name, description, id, optional=optional))
 
 
 def input_port(
     name: str, description: str, port_type: Any, optional: bool | None = False
 ) -> Callable[[N], N]:
-    """Declares an input of a custom type or one of KNIME's."""
     return _declare("input_ports", Port(port_type, name, description, optional=optional))
 
 
@@ -187,12 +172,10 @@ def input_table_group(name: str, description: str) -> Callable[[N], N]:
 
 
 def input_binary_group(name: str, description: str, id: str | None = None) -> Callable[[N], N]:  # noqa: A002
-    """Declares any number of inputs of bytes; the node gets a list."""
     return _declare("input_ports", PortGroup(PortType.BINARY, name, description, id))
 
 
 def input_port_group(name: str, description: str, port_type: Any) -> Callable[[N], N]:
-    """Declares any number of inputs of one type; the node gets a list."""
     return _declare("input_ports", PortGroup(port_type, name, description))
 
 
@@ -201,17 +184,14 @@ def output_table(name: str, description: str) -> Callable[[N], N]:
 
 
 def output_binary(name: str, description: str, id: str) -> Callable[[N], N]:  # noqa: A002
-    """Declares an output of bytes."""
     return _declare("output_ports", Port(PortType.BINARY, name, description, id))
 
 
 def output_port(name: str, description: str, port_type: Any) -> Callable[[N], N]:
-    """Declares an output of a custom type or one of KNIME's."""
     return _declare("output_ports", Port(port_type, name, description))
 
 
 def output_image(name: str, description: str) -> Callable[[N], N]:
-    """Declares an output image: bytes of a PNG or text of an SVG."""
     return _declare("output_ports", Port(PortType.IMAGE, name, description))
 
 
@@ -221,17 +201,14 @@ def output_table_group(name: str, description: str) -> Callable[[N], N]:
 
 
 def output_binary_group(name: str, description: str, id: str | None = None) -> Callable[[N], N]:  # noqa: A002
-    """Declares any number of outputs of bytes; the node returns a list."""
     return _declare("output_ports", PortGroup(PortType.BINARY, name, description, id))
 
 
 def output_port_group(name: str, description: str, port_type: Any) -> Callable[[N], N]:
-    """Declares any number of outputs of one type; the node returns a list."""
     return _declare("output_ports", PortGroup(port_type, name, description))
 
 
 def output_image_group(name: str, description: str) -> Callable[[N], N]:
-    """Declares any number of output images; the node returns a list."""
     return _declare("output_ports", PortGroup(PortType.IMAGE, name, description))
 
 

@@ -1,4 +1,4 @@
-"""Value factories of KNIME's own columns: dates, times, paths, sets and vectors, XML and PNG.
+"""Value factories of KNIME's own columns: dates, times, paths and images.
 
 Images are ``PIL.Image.Image`` objects in KNIME, so Pillow must be installed to use a PNG column.
 """
@@ -8,11 +8,11 @@ import functools
 import importlib
 import io
 import warnings
-import xml.etree.ElementTree as ET  # KNIME's cells are such trees
 import zoneinfo
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, ClassVar
 
+from knime.api._absent import absent as _absent
 from knime.api.types import PythonValueFactory, TableOrFileStorePythonValueFactory
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -131,16 +131,6 @@ class DurationValueFactory(_ValueFactory):
         return {"0": value // dt.timedelta(seconds=1), "1": value.microseconds * 1000}
 
 
-class _StructValueFactory(_ValueFactory):
-    """Values of a dataclass. The storage has the fields in order."""
-
-    def _value(self, storage: Any) -> Any:
-        return self._of(*(storage[str(i)] for i in range(len(storage))))
-
-    def _storage(self, value: Any) -> Any:
-        return {str(i): part for i, part in enumerate(astuple(value))}
-
-
 @dataclass(eq=False, repr=False)
 class FSLocationValue:
     """A path in a file system, which is given by a category and a specifier (or None)."""
@@ -156,83 +146,16 @@ class FSLocationValue:
         return str(self.to_dict())
 
 
-class FSLocationValueFactory(_StructValueFactory):
-    """Paths in KNIME's file systems."""
+class FSLocationValueFactory(_ValueFactory):
+    """Paths in KNIME's file systems. The storage has the three fields in order."""
 
     _of = FSLocationValue
 
-
-@dataclass(eq=False, repr=False)
-class BooleanSetValue:
-    """A set that may contain true, false and missing."""
-
-    has_true: bool
-    has_false: bool
-    has_missing: bool
-
-    def to_dict(self) -> dict[str, bool]:
-        return asdict(self)
-
-
-class BooleanSetValueFactory(_StructValueFactory):
-    _of = BooleanSetValue
-
-
-class DenseBitVectorValue(str):
-    """Bits as a text of zeros and ones."""
-
-    def to_bytes(self) -> bytes:
-        """The length in eight bytes, then the bits, with the last bit first."""
-        return len(self).to_bytes(8, "little") + int(self, 2).to_bytes(len(self), "little")
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "DenseBitVectorValue":
-        """The bits from the bytes of `to_bytes`."""
-        length = int.from_bytes(data[:8], "little")
-        return cls("".join(format(byte, "08b") for byte in reversed(data[8:]))[-length:])
-
-
-class DenseBitVectorValueFactory(_ValueFactory):
-    _of = DenseBitVectorValue
-
     def _value(self, storage: Any) -> Any:
-        return DenseBitVectorValue.from_bytes(storage)
+        return FSLocationValue(storage["0"], storage["1"], storage["2"])
 
     def _storage(self, value: Any) -> Any:
-        return value.to_bytes()
-
-
-class DenseByteVectorValue(bytes):
-    pass
-
-
-class DenseByteVectorValueFactory(_ValueFactory):
-    """Vectors of bytes, which are their own storage."""
-
-    _of = DenseByteVectorValue
-
-    def _value(self, storage: Any) -> Any:
-        return DenseByteVectorValue(storage)
-
-    def _storage(self, value: Any) -> Any:
-        return value
-
-
-class XmlValueFactory(TableOrFileStorePythonValueFactory):
-    """XML documents. A file has the length in eight bytes, then the document."""
-
-    def __init__(self) -> None:
-        super().__init__(ET.ElementTree)
-
-    def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
-        length = int.from_bytes(input.read(8), "little")
-        return ET.parse(io.BytesIO(input.read(length)))  # noqa: S314  # as KNIME reads its cells
-
-    def serialize(self, value: Any, output: BinaryIO) -> None:
-        document = io.BytesIO()
-        value.write(document)
-        output.write(len(document.getvalue()).to_bytes(8, "little"))
-        output.write(document.getvalue())
+        return {"0": value.fs_category, "1": value.fs_specifier, "2": value.path}
 
 
 class PNGImageValueFactory(TableOrFileStorePythonValueFactory):
@@ -254,3 +177,8 @@ class PNGImageValueFactory(TableOrFileStorePythonValueFactory):
 
 def _pillow() -> Any:
     return importlib.import_module("PIL.Image")
+
+
+__getattr__ = _absent(
+    __name__, "BooleanSetValue", "DenseBitVectorValue", "DenseByteVectorValue", "XmlValueFactory"
+)
