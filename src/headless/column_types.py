@@ -24,18 +24,12 @@ def _list(inner: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class JavaType:
-    """A Java value factory.
+    """A Java value factory."""
 
-    Attributes:
-        storage: the DataSpec as JSON; None if several are possible.
-        shown: the name of the type in KNIME.
-        preferred: the Java class of the values.
-        python: module, class and value class of the Python value factory, if the type needs one.
-    """
-
-    storage: Any
-    shown: str
-    preferred: str
+    storage: Any  # the DataSpec as JSON; None if several are possible
+    shown: str  # the name of the type in KNIME
+    preferred: str  # the Java class of the values
+    #: module, class and value class of the Python value factory, if the type needs one.
     python: tuple[str, str, str] | None = None
 
 

@@ -185,9 +185,8 @@ def _positions(ports: list[Port | PortGroup], sizes: list[int]) -> dict[str, ran
 def _encoded_and_read(tool: Any) -> Any:
     """The tool as KNIME's Java side reads it from the one-row table in which a node passes the tool.
 
-    Raises:
-        TypeError: no value factory is registered for the tool's class.
-        RuntimeError: KNIME does not run cells of this class as tools.
+    Raises TypeError: no value factory is registered for the tool's class; RuntimeError: KNIME does not run
+    cells of this class as tools.
     """
     bundle = kt.get_value_factory_bundle_for_python_type(tool.__class__)
     known = java_type(bundle)
@@ -439,8 +438,7 @@ class Run:
 def with_parameters(node: Any, parameters: dict[str, Any]) -> dict[str, Any]:
     """A node's settings as a document, with some settings changed.
 
-    Raises:
-        HeadlessError: the node has no such setting.
+    Raises HeadlessError: the node has no such setting.
     """
     document = kp.extract_parameters(node)
     return json.loads(json.dumps({"model": _merged(document["model"], parameters)}))

@@ -89,8 +89,7 @@ def _known_type(column: Column) -> JavaType | None:
 def described(schema: Schema) -> Schema:
     """The schema with KNIME's additions to the metadata of input columns.
 
-    Raises:
-        HeadlessError: KNIME has no columns of a column's type.
+    Raises HeadlessError: KNIME has no columns of a column's type.
     """
     return Schema.from_columns([_described(column) for column in schema])
 
@@ -106,8 +105,7 @@ def _described(column: Column) -> Column:
 def source_table(data: Any, row_ids: str) -> Any:
     """A table for execute(), from Arrow data or a table. Needs a running backend.
 
-    Raises:
-        HeadlessError: KNIME has no such tables.
+    Raises HeadlessError: KNIME has no such tables.
     """
     if isinstance(data, knime_table.ArrowSourceTable):
         return data
@@ -139,9 +137,8 @@ def whole(data: Any) -> Any:
 def written(table: Any) -> Any:
     """The data of an output table in the form that is written for KNIME.
 
-    Raises:
-        TypeError: the output is not a table. (A lazy view in a list of outputs needs a call of its get().)
-        ValueError: the batches differ in size, or there are no batches.
+    Raises TypeError: the output is not a table. (A lazy view in a list of outputs needs a call of its
+    get().); ValueError: the batches differ in size, or there are no batches.
     """
     if isinstance(table, knime_table.BatchOutputTable):
         data: Any = table._all()  # pyright: ignore[reportPrivateUsage]
@@ -194,8 +191,7 @@ def arranged(
 ) -> list[Any]:
     """One argument per declared port: the converted input, None for an unconnected port, a list for a group.
 
-    Raises:
-        HeadlessError: the entries do not fit the ports.
+    Raises HeadlessError: the entries do not fit the ports.
     """
     if given is None:
         given = [[] if isinstance(port, PortGroup) else None for port in ports]

@@ -40,35 +40,20 @@ _PARAMETER_NAME: Final = re.compile(r"[a-zA-Z](?:[-_]?[a-zA-Z0-9]+)*(?<![0-9])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The settings of a Configuration node.
+    """The settings of a Configuration node."""
 
-    Attributes:
-        kind: Type of the value.
-        variable: The flow variable that the node makes.
-        parameter: The parameter's name for callers.
-        value: The default; the user name for credentials.
-        label: The name that people see.
-        description: The purpose of the parameter. Agents read it.
-        minimum: The smallest number allowed, or None.
-        maximum: The largest number allowed, or None.
-        pattern: Regular expression (Java's) that the whole text must match; "" for any text.
-        message: The error for a text that does not match; ``?`` stands for the text.
-        as_number: True if a boolean becomes the integer 1 or 0.
-        saved_password: True if the file holds an encrypted password, which only KNIME can read.
-    """
-
-    kind: ConfigurationKind
-    variable: str
-    parameter: str
-    value: ConfigurationValue
-    label: str = "Label"
-    description: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    pattern: str = ""
-    message: str = ""
-    as_number: bool = False
-    saved_password: bool = False
+    kind: ConfigurationKind  # type of the value
+    variable: str  # the flow variable that the node makes
+    parameter: str  # the parameter's name for callers
+    value: ConfigurationValue  # the default; the user name for credentials
+    label: str = "Label"  # the name that people see
+    description: str = ""  # The purpose of the parameter. Agents read it
+    minimum: float | None = None  # the smallest number allowed, or None
+    maximum: float | None = None  # the largest number allowed, or None
+    pattern: str = ""  # regular expression (Java's) that the whole text must match; "" for any text
+    message: str = ""  # the error for a text that does not match; ``?`` stands for the text
+    as_number: bool = False  # true if a boolean becomes the integer 1 or 0
+    saved_password: bool = False  # true if the file holds an encrypted password, which only KNIME can read
 
 
 def configuration_node(
@@ -76,9 +61,8 @@ def configuration_node(
 ) -> NativeNode:
     """Makes a Configuration node.
 
-    Raises:
-        KnwfError: KNIME would refuse the settings: the variable has no name, the parameter's name is not
-            allowed, or the value has another type.
+    Raises KnwfError: KNIME would refuse the settings: the variable has no name, the parameter's name is not
+    allowed, or the value has another type.
     """
     if not configuration.variable:
         raise KnwfError(f"node {node_id}: the name of its flow variable is empty")
@@ -175,8 +159,7 @@ def _details(settings: Configuration) -> tuple[Entry, ...]:
 def read_configuration(node: NativeNode) -> Configuration:
     """Reads the settings of a Configuration node.
 
-    Raises:
-        KnwfError: The node is no Configuration node of a known kind, or its settings are incomplete.
+    Raises KnwfError: the node is no Configuration node of a known kind, or its settings are incomplete.
     """
     kind, model = CONFIGURATION_FACTORIES.get(node.factory), node.model
     if kind is None or model is None:
@@ -209,8 +192,7 @@ def read_configuration(node: NativeNode) -> Configuration:
 def with_value(node: NativeNode, value: ConfigurationValue) -> NativeNode:
     """The same Configuration node with another default.
 
-    Raises:
-        KnwfError: The node is of another kind or for credentials, or the value has another type.
+    Raises KnwfError: the node is of another kind or for credentials, or the value has another type.
     """
     configuration = read_configuration(node)
     if configuration.kind == "credentials" or node.model is None:

@@ -108,8 +108,7 @@ class Archive:
     def read(self, path: str, *, settings: bool = False) -> bytes:
         """The content of a file.
 
-        Raises:
-            KnwfError: The file does not exist, or is too large, encrypted or broken.
+        Raises KnwfError: the file does not exist, or is too large, encrypted or broken.
         """
         if path not in self._files:
             raise KnwfError(f"{path!r} is not in the archive")

@@ -8,7 +8,7 @@ of the table at the Tool Message Output becomes the message for the model. The o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from .settings_xml import (
@@ -40,50 +40,97 @@ if TYPE_CHECKING:
 _AI: Final = ("KNIME AI Extension Java", "org.knime.ai.core", KNIME_VENDOR)
 _BASE: Final = ("KNIME Base Nodes", "org.knime.base", KNIME_VENDOR)
 _FILES: Final = ("KNIME Filehandling Nodes", "org.knime.filehandling.utility.nodes", KNIME_VENDOR)
-_SERVICES: Final = (
-    "KNIME Nodes to build and use KNIME workflow services",
-    "org.knime.workflowservices",
-    KNIME_VENDOR,
-)
+_SERVICES_NAME: Final = "KNIME Nodes to build and use KNIME workflow services"
+_SERVICES: Final = (_SERVICES_NAME, "org.knime.workflowservices", KNIME_VENDOR)
+_CALLEE: Final = "org.knime.workflowservices.knime.callee"
+_TABLE: Final = object_class("PortType.TABLE")
 
 BoundaryKind = Literal["input", "output", "message"]
-
-_CALLEE: Final = "org.knime.workflowservices.knime.callee"
 BOUNDARY_FACTORIES: Final[dict[str, BoundaryKind]] = {
     f"{_CALLEE}.WorkflowInputNodeFactory": "input",
     f"{_CALLEE}.WorkflowOutputNodeFactory": "output",
     "org.knime.ai.core.node.tool.output.ToolMessageOutputNodeFactory": "message",
 }
-_BUNDLES: Final = {
-    "input": _SERVICES,
-    "output": _SERVICES,
-    "message": _AI,
+CONCATENATE_FACTORY: Final = "org.knime.base.node.preproc.append.row.AppendedRowsNodeFactory"
+STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
+WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.WorkflowToToolNodeFactory"
+TABLE_CREATOR_FACTORY: Final = "org.knime.base.node.io.tablecreator.TableCreator2NodeFactory"
+#: The port group for a connection to a file system, which another node provides.
+CONNECTION_GROUP: Final = "File System Connection"
+#: The inputs of every Concatenate node; a user can add more to the group.
+CONCATENATE_INPUTS: Final = 2
+_INPUT_GROUP: Final = "input"
+
+#: What is the same for all nodes of a kind: name, plug-in, inputs, outputs, and the groups of its ports.
+_KINDS: Final[dict[str, tuple[str, tuple[str, str, str], int, int, tuple[PortGroup, ...]]]] = {
+    f"{_CALLEE}.WorkflowInputNodeFactory": (
+        *("Workflow Input", _SERVICES, 1, 1),
+        (PortGroup("Callee Workflow Input", (_TABLE,), exchangeable=True),),
+    ),
+    f"{_CALLEE}.WorkflowOutputNodeFactory": (
+        *("Workflow Output", _SERVICES, 1, 0),
+        (PortGroup("Callee Workflow Output", (_TABLE,), exchangeable=True),),
+    ),
+    "org.knime.ai.core.node.tool.output.ToolMessageOutputNodeFactory": ("Tool Message Output", _AI, 1, 0, ()),
+    CONCATENATE_FACTORY: (
+        *("Concatenate", _BASE, CONCATENATE_INPUTS, 1),
+        (PortGroup(_INPUT_GROUP), PortGroup("Concatenated tables")),
+    ),
+    STRING_TO_PATH_FACTORY: (
+        *("String to Path", _FILES, 1, 1),
+        (PortGroup(CONNECTION_GROUP), PortGroup("Data Table"), PortGroup("Output table")),
+    ),
+    WORKFLOW_TO_TOOL_FACTORY: (
+        *("Workflow to Tool", _AI, 1, 1),
+        (PortGroup(CONNECTION_GROUP), PortGroup("Paths"), PortGroup("Tools")),
+    ),
+    TABLE_CREATOR_FACTORY: ("Table Creator", _BASE, 0, 1, ()),
 }
-_NAMES: Final = {"input": "Workflow Input", "output": "Workflow Output", "message": "Tool Message Output"}
+
+
+def _node(
+    node_id: int, factory: str, model: Iterable[Entry | Config], position: Position, annotation: str
+) -> NativeNode:
+    name, bundle, inputs, outputs, groups = _KINDS[factory]
+    return NativeNode(
+        id=node_id,
+        name=name,
+        factory=factory,
+        model=Config("model", tuple(model)),
+        inputs=inputs,
+        outputs=outputs,
+        port_groups=groups,
+        position=position,
+        annotation=annotation,
+        bundle=bundle,
+    )
+
+
+def known_inputs(factory: str, groups: tuple[PortGroup, ...]) -> int | None:
+    """The number of inputs of a node of these kinds, some of which depend on its groups; None for others."""
+    if factory not in _KINDS:
+        return None
+    inputs = _KINDS[factory][2]
+    if factory in (STRING_TO_PATH_FACTORY, WORKFLOW_TO_TOOL_FACTORY):
+        return inputs + sum(group.count for group in groups)
+    return inputs + sum(group.count for group in groups if group.id == _INPUT_GROUP)
+
+
 _DEFAULT_PARAMETERS: Final = {
     "input": "input-parameter",
     "output": "output-parameter",
     "message": "tool-message-output",
 }
-_GROUPS: Final = {"input": "Callee Workflow Input", "output": "Callee Workflow Output"}
-_TABLE: Final = object_class("PortType.TABLE")
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The settings of a node at the edge of a workflow.
+    """The settings of a node at the edge of a workflow."""
 
-    Attributes:
-        kind: The kind of node.
-        parameter: The name of the input or output for callers.
-        description: The purpose of the input or output. Agents read it.
-        is_table: True for a table, as only tables can be ports of tools.
-    """
-
-    kind: BoundaryKind
-    parameter: str
-    description: str = ""
-    is_table: bool = True
+    kind: BoundaryKind  # the kind of node
+    parameter: str  # the name of the input or output for callers
+    description: str = ""  # The purpose of the input or output. Agents read it
+    is_table: bool = True  # true for a table, as only tables can be ports of tools
 
 
 def boundary_node(
@@ -102,27 +149,12 @@ def boundary_node(
     settings = [string("parameterName", parameter or _DEFAULT_PARAMETERS[kind])]
     if kind != "message":
         settings.append(string("parameterDescription", description))
-    groups = () if kind == "message" else (PortGroup(_GROUPS[kind], (_TABLE,), exchangeable=True),)
-    return NativeNode(
-        id=node_id,
-        name=_NAMES[kind],
-        factory=next(name for name, known in BOUNDARY_FACTORIES.items() if known == kind),
-        model=Config("model", tuple(settings)),
-        inputs=1,
-        outputs=1 if kind == "input" else 0,
-        port_groups=groups,
-        position=position,
-        annotation=annotation,
-        bundle=_BUNDLES[kind],
-    )
+    factory = next(name for name, known in BOUNDARY_FACTORIES.items() if known == kind)
+    return _node(node_id, factory, settings, position, annotation)
 
 
 def read_boundary(node: NativeNode) -> Boundary:
-    """Reads the settings of a node at the edge of a workflow.
-
-    Raises:
-        KnwfError: The node is of another kind.
-    """
+    """Reads the settings of a node at the edge of a workflow; KnwfError for other nodes."""
     kind = BOUNDARY_FACTORIES.get(node.factory)
     if kind is None:
         raise KnwfError(f"{node_label(node)} is no input or output of a workflow")
@@ -136,29 +168,19 @@ def read_boundary(node: NativeNode) -> Boundary:
     )
 
 
-CONCATENATE_FACTORY: Final = "org.knime.base.node.preproc.append.row.AppendedRowsNodeFactory"
-#: The inputs of every Concatenate node; a user can add more to the group.
-CONCATENATE_INPUTS: Final = 2
-_INPUT_GROUP: Final = "input"
-
 RowIds = Literal["new", "fail", "suffix", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
 class Concatenation:
-    """The settings of a Concatenate node.
+    """The settings of a Concatenate node."""
 
-    Attributes:
-        intersection: True keeps only the columns that all tables have; False keeps all columns, with missing
-            cells.
-        row_ids: ``new`` makes new RowIDs. The others keep the tables' RowIDs; for a duplicate they fail, add
-            the suffix until it is unique, or skip the row.
-        suffix: The suffix.
-    """
-
+    #: True keeps only the columns that all tables have; False keeps all columns, with missing cells.
     intersection: bool = False
+    #: ``new`` makes new RowIDs. The others keep the tables' RowIDs; for a duplicate they fail, add the suffix
+    #: until it is unique, or skip the row.
     row_ids: RowIds = "new"
-    suffix: str = "_dup"
+    suffix: str = "_dup"  # the suffix
 
 
 def concatenate_node(
@@ -169,11 +191,7 @@ def concatenate_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """Makes a Concatenate node with a number of inputs; without settings it has KNIME's defaults.
-
-    Raises:
-        KnwfError: There are fewer than two inputs.
-    """
+    """Makes a Concatenate node; without settings it has KNIME's defaults."""
     settings = settings or Concatenation()
     if inputs < CONCATENATE_INPUTS:
         raise KnwfError(f"a Concatenate node has at least {CONCATENATE_INPUTS} inputs, not {inputs}")
@@ -186,26 +204,12 @@ def concatenate_node(
         string("suffix", settings.suffix),
         boolean("enable_hiliting", value=False),
     )
-    return NativeNode(
-        id=node_id,
-        name="Concatenate",
-        factory=CONCATENATE_FACTORY,
-        model=Config("model", model),
-        inputs=inputs,
-        outputs=1,
-        port_groups=(PortGroup(_INPUT_GROUP, added), PortGroup("Concatenated tables")),
-        position=position,
-        annotation=annotation,
-        bundle=_BASE,
-    )
+    node = _node(node_id, CONCATENATE_FACTORY, model, position, annotation)
+    return replace(node, inputs=inputs, port_groups=(PortGroup(_INPUT_GROUP, added), *node.port_groups[1:]))
 
 
 def read_concatenation(node: NativeNode) -> Concatenation:
-    """Reads the settings of a Concatenate node.
-
-    Raises:
-        KnwfError: The node is of another kind, or its settings are incomplete.
-    """
+    """Reads the settings of a Concatenate node; KnwfError for other nodes, and if they are incomplete."""
     model = model_of(node, CONCATENATE_FACTORY, "Concatenate node")
     if node.model is None:
         return Concatenation()
@@ -221,37 +225,21 @@ def read_concatenation(node: NativeNode) -> Concatenation:
     return Concatenation(model.value("intersection_of_columns") is True, row_ids, suffix)
 
 
-def concatenate_inputs(groups: tuple[PortGroup, ...]) -> int:
-    return CONCATENATE_INPUTS + sum(group.count for group in groups if group.id == _INPUT_GROUP)
-
-
-STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
-#: The port group for a connection to a file system, which another node provides.
-CONNECTION_GROUP: Final = "File System Connection"
 _URL_TIMEOUT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class PathConversion:
-    """The settings of a String to Path node.
+    """The settings of a String to Path node."""
 
-    Attributes:
-        column: The column with the texts.
-        category: The kind of file system of the paths: ``RELATIVE``, ``LOCAL``, ….
-        specifier: The file system of that kind: ``knime.workflow`` (paths start at the workflow, ``../x`` is
-            beside it), ``knime.workflow.data`` (its data area), ``knime.space``, …; None if the kind has only
-            one.
-        new_column: Name of the added column; None replaces `column`.
-        must_exist: Whether a path without a file or folder fails.
-        fail_on_missing: Whether a missing cell fails; otherwise its path is missing.
-    """
-
-    column: str
-    category: str = "RELATIVE"
+    column: str  # the column with the texts
+    category: str = "RELATIVE"  # the kind of file system of the paths: ``RELATIVE``, ``LOCAL``, …
+    #: The file system of that kind: ``knime.workflow`` (paths start at the workflow, ``../x`` is beside it),
+    #: ``knime.workflow.data`` (its data area), ``knime.space``, …; None if the kind has only one.
     specifier: str | None = "knime.workflow"
-    new_column: str | None = "Path"
-    must_exist: bool = False
-    fail_on_missing: bool = True
+    new_column: str | None = "Path"  # name of the added column; None replaces `column`
+    must_exist: bool = False  # whether a path without a file or folder fails
+    fail_on_missing: bool = True  # whether a missing cell fails; otherwise its path is missing
 
 
 def string_to_path_node(
@@ -270,18 +258,7 @@ def string_to_path_node(
         ),
         *_setting("string", string("appended_column_name", settings.new_column or "Path")),
     )
-    return NativeNode(
-        id=node_id,
-        name="String to Path",
-        factory=STRING_TO_PATH_FACTORY,
-        model=Config("model", model),
-        inputs=1,
-        outputs=1,
-        port_groups=(PortGroup(CONNECTION_GROUP), PortGroup("Data Table"), PortGroup("Output table")),
-        position=position,
-        annotation=annotation,
-        bundle=_FILES,
-    )
+    return _node(node_id, STRING_TO_PATH_FACTORY, model, position, annotation)
 
 
 def _setting(kind: str, setting: Entry | Config) -> tuple[Config, Entry | Config]:
@@ -314,11 +291,7 @@ def _file_system(settings: PathConversion) -> Config:
 
 
 def read_string_to_path(node: NativeNode) -> PathConversion:
-    """Reads the settings of a String to Path node.
-
-    Raises:
-        KnwfError: The node is of another kind, or its settings are incomplete.
-    """
+    """Reads the settings of a String to Path node; KnwfError for other nodes, and if they are incomplete."""
     model = model_of(node, STRING_TO_PATH_FACTORY, "String to Path node")
     location = (model.config("file_system") or model).config("location_spec")
     if location is None or not model.text("selected_column_name"):
@@ -334,24 +307,17 @@ def read_string_to_path(node: NativeNode) -> PathConversion:
     )
 
 
-WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.WorkflowToToolNodeFactory"
-
 OutputColumnPolicy = Literal["APPEND", "REPLACE", "REPLACE_AND_RENAME"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolColumn:
-    """The settings of a Workflow to Tool node.
+    """The settings of a Workflow to Tool node."""
 
-    Attributes:
-        path_column: The column with the paths of the workflows.
-        policy: Adds the tools as a new column, or replaces the paths, under the same or another name.
-        name: Name of the new or renamed column.
-    """
-
-    path_column: str
+    path_column: str  # the column with the paths of the workflows
+    #: Adds the tools as a new column, or replaces the paths, under the same or another name.
     policy: OutputColumnPolicy = "APPEND"
-    name: str = "Tool"
+    name: str = "Tool"  # name of the new or renamed column
 
 
 def workflow_to_tool_node(
@@ -362,26 +328,11 @@ def workflow_to_tool_node(
         string("outputColumnPolicy", settings.policy),
         string("outputColumnName", settings.name),
     )
-    return NativeNode(
-        id=node_id,
-        name="Workflow to Tool",
-        factory=WORKFLOW_TO_TOOL_FACTORY,
-        model=Config("model", model),
-        inputs=1,
-        outputs=1,
-        port_groups=(PortGroup(CONNECTION_GROUP), PortGroup("Paths"), PortGroup("Tools")),
-        position=position,
-        annotation=annotation,
-        bundle=_AI,
-    )
+    return _node(node_id, WORKFLOW_TO_TOOL_FACTORY, model, position, annotation)
 
 
 def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
-    """Reads the settings of a Workflow to Tool node.
-
-    Raises:
-        KnwfError: The node is of another kind, or its settings are incomplete.
-    """
+    """Reads the settings of a Workflow to Tool node; KnwfError for other nodes, and incomplete ones."""
     model = model_of(node, WORKFLOW_TO_TOOL_FACTORY, "Workflow to Tool node")
     if not model.text("inputColumnName"):
         raise KnwfError(f"{node_label(node)} does not say which column has the paths of the workflows")
@@ -394,8 +345,6 @@ def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
         model.text("outputColumnName", "Tool"),
     )
 
-
-TABLE_CREATOR_FACTORY: Final = "org.knime.base.node.io.tablecreator.TableCreator2NodeFactory"
 
 ColumnType = Literal["string", "int", "long", "double", "boolean"]
 _CELL_CLASSES: Final[Mapping[ColumnType, str]] = {
@@ -412,7 +361,7 @@ _COLUMN_TYPES: Final[Mapping[str, ColumnType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a Table Creator: its name, type and cells, None for a missing cell."""
+    """A column of a Table Creator; None is a missing cell."""
 
     name: str
     type: ColumnType
@@ -449,17 +398,7 @@ def table_creator(
         boolean("highlightOutputTable", value=False),
         Config("columnProperties", tuple(_column(str(i), column) for i, column in enumerate(columns))),
     )
-    return NativeNode(
-        id=node_id,
-        name="Table Creator",
-        factory=TABLE_CREATOR_FACTORY,
-        model=Config("model", model),
-        inputs=0,
-        outputs=1,
-        position=position,
-        annotation=annotation,
-        bundle=_BASE,
-    )
+    return _node(node_id, TABLE_CREATOR_FACTORY, model, position, annotation)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -507,8 +446,7 @@ def _cell_text(column: Column, cell: str | float | None) -> str:
 def created_columns(node: NativeNode) -> tuple[Column, ...]:
     """Reads the columns of the table that a Table Creator makes.
 
-    Raises:
-        KnwfError: The node is of another kind, or its settings are broken or hold an unsupported type.
+    Raises KnwfError: the node is of another kind, or its settings are broken or hold an unsupported type.
     """
     model = node.model
     if node.factory != TABLE_CREATOR_FACTORY or model is None:

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .configuration_nodes import CONFIGURATION_FACTORIES
 from .json_parameters import from_model, is_json_model, to_model
-from .native_nodes import (
-    BOUNDARY_FACTORIES,
-    CONCATENATE_FACTORY,
-    STRING_TO_PATH_FACTORY,
-    TABLE_CREATOR_FACTORY,
-    WORKFLOW_TO_TOOL_FACTORY,
-    concatenate_inputs,
-)
+from .native_nodes import known_inputs
 from .settings_xml import Config, Entry, KnwfError, boolean, integer, string
 from .workflow_model import (
     KNIME_VENDOR,
@@ -79,8 +72,7 @@ _ANNOTATION_KEYS: Final = {
 def read_node(settings: Config, node_id: int, position: Position) -> tuple[NativeNode, list[Problem]]:
     """Reads a node of the root of its settings file; returns it with its problems.
 
-    Raises:
-        KnwfError: The settings name no factory, so that the kind of node is unknown.
+    Raises KnwfError: the settings name no factory, so that the kind of node is unknown.
     """
     factory = settings.text("factory")
     if not factory:
@@ -212,14 +204,11 @@ def _inputs(factory: str, groups: tuple[PortGroup, ...], outputs: int) -> int | 
 
     Files of Python nodes name all ports; those of other nodes name at most the ports that a user can change.
     """
-    if factory == TABLE_CREATOR_FACTORY or factory in CONFIGURATION_FACTORIES:
+    if factory in CONFIGURATION_FACTORIES:
         return 0
-    if factory in BOUNDARY_FACTORIES:
-        return 1
-    if factory in (STRING_TO_PATH_FACTORY, WORKFLOW_TO_TOOL_FACTORY):
-        return 1 + sum(group.count for group in groups)
-    if factory == CONCATENATE_FACTORY:
-        return concatenate_inputs(groups)
+    known = known_inputs(factory, groups)
+    if known is not None:
+        return known
     total = sum(group.count for group in groups)
     return total - outputs if factory == PYTHON_FACTORY and groups and total >= outputs else None
 
@@ -259,21 +248,13 @@ def _control_tree(controls: Iterable[VariableControl], depth: int = 0) -> tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port as a Python node declares it, and the number of such ports in this node.
+    """A port as a Python node declares it, and the number of such ports in this node."""
 
-    Attributes:
-        name: Name of the port.
-        type: The port's type, as in `object_class`.
-        optional: Whether the port can be absent.
-        group: Whether a node can have any number of these ports.
-        present: The number of ports: 0 or 1 for an optional port, any number for a group, 1 for others.
-    """
-
-    name: str
-    type: str = "PortType.TABLE"
-    optional: bool = False
-    group: bool = False
-    present: int = 1
+    name: str  # name of the port
+    type: str = "PortType.TABLE"  # the port's type, as in `object_class`
+    optional: bool = False  # whether the port can be absent
+    group: bool = False  # whether a node can have any number of these ports
+    present: int = 1  # the number of ports: 0 or 1 for an optional port, any number for a group, 1 for others
 
 
 def declared_ports(

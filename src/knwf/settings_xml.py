@@ -51,17 +51,12 @@ class KnwfError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value with its key and KNIME's type.
+    """A value with its key and KNIME's type."""
 
-    Attributes:
-        key: Unique in its config.
-        type: Type of the entry, such as ``xstring``.
-        value: int for the integer types, float for ``xdouble`` and ``xfloat``, bool for ``xboolean``, else
-            str. None is KNIME's null.
-    """
-
-    key: str
-    type: EntryType
+    key: str  # unique in its config
+    type: EntryType  # type of the entry, such as ``xstring``
+    #: int for the integer types, float for ``xdouble`` and ``xfloat``, bool for ``xboolean``, else str. None
+    #: is KNIME's null.
     value: Scalar
 
 
@@ -128,11 +123,7 @@ def array(key: str, element_type: EntryType, values: Iterable[Scalar]) -> Config
 
 
 def array_values(config: Config) -> list[Scalar]:
-    """The elements of an array.
-
-    Raises:
-        KnwfError: The size or an element is missing.
-    """
+    """The elements of an array. Raises KnwfError: the size or an element is missing."""
     size = config.integer("array-size")
     elements = {child.key: child.value for child in config if isinstance(child, Entry)}
     if size is None or not 0 <= size < len(elements):  # the size counts as one of the elements
@@ -169,8 +160,7 @@ def unescape(text: str) -> str:
 def to_xml(root: Config) -> bytes:
     """Writes a settings file: UTF-8, one line per element. The same tree gives the same bytes.
 
-    Raises:
-        KnwfError: XML cannot hold a key, or an entry's type cannot hold its value.
+    Raises KnwfError: XML cannot hold a key, or an entry's type cannot hold its value.
     """
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
     lines.append(f'<config {_ROOT_ATTRIBUTES} key="{_key(root.key)}">')
@@ -252,9 +242,8 @@ def _float_text(value: float) -> str:
 def from_xml(data: bytes, where: str) -> Config:
     """Reads a settings file; ``where`` is its name in messages.
 
-    Raises:
-        KnwfError: The file is not XML, not KNIME settings, or has a document type (which settings never have
-            and hostile XML needs).
+    Raises KnwfError: the file is not XML, not KNIME settings, or has a document type (which settings never
+    have and hostile XML needs).
     """
     return _XmlReader(where).read(data)
 

@@ -110,8 +110,7 @@ def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAU
 def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
     """Reads the workflow in a metanode or component, whose files the outer workflow has.
 
-    Raises:
-        KnwfError: The ``workflow.knime`` inside is missing or broken.
+    Raises KnwfError: the ``workflow.knime`` inside is missing or broken.
     """
     folder = _Folder(workflow, node)
     root = from_xml(folder.read("workflow.knime", settings=True), "workflow.knime")
@@ -151,8 +150,7 @@ def _inner_labels(workflow: Workflow, node: OtherNode, number: str, depth: int) 
 def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
     """Lists the problems of a workflow archive; empty for a valid archive.
 
-    Raises:
-        OSError: The file cannot be read.
+    Raises OSError: the file cannot be read.
     """
     try:
         return check(read_workflow(path))
@@ -163,9 +161,8 @@ def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
 def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:
     """Writes a workflow archive (``.knwf``), replacing the file as a whole.
 
-    Raises:
-        KnwfError: `check` finds an error in the workflow, or a value cannot be written.
-        OSError: The file cannot be written.
+    Raises KnwfError: `check` finds an error in the workflow, or a value cannot be written; OSError: the file
+    cannot be written.
     """
     write_archive(path, folder_name(workflow.name), workflow_files(workflow))
 
@@ -173,8 +170,7 @@ def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:
 def workflow_files(workflow: Workflow) -> dict[str, bytes]:
     """Makes the files of a workflow, by their path in its folder.
 
-    Raises:
-        KnwfError: `check` finds an error in the workflow, or a value cannot be written.
+    Raises KnwfError: `check` finds an error in the workflow, or a value cannot be written.
     """
     errors = [problem for problem in check(workflow) if problem.severity == "error"]
     if errors:

@@ -66,20 +66,14 @@ ORIGIN: Final = Position()
 
 @dataclass(frozen=True, slots=True)
 class PortGroup:
-    """The ports of a node that belong to one declaration.
+    """The ports of a node that belong to one declaration."""
 
-    Attributes:
-        id: The group's name in the file: ``Input <name> # <index>`` and ``Output <name> # <index>`` for the
-            fixed ports of Python nodes, the bare name for optional ports and groups.
-        object_classes: Java classes of the ports that were added; empty for a fixed port.
-        fixed: Whether the group is a single port that is always present.
-        exchangeable: Whether the group is a single port whose type a user chose; its class is in
-            ``object_classes``.
-    """
-
+    #: The group's name in the file: ``Input <name> # <index>`` and ``Output <name> # <index>`` for the fixed
+    #: ports of Python nodes, the bare name for optional ports and groups.
     id: str
-    object_classes: tuple[str, ...] = ()
-    fixed: bool = False
+    object_classes: tuple[str, ...] = ()  # Java classes of the ports that were added; empty for a fixed port
+    fixed: bool = False  # whether the group is a single port that is always present
+    #: Whether the group is a single port whose type a user chose; its class is in ``object_classes``.
     exchangeable: bool = False
 
     @property
@@ -95,62 +89,41 @@ class PortGroup:
 
 @dataclass(frozen=True, slots=True)
 class VariableControl:
-    """A parameter that a flow variable sets, or that becomes a flow variable.
+    """A parameter that a flow variable sets, or that becomes a flow variable."""
 
-    Attributes:
-        path: Keys from the parameters down to the value, such as ``("server_url",)``.
-        used: The variable whose value replaces the stored one.
-        exposed: The variable that passes the value to later nodes.
-    """
-
-    path: tuple[str, ...]
-    used: str | None = None
-    exposed: str | None = None
+    path: tuple[str, ...]  # keys from the parameters down to the value, such as ``("server_url",)``
+    used: str | None = None  # the variable whose value replaces the stored one
+    exposed: str | None = None  # the variable that passes the value to later nodes
 
 
 @dataclass(frozen=True, slots=True)
 class NativeNode:
-    """A node that is neither metanode nor component.
+    """A node that is neither metanode nor component."""
 
-    Attributes:
-        id: Unique in the workflow.
-        name: Name of the kind of node, such as *MCP Tool Caller*.
-        factory: Java class that makes the node.
-        factory_settings: Further settings that identify the kind of node; for Python nodes ``extension_id``
-            and ``node_id``.
-        model: The node's settings; None leaves the defaults.
-        outputs: Number of output ports, without the port for flow variables.
-        inputs: Number of input ports, likewise; None if the file does not tell.
-        port_groups: The groups of a node whose ports can change, inputs first.
-        variables: Parameters that flow variables set, or that become flow variables.
-        annotation: The label below the node.
-        description: The user's description of the node, or None.
-        bundle: ``name``, ``symbolic-name``, ``vendor`` of the plug-in that brings the node.
-        other: All other entries of the settings file.
-    """
-
-    id: int
-    name: str
-    factory: str
+    id: int  # unique in the workflow
+    name: str  # name of the kind of node, such as *MCP Tool Caller*
+    factory: str  # Java class that makes the node
+    #: Further settings that identify the kind of node; for Python nodes ``extension_id`` and ``node_id``.
     factory_settings: Config = field(default_factory=lambda: Config("factory_settings"))
-    model: Config | None = None
-    outputs: int = 0
-    inputs: int | None = None
-    port_groups: tuple[PortGroup, ...] = ()
+    model: Config | None = None  # the node's settings; None leaves the defaults
+    outputs: int = 0  # number of output ports, without the port for flow variables
+    inputs: int | None = None  # number of input ports, likewise; None if the file does not tell
+    port_groups: tuple[PortGroup, ...] = ()  # the groups of a node whose ports can change, inputs first
+    #: Parameters that flow variables set, or that become flow variables.
     variables: tuple[VariableControl, ...] = ()
     position: Position = ORIGIN
     state: NodeState = NodeState.CONFIGURED
-    annotation: str = ""
-    description: str | None = None
+    annotation: str = ""  # the label below the node
+    description: str | None = None  # the user's description of the node, or None
+    #: ``name``, ``symbolic-name``, ``vendor`` of the plug-in that brings the node.
     bundle: tuple[str, str, str] = ("", "", "")
-    other: tuple[Entry | Config, ...] = ()
+    other: tuple[Entry | Config, ...] = ()  # all other entries of the settings file
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of a Python node as their JSON document; ``{"model": {}}`` for the defaults.
 
-        Raises:
-            KnwfError: The settings have another form, as those of Java nodes may have.
+        Raises KnwfError: the settings have another form, as those of Java nodes may have.
         """
         return {"model": {}} if self.model is None else from_model(self.model)[0]
 
@@ -210,22 +183,14 @@ class NativeNode:
 
 @dataclass(frozen=True, slots=True)
 class OtherNode:
-    """A node that is kept but not read: a metanode, a component, or a node with broken settings.
+    """A node that is kept but not read: a metanode, a component, or a node with broken settings."""
 
-    Attributes:
-        id: Unique in the workflow.
-        name: The name of the node or of its folder.
-        kind: ``metanode``, ``component``, or ``broken``.
-        settings_file: Path of the node's settings in the workflow's folder; `Workflow.files` has its files.
-        problem: The problem of a broken node.
-    """
-
-    id: int
-    name: str
-    kind: Literal["metanode", "component", "broken"]
-    settings_file: str
+    id: int  # unique in the workflow
+    name: str  # the name of the node or of its folder
+    kind: Literal["metanode", "component", "broken"]  # ``metanode``, ``component``, or ``broken``
+    settings_file: str  # path of the node's settings in the workflow's folder; `Workflow.files` has its files
     position: Position = ORIGIN
-    problem: str = ""
+    problem: str = ""  # the problem of a broken node
 
 
 Node = NativeNode | OtherNode
@@ -303,17 +268,11 @@ class WorkflowVariable:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that a reader or a check found.
+    """A problem that a reader or a check found."""
 
-    Attributes:
-        severity: ``error`` if KNIME would not load or run the workflow as written.
-        where: ``workflow``, ``node 3 (MCP Tool Caller)``, a connection or a file.
-        what: One sentence.
-    """
-
-    severity: Literal["error", "warning"]
-    where: str
-    what: str
+    severity: Literal["error", "warning"]  # ``error`` if KNIME would not load or run the workflow as written
+    where: str  # ``workflow``, ``node 3 (MCP Tool Caller)``, a connection or a file
+    what: str  # one sentence
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.where}: {self.what}"
@@ -321,41 +280,27 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow.
+    """A workflow."""
 
-    Attributes:
-        name: The name; any text.
-        nodes: The nodes, in any order, with unique ids.
-        connections: The connections between the nodes.
-        annotations: Notes on the canvas.
-        credentials: The credentials that KNIME asks for when it opens the workflow.
-        variables: Flow variables that every node can use.
-        description: The user's description of the workflow, or None.
-        version: The version of the format; a known version is kept when the workflow is written again.
-        other: All other entries of ``workflow.knime``.
-        files: Files of the folder that do not belong to native nodes, by path: the data area, metanodes and
-            components.
-        problems: The problems that the reader found. They do not count for equality.
-    """
-
-    name: str
-    nodes: tuple[Node, ...] = ()
-    connections: tuple[Connection, ...] = ()
-    annotations: tuple[Annotation, ...] = ()
+    name: str  # the name; any text
+    nodes: tuple[Node, ...] = ()  # the nodes, in any order, with unique ids
+    connections: tuple[Connection, ...] = ()  # the connections between the nodes
+    annotations: tuple[Annotation, ...] = ()  # notes on the canvas
+    #: The credentials that KNIME asks for when it opens the workflow.
     credentials: tuple[WorkflowCredential, ...] = ()
-    variables: tuple[WorkflowVariable, ...] = ()
-    description: str | None = None
+    variables: tuple[WorkflowVariable, ...] = ()  # flow variables that every node can use
+    description: str | None = None  # the user's description of the workflow, or None
+    #: The version of the format; a known version is kept when the workflow is written again.
     version: str = FORMAT_VERSION
-    other: tuple[Entry | Config, ...] = ()
+    other: tuple[Entry | Config, ...] = ()  # all other entries of ``workflow.knime``
+    #: Files of the folder that do not belong to native nodes, by path: the data area, metanodes and
+    #: components.
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    #: The problems that the reader found. They do not count for equality.
     problems: tuple[Problem, ...] = field(default=(), compare=False)
 
     def node(self, node_id: int) -> Node:
-        """The node with an id.
-
-        Raises:
-            KnwfError: No node has this id.
-        """
+        """The node with an id. Raises KnwfError: no node has this id."""
         for node in self.nodes:
             if node.id == node_id:
                 return node
@@ -385,8 +330,7 @@ def node_label(node: Node) -> str:
 def model_of(node: NativeNode, factory: str, name: str) -> Config:
     """The settings of a node of one kind; empty if the node has its defaults.
 
-    Raises:
-        KnwfError: The node is of another kind; ``name`` is the wanted kind in the message.
+    Raises KnwfError: the node is of another kind; ``name`` is the wanted kind in the message.
     """
     if node.factory != factory:
         raise KnwfError(f"{node_label(node)} is no {name}")

@@ -103,7 +103,7 @@ def absent():
         from knime.api import _absent
     except ImportError:
         return []
-    for module in ("api.env", "extension.env", "extension.testing", "types.message"):
+    for module in ("api.env", "extension.env", "extension.testing", "types.builtin"):
         importlib.import_module(f"knime.{module}")
     return [(module, name) for module, names in _absent.ABSENT.items() for name in names]
 
@@ -140,6 +140,8 @@ def test_a_name_that_knime_has_not_either_is_an_ordinary_mistake():
         lambda knext, table: knext.ColumnFilterConfig().apply(table),
         lambda knext, table: knext.view("<!DOCTYPE html>"),
         lambda knext, table: knext.view_png(b""),
+        lambda knext, table: importlib.import_module("knime.extension.nodes").load_port_object(None, None),
+        lambda knext, table: importlib.import_module("knime.types.message").to_langchain_message(None),
     ],
 )
 def test_what_only_a_running_node_of_others_could_use_can_be_imported_but_not_used(trial, use):

@@ -106,8 +106,7 @@ def pushed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Stack:
 def kind_of(name: str, value: Any) -> VariableType:
     """KNIME's type of a Python value, or of the values of a list.
 
-    Raises:
-        RunError: a number is out of KNIME's range, or the value cannot be a flow variable.
+    Raises RunError: a number is out of KNIME's range, or the value cannot be a flow variable.
     """
     is_array = isinstance(value, list | tuple)
     elements = cast("list[Any]", value) if is_array else [value]

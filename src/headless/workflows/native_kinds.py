@@ -47,11 +47,7 @@ def given_table(host: ExtensionHost, data: Any, row_ids: str = "auto") -> Output
 
 
 def arriving_table(value: Any) -> OutputTable:
-    """The table that arrives at a port.
-
-    Raises:
-        RunError: The input is not a table.
-    """
+    """The table that arrives at a port. Raises RunError: the input is not a table."""
     if not isinstance(value, OutputTable):
         raise RunError("Something else than a table arrives at its input")
     return value
@@ -234,8 +230,7 @@ def _widened(storage: Any, wanted: Any) -> Any:
 def _common(name: str, types: Sequence[Any]) -> Any:
     """The type for the cells of all tables.
 
-    Raises:
-        RunError: KNIME makes a column of mixed types, which is not possible here.
+    Raises RunError: KNIME makes a column of mixed types, which is not possible here.
     """
     known = [kind for kind in types if factory_of(kind) != _VOID] or list(types)
     if all(kind == known[0] for kind in known):
@@ -316,11 +311,7 @@ def _credential(config: Configuration, job: Job) -> CredentialValue:
 
 
 def validate(config: Configuration, value: Any) -> None:
-    """Checks a value, with the same rules as the node.
-
-    Raises:
-        RunError: The value is not allowed.
-    """
+    """Checks a value, with the same rules as the node. Raises RunError: the value is not allowed."""
     if config.minimum is not None and value < config.minimum:
         raise RunError(
             f"The set {config.kind} {value} is smaller than the allowed minimum of {config.minimum:g}"
@@ -346,8 +337,7 @@ def validate(config: Configuration, value: Any) -> None:
 def from_text(config: Configuration, text: str) -> Any:
     """The value from a text on the command line.
 
-    Raises:
-        RunError: The text is not a value of this type, or the value is not allowed.
+    Raises RunError: the text is not a value of this type, or the value is not allowed.
     """
     if config.kind == "credentials":
         raise RunError(
@@ -362,8 +352,7 @@ def from_text(config: Configuration, text: str) -> Any:
 def from_json(config: Configuration, value: Any) -> Any:
     """The value from a tool call's JSON, with KNIME's rules.
 
-    Raises:
-        RunError: The JSON is not a value of this type, or the value is not allowed.
+    Raises RunError: the JSON is not a value of this type, or the value is not allowed.
     """
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value)

@@ -173,8 +173,7 @@ def workflow_at(location: Any, world: World) -> Path:
 def place_of(location: Any, world: World) -> Path:
     """The path on this disk for a KNIME path. There may be no file.
 
-    Raises:
-        RunError: The path cannot be resolved outside KNIME.
+    Raises RunError: the path cannot be resolved outside KNIME.
     """
     path = str(location.path)
     match location.fs_category, location.fs_specifier:

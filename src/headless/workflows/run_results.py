@@ -34,17 +34,11 @@ _PNG: Final = "org.knime.core.data.image.png.PNGImageValueFactory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTable:
-    """A table at the end of a workflow.
+    """A table at the end of a workflow."""
 
-    Attributes:
-        outcome: The outcome of the node.
-        port: The name of the output, or of the input for a node without outputs.
-        table: The table.
-    """
-
-    outcome: NodeOutcome
-    port: str
-    table: OutputTable
+    outcome: NodeOutcome  # the outcome of the node
+    port: str  # the name of the output, or of the input for a node without outputs
+    table: OutputTable  # the table
 
 
 def end_tables(report: RunReport) -> Iterator[EndTable]:

@@ -54,21 +54,14 @@ _LOOP_WORDS: Final = ("LoopStart", "LoopEnd", "Loop Start", "Loop End")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A node in the order of a plan.
+    """A node in the order of a plan."""
 
-    Attributes:
-        node: The node.
-        kind: The runner for this kind of node.
-        ready: The result of checking the node.
-        sources: Per input port from 0 on, the node and output port that are connected, or None.
-        inside: The name of the metanode that contains the node (with another id), or "".
-    """
-
-    node: NativeNode
-    kind: NodeKind
-    ready: Ready
+    node: NativeNode  # the node
+    kind: NodeKind  # the runner for this kind of node
+    ready: Ready  # the result of checking the node
+    #: Per input port from 0 on, the node and output port that are connected, or None.
     sources: tuple[tuple[int, int] | None, ...]
-    inside: str = ""
+    inside: str = ""  # the name of the metanode that contains the node (with another id), or ""
 
     @property
     def label(self) -> str:
@@ -83,19 +76,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A workflow that can run.
+    """A workflow that can run."""
 
-    Attributes:
-        workflow: The workflow.
-        steps: The nodes, in an order in which they can run.
-        notes: Remarks for the person, in sentences.
-        left_out: Metanodes and components without connections that are not run here.
-    """
-
-    workflow: Workflow
-    steps: tuple[Step, ...]
-    notes: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    workflow: Workflow  # the workflow
+    steps: tuple[Step, ...]  # the nodes, in an order in which they can run
+    notes: tuple[str, ...] = ()  # remarks for the person, in sentences
+    left_out: tuple[LeftOut, ...] = ()  # metanodes and components without connections that are not run here
 
 
 class NotRunnable(RunError):  # noqa: N818
@@ -199,8 +185,7 @@ def _order(opened: Expanded) -> list[int]:
 def _kind(node: Node, workflow: Workflow, host: ExtensionHost, python: NodeKind) -> NodeKind:
     """The runner for a node; ``python`` for nodes of the host's extension.
 
-    Raises:
-        RunError: The node cannot run here.
+    Raises RunError: the node cannot run here.
     """
     if not isinstance(node, NativeNode):
         raise _container(node, workflow)
@@ -280,32 +265,22 @@ _MAX_DEPTH: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A metanode or component that is not run.
+    """A metanode or component that is not run."""
 
-    Attributes:
-        node: The metanode or component.
-        why: The reason, as a part of a sentence.
-    """
-
-    node: OtherNode
-    why: str
+    node: OtherNode  # the metanode or component
+    why: str  # the reason, as a part of a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A workflow in which metanodes and components without connections are replaced or left out.
+    """A workflow in which metanodes and components without connections are replaced or left out."""
 
-    Attributes:
-        workflow: The workflow, with the nodes of such metanodes in place of the metanodes.
-        names: The name of the metanode, by the id of each of these nodes.
-        places: The id of the metanode, by the id of each of these nodes.
-        left_out: The metanodes and components that are not run.
-    """
-
-    workflow: Workflow
+    workflow: Workflow  # the workflow, with the nodes of such metanodes in place of the metanodes
+    #: The name of the metanode, by the id of each of these nodes.
     names: dict[int, str] = field(default_factory=dict[int, str])
+    #: The id of the metanode, by the id of each of these nodes.
     places: dict[int, int] = field(default_factory=dict[int, int])
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()  # the metanodes and components that are not run
 
     def without(self, node: Node, *left_out: LeftOut) -> Expanded:
         """The workflow without a node, and with further left out containers."""

@@ -46,30 +46,23 @@ _DATA_AREA = "data/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of a run.
+    """The options of a run."""
 
-    Attributes:
-        workflow_dir: The folder of the workflow, in which ``data`` is the data area.
-        beside: The folder that contains the workflow's file, for paths such as ``../other``.
-        servers: New servers for the servers in settings of nodes, see `with_servers`.
-        settings: Texts for Configuration nodes (by flow variable, or by parameter) and workflow variables.
-        find_credential: Returns user name and password by name. For unknown names it returns None, or raises
-            an `MCPError` that says where credentials can be stored.
-        is_canceled: Returns whether the person canceled the run.
-        tool_handler: Runs workflow tools for nodes; by default, tools of `make_workflow_tool`.
-        inputs: Tables for Workflow Input nodes, by the name of the input.
-        watcher: Receives the progress of the run.
-    """
-
-    workflow_dir: Path
-    beside: Path | None = None
+    workflow_dir: Path  # the folder of the workflow, in which ``data`` is the data area
+    beside: Path | None = None  # the folder that contains the workflow's file, for paths such as ``../other``
+    #: New servers for the servers in settings of nodes, see `with_servers`.
     servers: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: Texts for Configuration nodes (by flow variable, or by parameter) and workflow variables.
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: Returns user name and password by name. For unknown names it returns None, or raises an `MCPError` that
+    #: says where credentials can be stored.
     find_credential: Callable[[str], CredentialValue | None] = lambda _: None
-    is_canceled: Callable[[], bool] = bool
+    is_canceled: Callable[[], bool] = bool  # returns whether the person canceled the run
+    #: Runs workflow tools for nodes; by default, tools of `make_workflow_tool`.
     tool_handler: ToolHandler | None = None
+    #: Tables for Workflow Input nodes, by the name of the input.
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    watcher: Watcher | None = None
+    watcher: Watcher | None = None  # receives the progress of the run
 
 
 def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -> RunReport:
@@ -182,8 +175,7 @@ def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]
 def unpack_data_area(workflow: Workflow, folder: Path) -> None:
     """Writes the files of the workflow's data area into its folder; existing files are kept.
 
-    Raises:
-        RunError: A file cannot be written.
+    Raises RunError: A file cannot be written.
     """
     for path, content in workflow.files.items():
         target = folder / path
@@ -209,23 +201,14 @@ class NodeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOutcome:
-    """The outcome of a node.
+    """The outcome of a node."""
 
-    Attributes:
-        step: The step of the node.
-        status: The status after the run.
-        done: The result; empty if the node was not executed.
-        message: The reason why the node was not executed.
-        stack: The flow variables after the node.
-        seconds: The duration.
-    """
-
-    step: Step
-    status: NodeStatus
-    done: Done = field(default_factory=Done)
-    message: str = ""
-    stack: Stack = ()
-    seconds: float = 0.0
+    step: Step  # the step of the node
+    status: NodeStatus  # the status after the run
+    done: Done = field(default_factory=Done)  # the result; empty if the node was not executed
+    message: str = ""  # the reason why the node was not executed
+    stack: Stack = ()  # the flow variables after the node
+    seconds: float = 0.0  # the duration
 
     @property
     def node(self) -> NativeNode:
@@ -255,15 +238,10 @@ class _Silent(Watcher):
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The report of a workflow's run.
+    """The report of a workflow's run."""
 
-    Attributes:
-        plan: The plan of the run.
-        outcomes: The outcomes of the nodes, in the order of the plan.
-    """
-
-    plan: Plan
-    outcomes: tuple[NodeOutcome, ...]
+    plan: Plan  # the plan of the run
+    outcomes: tuple[NodeOutcome, ...]  # the outcomes of the nodes, in the order of the plan
 
     @property
     def ok(self) -> bool:

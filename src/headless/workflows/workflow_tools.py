@@ -56,29 +56,20 @@ _TYPE_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParts:
-    """The parts of a workflow that is a tool.
+    """The parts of a workflow that is a tool."""
 
-    Attributes:
-        workflow: The workflow without nodes that do not belong to the tool.
-        inputs: The Workflow Inputs, in port order.
-        outputs: The Workflow Outputs and the Tool Message Output, in port order.
-        message_index: The index of the Tool Message Output in `outputs`; -1 if there is none.
-        configurations: The Configuration nodes by id.
-    """
-
-    workflow: Workflow
-    inputs: tuple[NativeNode, ...]
-    outputs: tuple[NativeNode, ...]
-    message_index: int
-    configurations: Mapping[int, Configuration]
+    workflow: Workflow  # the workflow without nodes that do not belong to the tool
+    inputs: tuple[NativeNode, ...]  # the Workflow Inputs, in port order
+    outputs: tuple[NativeNode, ...]  # the Workflow Outputs and the Tool Message Output, in port order
+    message_index: int  # the index of the Tool Message Output in `outputs`; -1 if there is none
+    configurations: Mapping[int, Configuration]  # the Configuration nodes by id
 
 
 def tool_parts(workflow: Workflow) -> ToolParts:
     """Finds the parts of a workflow that is a tool.
 
-    Raises:
-        RunError: The workflow has several Tool Message Outputs, so KNIME cannot make a tool from it.
-        KnwfError: The settings of a Configuration node are broken.
+    Raises RunError: the workflow has several Tool Message Outputs, so KNIME cannot make a tool from it;
+    KnwfError: the settings of a Configuration node are broken.
     """
     natives = sorted(
         (node for node in workflow.nodes if isinstance(node, NativeNode)),

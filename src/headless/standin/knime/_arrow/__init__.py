@@ -125,11 +125,7 @@ def _is_list(dtype: Any) -> bool:
 
 
 def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
-    """A column's array with KNIME's type.
-
-    Raises:
-        ValueError: KNIME has no columns of this Arrow type.
-    """
+    """A column's array with KNIME's type. Raises ValueError: KNIME has no columns of this Arrow type."""
     dtype = array.type
     if isinstance(dtype, LogicalTypeExtensionType):
         return array
@@ -210,9 +206,8 @@ def from_storage(array: Any, dtype: LogicalTypeExtensionType) -> Any:
 def wrap_table(table: Any) -> Any:
     """The table with KNIME's types. The first column must be texts, which are the RowIDs.
 
-    Raises:
-        ValueError: a column has an Arrow type that KNIME cannot have.
-        TypeError: the first column cannot be RowIDs.
+    Raises ValueError: a column has an Arrow type that KNIME cannot have; TypeError: the first column cannot
+    be RowIDs.
     """
     names = table.schema.names
     arrays = [_wrap(table.column(i), names[i], i == 0) for i in range(len(names))]

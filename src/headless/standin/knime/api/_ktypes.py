@@ -119,8 +119,7 @@ class LogicalType(KnimeType):
     def value_type(self) -> str:
         """Module and name of the Python class of the values.
 
-        Raises:
-            ValueError: no value factory is registered for this type.
+        Raises ValueError: no value factory is registered for this type.
         """
         return kt.get_value_factory_bundle_for_java_value_factory(self._logical_type).python_type
 
@@ -144,8 +143,7 @@ class LogicalType(KnimeType):
     def to_pyarrow(self) -> Any:
         """The Arrow extension type for columns of this type; it has ``encode`` and ``decode``.
 
-        Raises:
-            ValueError: no value factory is registered for this type.
+        Raises ValueError: no value factory is registered for this type.
         """
         from knime._arrow import logical_type_of
 
@@ -210,8 +208,7 @@ def struct(*inner_types: KnimeType) -> StructType:
 def logical(value_type: type) -> LogicalType:
     """The column type for values of a Python class.
 
-    Raises:
-        TypeError: no value factory is registered for the class (or it is not a class).
+    Raises TypeError: no value factory is registered for the class (or it is not a class).
     """
     try:
         bundle = kt.get_value_factory_bundle_for_python_type(value_type)
@@ -264,8 +261,7 @@ _DATE_TIMES = {
 def datetime(date: bool = True, time: bool = True, timezone: bool = False) -> LogicalType:
     """The column type of local dates, times, dates with time, or zoned dates with time.
 
-    Raises:
-        ValueError: there is no such combination, or the date types are not registered.
+    Raises ValueError: there is no such combination, or the date types are not registered.
     """
     if not date and not time:
         raise ValueError("a date-time column needs a date, a time or both")

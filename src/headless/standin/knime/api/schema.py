@@ -323,8 +323,7 @@ class Schema(_Columnar, PortObjectSpec):
     def serialize(self) -> dict[str, Any]:
         """The schema as KNIME's document, with the RowID as first column.
 
-        Raises:
-            RuntimeError: two columns have the same name.
+        Raises RuntimeError: two columns have the same name.
         """
         names = self.column_names
         if len(names) != len(set(names)):

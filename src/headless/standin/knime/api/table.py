@@ -32,8 +32,7 @@ _backend: Backend | None = None
 def running_backend() -> Backend:
     """The host's services for tables and file stores.
 
-    Raises:
-        AttributeError: no node is executing (as in KNIME, where the backend is None then).
+    Raises AttributeError: no node is executing (as in KNIME, where the backend is None then).
     """
     if _backend is None:
         raise AttributeError("tables and file stores can only be made or read while a node executes")
@@ -185,9 +184,8 @@ class BatchOutputTable:
     def append(self, batch: Any) -> None:
         """Adds a batch: a table or Arrow data.
 
-        Raises:
-            ValueError: the batch is larger than the first one, or follows a smaller one.
-            TypeError: the batch is not a table.
+        Raises ValueError: the batch is larger than the first one, or follows a smaller one; TypeError: the
+        batch is not a table.
         """
         import pyarrow as pa
         from knime._arrow import check_batches, of_arrow

@@ -223,22 +223,14 @@ def get_converter(logical_type: str) -> PythonValueFactory:
 
 
 def get_value_factory_bundle_for_java_value_factory(logical_type: str) -> PythonValueFactoryBundle:
-    """Looks a type up by its Java value factory.
-
-    Raises:
-        ValueError: it is not registered.
-    """
+    """Looks a type up by its Java value factory. Raises ValueError: it is not registered."""
     if logical_type not in _java_value_factory_to_bundle:
         raise ValueError(f"no Python value factory is registered for {logical_type}")
     return _java_value_factory_to_bundle[logical_type]
 
 
 def get_value_factory_bundle_for_python_type(python_type: type) -> PythonValueFactoryBundle:
-    """Looks a type up by its Python class.
-
-    Raises:
-        TypeError: it is not registered.
-    """
+    """Looks a type up by its Python class. Raises TypeError: it is not registered."""
     name = name_of(python_type)
     if name not in _python_type_to_bundle:
         raise TypeError(f"no Python value factory is registered for {name}")

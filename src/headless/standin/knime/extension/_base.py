@@ -33,8 +33,7 @@ def set_extension_version(version: str | None) -> None:
 def extension_version() -> Version:
     """The version of the loaded extension.
 
-    Raises:
-        RuntimeError: the extension's module is still being imported.
+    Raises RuntimeError: the extension's module is still being imported.
     """
     if _extension_version is None:
         raise RuntimeError("the extension's version is not known yet: KNIME sets it after the import")

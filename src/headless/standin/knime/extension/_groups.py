@@ -49,8 +49,7 @@ def inject(obj: object, values: dict[str, Any], version: Version, exclude_valida
 def validate(obj: object, values: dict[str, Any], version: Version) -> None:
     """Checks saved values, before `inject` may change them.
 
-    Raises:
-        ValueError: a setting that existed in ``version`` is missing, or a value is bad.
+    Raises ValueError: a setting that existed in ``version`` is missing, or a value is bad.
     """
     for name, setting in settings_of(obj).items():
         if setting._since_version <= version:

@@ -64,11 +64,7 @@ class _BaseContext:
         return list(self._java_ctx.get_credential_names())
 
     def get_credentials(self, identifier: str) -> Credential:
-        """The credentials with a name.
-
-        Raises:
-            KeyError: there are no credentials with this name.
-        """
+        """The credentials with a name. Raises KeyError: there are no credentials with this name."""
         username, password, name = list(self._java_ctx.get_credentials(identifier))[:3]
         return Credential(username, password, name)
 
@@ -135,9 +131,8 @@ class ExecutionContext(ConfigurationContext):
     def set_progress(self, progress: float, message: str | None = None) -> None:
         """Sets the progress of the node, from 0 to 1.
 
-        Raises:
-            TypeError: the progress is not a number, or the message not a string.
-            ValueError: the progress is not between 0 and 1.
+        Raises TypeError: the progress is not a number, or the message not a string; ValueError: the progress
+        is not between 0 and 1.
         """
         if isinstance(progress, int):
             progress = float(progress)
@@ -169,8 +164,7 @@ class ExecutionContext(ConfigurationContext):
     ) -> "tuple[str, list[Table], list[str]]":
         """Runs a workflow tool; returns its message, its output tables and the ids of its view nodes.
 
-        Raises:
-            RuntimeError: the tool failed (with its message), or no runner for tools is available.
+        Raises RuntimeError: the tool failed (with its message), or no runner for tools is available.
         """
         return self._java_ctx.execute_tool(tool, parameters, inputs, execution_hints)
 

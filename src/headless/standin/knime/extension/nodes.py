@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from knime.api._absent import absent as _absent
+from knime.api._absent import not_here
 from knime.api.schema import (
     PortObjectSpec,
     _ColumnarView,  # pyright: ignore[reportPrivateUsage]
@@ -185,8 +186,7 @@ def port_type(
 ) -> PortType:
     """Declares a type of custom ports.
 
-    Raises:
-        AttributeError: no extension is being loaded (its id is part of the type's id).
+    Raises AttributeError: no extension is being loaded (its id is part of the type's id).
     """
     return _loaded_port_types().register(name, object_class, spec_class, id)
 
@@ -200,11 +200,7 @@ def _loaded_port_types() -> PortTypeRegistry:
 
 
 def get_port_type_for_id(id: str) -> PortType:  # noqa: A002  # KNIME's name
-    """The port type with an id.
-
-    Raises:
-        KeyError: there is no such port type.
-    """
+    """The port type with an id. Raises KeyError: there is no such port type."""
     found = _loaded_port_types().of_id(id)
     if found is None:
         raise KeyError(f"there is no port type with the id {id}")
@@ -217,11 +213,7 @@ def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
 
 
 def get_port_type_for_spec_type(spec_type: type) -> PortType:
-    """The port type with this class of specs.
-
-    Raises:
-        KeyError: there is no such port type.
-    """
+    """The port type with this class of specs. Raises KeyError: there is no such port type."""
     found = _loaded_port_types().of_spec(spec_type)
     if found is None:
         raise KeyError(f"there is no port type with specs of {spec_type}")
@@ -308,10 +300,10 @@ def _real(result: Any) -> Any:
     return result.get() if isinstance(result, _ColumnarView) else result
 
 
+load_port_object = not_here("load_port_object")
+save_port_object = not_here("save_port_object")
 __getattr__ = _absent(
     __name__,
-    "load_port_object",
-    "save_port_object",
     "EmptyIntermediateRepresentation",
     "IntermediateRepresentation",
     "PortObjectConverter",

@@ -270,8 +270,7 @@ class PortTypeRegistry:
     ) -> PortType:
         """Adds a type. The default id consists of the extension's id and the name of the object class.
 
-        Raises:
-            ValueError: the object class, the spec class or the id belongs to another type.
+        Raises ValueError: the object class, the spec class or the id belongs to another type.
         """
         chosen = (
             id

@@ -20,8 +20,7 @@ class Version(NamedTuple):
     def parse_version(cls, version_string: "str | Version | None") -> "Version":
         """The version in a text. ``None`` stands for 0.0.0, and a version is returned unchanged.
 
-        Raises:
-            ValueError: the text is not three non-negative whole numbers joined by dots.
+        Raises ValueError: the text is not three non-negative whole numbers joined by dots.
         """
         if version_string is None:
             return cls(0, 0, 0)

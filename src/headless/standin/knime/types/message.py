@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from knime.api._absent import absent as _absent
+from knime.api._absent import not_here
 from knime.api.types import PythonValueFactory
 
 
@@ -106,4 +106,5 @@ def _text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-__getattr__ = _absent(__name__, "from_langchain_message", "to_langchain_message")
+from_langchain_message = not_here("from_langchain_message")
+to_langchain_message = not_here("to_langchain_message")
