@@ -7,9 +7,9 @@ would in three turns, and writes the journal, the table *Tool calls* and the aud
 import sys
 from pathlib import Path
 
+from knime_mcp.audit.calls_table import read_calls, write_calls
 from knime_mcp.audit.journal import Journal, new_run_id
 from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.audit.table import read_calls, write_calls
 from knime_mcp.cli.demo_servers import DemoServer
 from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.headless import use_standin

@@ -196,8 +196,8 @@ class MCPAgentPrompter:
         self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
     ) -> Any:
         """Answers the prompts."""
+        from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX, Journal, new_run_id
-        from ..audit.table import calls_table
         from ..runs.resuming import latest_to_resume
         from ..tools.caller.execution import JOURNALS, Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts
@@ -362,7 +362,7 @@ class MCPAgentPrompter:
 
 
 def _calls_schema() -> Any:
-    from ..audit.table import COLUMNS
+    from ..audit.calls_table import COLUMNS
     from ..types.columns import knime_columns
 
     form = choose_form("auto")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ..audit.calls_table import TableError
 from ..audit.journal import SUFFIX, new_run_id
-from ..audit.table import TableError
 from ..runs.definitions import Pinning
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, recording_of, replay_table
 from ..tools.caller.execution import JOURNALS
 from ..tools.node_settings.connection import find_credential
-from ..tools.views.replay import ShownCalls
+from ..tools.views.replay_page import ShownCalls
 from ..types.columns import ROW_ID
 from ..types.errors import Canceled, MCPError
 

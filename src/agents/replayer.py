@@ -124,7 +124,7 @@ class ToolCallReplayer:
     def execute(self, ctx: Any, calls: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Makes the calls."""
         from ..tools.caller.execution import Sessions, data_area
-        from ..tools.views.replay import replay_page
+        from ..tools.views.replay_page import replay_page
         from .replay_run import ReplayRun, passwords, recording_of_input
 
         recording = recording_of_input(calls, self.tool_column, self.expected_head)

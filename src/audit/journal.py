@@ -55,10 +55,7 @@ class JournalWriteError(OSError):
 
 
 def new_run_id() -> str:
-    """Makes the id of a run: it sorts by time, is unique, and is a file name on every system.
-
-    An example is ``20260131T120000.123456Z-9f86d0``.
-    """
+    """An id that sorts by time, is unique, and is a file name everywhere: 20260131T120000.123456Z-9f86d0."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(3)}"
 
 
@@ -66,7 +63,8 @@ class Journal:
     """A journal that is being written. Safe to use from several threads; closes on exit.
 
     Args:
-        path: The file; its folder is created. Existing content is never overwritten.
+        path: The file; its folder is created. Existing content is never overwritten: without ``append`` the
+            file must be empty.
         run: Id of the run.
         about: The run's tool and settings, by which `latest` finds the run. No secrets.
         calls: The number of calls that the run is going to make, if known.
@@ -75,14 +73,8 @@ class Journal:
         follows: Hash of the last record of the run that this one resumes, "" for none.
 
     Attributes:
-        path: The file.
-        run: Id of the run.
         count: Number of calls written by this journal.
         head: Hash of the last record; before the first record, the resumed run's hash or "".
-
-    Raises:
-        JournalError: The file to append to is not a journal.
-        OSError: The file cannot be written, or is not empty although ``append`` is False.
     """
 
     def __init__(
@@ -121,9 +113,8 @@ class Journal:
     def append(self, record: CallRecord) -> CallRecord:
         """Writes a finished call, and returns it with its completion number and its place in the chain.
 
-        Raises:
-            JournalWriteError: The line could not be written, and the journal is intact without it; or the
-                file was deleted, which is noticed within a second.
+        After a `JournalWriteError` the journal is intact without the line; or the file was deleted, which is
+        noticed within a second.
         """
         with self._lock:
             written, text = chained_with_text(record, self.head, call=self.count + 1)
@@ -175,21 +166,13 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class JournalContent:
-    """The content of a journal that was read.
+    """The content of a journal that was read."""
 
-    Attributes:
-        run: Id of the run (of the last one, in a file that holds several).
-        about: The tool and settings of the run.
-        records: The finished calls in the order in which they finished.
-        outcome: The end of the run; None if the run was killed, or is still going on.
-        torn: Whether the last line was incomplete, and skipped.
-    """
-
-    run: str
-    about: str
-    records: tuple[CallRecord, ...]
-    outcome: Outcome | None
-    torn: bool
+    run: str  # id of the run (of the last one, in a file that holds several)
+    about: str  # the tool and settings of the run
+    records: tuple[CallRecord, ...]  # the calls in the order in which they finished
+    outcome: Outcome | None  # None if the run was killed, or is still going on
+    torn: bool  # whether the last line was incomplete, and skipped
 
     @property
     def head(self) -> str:
@@ -198,12 +181,7 @@ class JournalContent:
 
 
 def read_journal(path: Path) -> JournalContent:
-    """Reads a journal, finished or not.
-
-    Raises:
-        JournalError: A line is not one of a journal, or the first line is incomplete.
-        OSError: The file cannot be read.
-    """
+    """Reads a journal, finished or not; `JournalError` if it has other lines, or only a torn one."""
     records: list[CallRecord] = []
     content = scan_journal(path, lambda _, record: records.append(record))
     return replace(content, records=tuple(records))
@@ -259,14 +237,9 @@ class JournalLine:
 
 
 def journal_lines(path: Path) -> Iterator[JournalLine]:
-    """Yields each line of a file that is not empty, also if it is not one of a journal.
-
-    Raises:
-        JournalError: The path is a device, which may have no end, or a pipe.
-        OSError: The file cannot be read.
-    """
+    """Yields each line of a file that is not empty, also if it is not one of a journal."""
     if is_device(path):
-        raise JournalError(f"{path.name} is a device or a pipe, not a file")
+        raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
     with path.open("rb") as file:
         for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
             torn = not data.endswith(b"\n") or (after.startswith(_START) and not _is_json(data))

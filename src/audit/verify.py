@@ -15,9 +15,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.texts import counted
+from .calls_table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns
 from .journal import journal_lines
 from .record import Link, chain_hash, link_of, same_hash
-from .table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns
 from .table_formats import TableError, read_table_file
 
 if TYPE_CHECKING:
@@ -100,19 +100,10 @@ class _ReadRecord(NamedTuple):
 
 
 def verify_file(file: Path, *, head: str | None = None) -> Verification:
-    """Verifies a journal, or a table in a file.
+    """Verifies a journal, or a table in one of `table_formats.FORMATS`.
 
-    Args:
-        file: A journal, or a table in one of `table_formats.FORMATS`.
-        head: The hash that the last call of a run must have, with or without ``sha256:``.
-
-    Returns:
-        The result.
-
-    Raises:
-        JournalError: The path is not a regular file.
-        TableError: The table cannot be read at all.
-        OSError: The file cannot be opened.
+    ``head`` is the hash that the last call of a run must have, with or without ``sha256:``. Raises
+    `JournalError`, `TableError` or `OSError` if the file cannot be read at all.
     """
     if is_journal(file):
         return _verify_journal(file, head)
@@ -125,9 +116,6 @@ def verify_table(
     """Verifies a table *Tool calls*, with its rows in any order; for ``head`` see `verify_file`.
 
     ``tools`` are those of the rows, if the caller has read them already.
-
-    Raises:
-        TableError: The table has no column of calls, or the tool column cannot be read.
     """
     if len(lost_columns(table)) == len(COLUMNS) + 1:
         raise TableError("The table has none of the columns of Tool calls: it holds no calls")

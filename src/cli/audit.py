@@ -113,7 +113,7 @@ def show_records(
     check_page(html)
     if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
-    from ..audit.table import read_calls, write_calls
+    from ..audit.calls_table import read_calls, write_calls
 
     with reading_records():
         records = read_calls(file)
@@ -155,7 +155,7 @@ def export(
     if out.suffix.lower() != ".knwf":
         raise UsageError(f"{out} should end in .knwf, as it is a KNIME workflow.")
     check_output(out)
-    from ..audit.table import read_calls
+    from ..audit.calls_table import read_calls
     from ..audit.verify import Verdict, verify_file
     from ..headless import use_standin
 

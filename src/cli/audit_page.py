@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..audit.verify import Verdict
-from ..tools.views.calls import meaning_of, status_badge
+from ..tools.views.calls_page import meaning_of, status_badge
 from ..tools.views.html import (
     badge,
     details,

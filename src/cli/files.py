@@ -151,8 +151,8 @@ def open_journal(
 
 @contextmanager
 def reading_records() -> Generator[None]:
+    from ..audit.calls_table import TableError
     from ..audit.journal import JournalError
-    from ..audit.table import TableError
 
     try:
         yield

@@ -11,7 +11,7 @@ from ..audit.record import same_hash
 from ..audit.verify import Verdict
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
-from ..tools.views.replay import ShownCalls, replay_page
+from ..tools.views.replay_page import ShownCalls, replay_page
 from ..types.errors import Canceled, MCPError
 from ..types.texts import counted
 from .command_errors import ExitCode

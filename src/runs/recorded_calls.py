@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
+from ..audit.calls_table import tool_of
 from ..audit.journal import JournalError, JournalLine, scan_journal
 from ..audit.record import CallRecord
-from ..audit.table import tool_of
 from ..types.errors import ToolFormatError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ..audit.calls_table import is_journal, records_of
 from ..audit.record import CallStatus
-from ..audit.table import is_journal, records_of
 from ..audit.table_formats import read_table_file
 from ..audit.verify import verify_file, verify_table
 from ..types.columns import ROW_ID, arrow_columns

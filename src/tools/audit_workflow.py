@@ -47,24 +47,15 @@ _WIDTH: Final = _COLUMNS * _STEP_X
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Numbers of calls in a saved audit workflow.
-
-    Attributes:
-        workflow: The workflow.
-        steps: How many calls are nodes.
-        notes: How many calls are notes on the canvas.
-        left_out: How many calls are neither, because there are too many.
-        placeholders: Secret arguments to fill in, as ``node 3: /password``.
-    """
+    """An audit workflow, and the numbers of calls in it."""
 
     workflow: Workflow
-    steps: int
-    notes: int
-    left_out: int
-    placeholders: tuple[str, ...]
+    steps: int  # calls that are nodes
+    notes: int  # calls that are notes on the canvas
+    left_out: int  # calls that are neither, because there are too many
+    placeholders: tuple[str, ...]  # secret arguments to fill in, as "node 3: /password"
 
     def text(self) -> str:
-        """The numbers in one sentence."""
         parts = [f"{counted(self.steps, 'call')} as nodes"]
         parts += [f"{self.notes} as notes"] if self.notes else []
         parts += [f"{self.left_out} left out"] if self.left_out else []
@@ -159,9 +150,6 @@ def save_audit_workflow(
     """Writes the audit workflow of some calls into a ``.knwf`` file, which gives it its name.
 
     The folder is created, and the file replaced as a whole.
-
-    Raises:
-        OSError: The file cannot be written.
     """
     from ..knwf import write_workflow
 

@@ -313,7 +313,7 @@ class MCPToolCaller:
         from ..runs.engine import BlobStore
         from .caller.execution import Sessions, data_area, run_calls
         from .caller.results_table import ResultsWriter
-        from .views.calls import calls_page
+        from .views.calls_page import calls_page
 
         folder, run_id = data_area(ctx), new_run_id()
         rows = None if parameters is None else parameters.to_pyarrow()

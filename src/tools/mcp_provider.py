@@ -214,8 +214,7 @@ class MCPToolProvider:
         """Lists the servers."""
         from .provider import provision_report
         from .provider.provide import NameFilter, provide
-        from .provider.provision_report import failure
-        from .views.catalogue import catalogue
+        from .provider.provision_report import catalogue, failure
 
         requests = self._requests(ctx, servers, credential)
         if self.on_failure == _OnFailure.fail.name:

@@ -44,7 +44,7 @@ _LONGEST_FOLDER: Final = 60
 
 
 def step_of(record: CallRecord) -> Tool | str:
-    """Returns the tool for the step of a call, or the text of the note that replaces the step."""
+    """The tool for the step of a call, or the text of the note that replaces the step."""
     if record.status in _NOT_MADE:
         return f"not made: {record.status.value}\n{record.arguments or ''}"
     try:
@@ -69,11 +69,7 @@ def _tool(record: CallRecord) -> Tool | None:
 def caller_node(
     node_id: int, place: int, record: CallRecord, tool: MCPTool, position: Position
 ) -> tuple[NativeNode, list[str]]:
-    """Makes the node of a call, the ``place``-th of all.
-
-    Returns:
-        The node, and JSON pointers to the secret arguments that a person has to fill in.
-    """
+    """The node of a call, the ``place``-th of all, and pointers to the secrets that a person must fill in."""
     from ..knwf import Port, extension_node
 
     arguments, secrets = _without_secrets(record.arguments)
@@ -206,7 +202,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:
-    """Reads the workflow of a tool, see `segment_file`; None where it cannot be resolved."""
+    """The workflow of a tool; None where it cannot be resolved."""
     from ..knwf import read_workflow
 
     path = segment_file(tool)
@@ -219,12 +215,8 @@ def segment_of(tool: WorkflowTool) -> Workflow | None:
 def segment_digest(tool: WorkflowTool) -> str | None:
     """The digest of a tool's workflow, as the definition's digest identifies an MCP tool.
 
-    Args:
-        tool: The tool, with the keys of its file stores.
-
-    Returns:
-        ``sha256:`` and the SHA-256 of the file of its workflow in 64 hexadecimal digits, None where that
-        cannot be resolved. KNIME keeps the workflow's data area elsewhere, which the digest does not cover.
+    It is that of the file, None where this cannot be resolved. KNIME keeps the workflow's data area
+    elsewhere, which the digest does not cover.
     """
     path = segment_file(tool)
     try:
@@ -243,15 +235,9 @@ def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - part of
 
 
 def segment_file(tool: WorkflowTool) -> Path | None:
-    """Finds the file of a tool's workflow, the first of its file stores.
+    """The file of a tool's workflow, the first of its file stores; None where it cannot be resolved.
 
     Works only in the thread that executes a node: only there does KNIME resolve file stores.
-
-    Args:
-        tool: The tool, with the keys of its file stores.
-
-    Returns:
-        The file, None where it cannot be resolved.
     """
     if not tool.filestore_keys:
         return None
@@ -308,14 +294,7 @@ def _arguments(text: str | None) -> dict[str, Any]:
 def metanode(
     node_id: int, tool: WorkflowTool, segment: Workflow, position: Position
 ) -> tuple[OtherNode, dict[str, bytes]]:
-    """Makes a metanode of a tool's workflow.
-
-    Returns:
-        The node, and its files by their path in the folder of the surrounding workflow.
-
-    Raises:
-        KnwfError: The workflow cannot be written.
-    """
+    """A metanode of a tool's workflow, and its files by their path in the folder of the outer workflow."""
     from ..knwf import OtherNode
     from ..knwf.workflow_file import workflow_files
 

@@ -122,11 +122,7 @@ class NativeCell:
 
 
 def choose_form(wanted: Literal["auto", "native", "carrier", "portable"]) -> ColumnForm:
-    """Chooses the form in which a node writes tools; ``auto`` is the first form that this KNIME supports.
-
-    Raises:
-        SettingInvalid: This KNIME does not support the wanted form.
-    """
+    """The form in which a node writes tools; ``auto`` is the first one that this KNIME supports."""
     if wanted == "auto":
         return next(form for form in ColumnForm if _type_of(form) is not None)
     form = ColumnForm(wanted)
@@ -140,11 +136,7 @@ def column_name(form: ColumnForm) -> str:
 
 
 def knime_type(form: ColumnForm) -> Any:
-    """Returns KNIME's type of a column of the form, for a node's configure.
-
-    Raises:
-        SettingInvalid: This KNIME does not support the form.
-    """
+    """KNIME's type of a column of the form; `SettingInvalid` if this KNIME does not support it."""
     kind = _type_of(form)
     if kind is None:
         raise SettingInvalid(
@@ -159,10 +151,6 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
     """Makes the tool column of a node's output, None for a missing cell; as carrier only in ``execute``.
 
     The array has the type that `knext.Table.from_pyarrow` requires for such a column.
-
-    Raises:
-        SettingInvalid: This KNIME does not support the form.
-        ToolFormatError: KNIME's cell type has an unknown layout.
     """
     import pyarrow as pa
 
@@ -186,22 +174,18 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
 
 
 def is_tool_column(column: knext.Column) -> bool:
-    """Returns whether a column holds tools by its type, or is a text column with the tool column's name."""
+    """Whether a column holds tools by its type, or is a text column with the tool column's name."""
     factory = _java_factory(column.ktype)
     return factory in _TOOL_FACTORIES or (_is_text(column) and bool(_PORTABLE_NAME.fullmatch(column.name)))
 
 
 def may_hold_tools(column: knext.Column) -> bool:
-    """Returns whether a column can be chosen as tool column: a tool, text or JSON column."""
+    """Whether a column can be chosen as tool column: a tool, text or JSON column."""
     return is_tool_column(column) or _is_text(column) or _java_factory(column.ktype) == _JSON_FACTORY
 
 
 def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[str]:
-    """Names of the tool columns of a table: the wanted one or, for `AUTO`, None and "", all of them.
-
-    Raises:
-        SettingInvalid: The wanted column does not exist, or cannot hold tools.
-    """
+    """Names of the tool columns of a table: the wanted one or, for `AUTO`, None and "", all of them."""
     if not wanted or wanted == AUTO:
         return [column.name for column in schema if is_tool_column(column)]
     chosen = next((column for column in schema if column.name == wanted), None)
@@ -220,11 +204,8 @@ def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[s
 def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | None]:
     """Reads the tools of a table with tool columns of any form: one per row, None if all cells are missing.
 
-    For `AUTO`, None and "" each row's first cell in a tool column that is not missing counts.
-
-    Raises:
-        SettingInvalid: The column does not exist, or the table has no tool column.
-        ToolFormatError: A cell cannot be read; the message names row and field.
+    For `AUTO`, None and "" each row's first cell in a tool column that is not missing counts. Raises
+    `ToolFormatError` if a cell cannot be read; the message names row and field.
     """
     import pyarrow as pa
 
@@ -245,11 +226,7 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
 
 
 def knime_value(tool: WorkflowTool) -> object:
-    """KNIME's own value of a workflow tool, for the execution context.
-
-    Raises:
-        MCPError: The tool has no file store with its workflow, or this KNIME has no workflow tools.
-    """
+    """KNIME's own value of a workflow tool, for the execution context."""
     if isinstance(tool.native, NativeCell):
         return tool.native.value()
     if tool.native is not None:
@@ -354,7 +331,7 @@ def _own_type() -> Any:
 
 
 def _has_java() -> bool:
-    """Returns whether the API is KNIME's own, which has a gateway to Java, and not the stand-in."""
+    """Whether the API is KNIME's own, which has a gateway to Java, and not the stand-in."""
     try:
         return find_spec("knime._backend._gateway") is not None
     except ModuleNotFoundError:

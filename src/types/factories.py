@@ -29,11 +29,7 @@ class ToolValueFactory(PythonValueFactory):
         return {str(i): part for i, part in enumerate(to_fields(value))}
 
     def decode(self, storage: dict[str, Any] | None) -> Tool | None:
-        """The tool of a cell; None for a missing cell.
-
-        Raises:
-            ToolFormatError: The discriminator is unknown, or a field is missing.
-        """
+        """The tool of a cell; None for a missing cell."""
         if storage is None:
             return None
         return from_fields(*(storage.get(str(i)) for i in range(len(FIELD_NAMES))))

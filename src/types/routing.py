@@ -329,14 +329,10 @@ def _check_header(name: str, value: str) -> None:
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Returns whether a query parameter or header seems to carry a secret in clear text.
+    """Whether a query parameter or header seems to carry a secret in clear text.
 
-    Args:
-        name: Name of the parameter or header.
-        value: Its value; an empty value, or one with one of `TEMPLATES`, is no secret.
-
-    Returns:
-        Whether the name is a usual name of secrets, or the value starts like a well-known kind of key.
+    So it is if the name is a usual name of secrets, or the value starts like a well-known kind of key. An
+    empty value, or one with one of `TEMPLATES`, is no secret.
     """
     if not value or any(template in value for template in TEMPLATES):
         return False

@@ -61,13 +61,9 @@ N = TypeVar("N", bound=Node)
 
 
 def compose(text: str, *, deepest: int) -> Node | None:
-    """Reads the nodes of a text with one document, bounded in depth: parsers' time grows with its square.
+    """The outermost node of a text with one document, None if it has none; an alias is what it refers to.
 
-    Returns:
-        The outermost node, or None if the text has none. An alias becomes the node that it refers to.
-
-    Raises:
-        YamlError: The text is not YAML, has several documents, or is nested too deeply.
+    Bounded in depth, as the parsers' time grows with its square.
     """
     text = _QUESTION.sub("\ufdd3", text.translate(_AS_TEXT))
     composing = _Composing(text, deepest)
@@ -197,10 +193,8 @@ class Mending:
     - Two surrogate escapes for one character, as in JSON: https://www.rfc-editor.org/rfc/rfc8259#section-7.
     - Anchors with characters that are not letters or digits: https://yaml.org/spec/1.2.2/#692-node-anchors.
 
-    Matches inside scalars may be data, which only the parser knows; see `leave_out_data`.
-
-    Attributes:
-        text: The rewritten text. Line numbers stay the same; columns after two escapes do not.
+    Matches inside scalars may be data, which only the parser knows; see `leave_out_data`. In the rewritten
+    text line numbers stay the same; columns after two escapes do not.
     """
 
     def __init__(self, text: str) -> None:
@@ -211,10 +205,7 @@ class Mending:
         self.text = self._mended()
 
     def leave_out_data(self, scalars: list[Any]) -> bool:
-        """Undoes the changes to data, known from the events of the scalars in the rewritten text.
-
-        Returns whether changes were undone, so that `text` is different.
-        """
+        """Undoes changes to data, known from the events of the rewritten text's scalars; whether it did."""
         starts = [scalar.start_mark.index for scalar in scalars]
 
         def is_data(mend: re.Match[str], at: int) -> bool:
@@ -232,7 +223,6 @@ class Mending:
         return True
 
     def _is_data(self, mend: re.Match[str], scalar: Any) -> bool:
-        """Returns whether a match inside a scalar is data."""
         if mend["high"]:
             return scalar.style != '"'
         if mend["name"]:

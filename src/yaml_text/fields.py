@@ -39,37 +39,21 @@ def key_path(path: Path) -> str:
 
 
 class Severity(StrEnum):
-    """The severity of a problem.
-
-    Attributes:
-        ERROR: The file cannot be used.
-        WARNING: The file can be used, but is probably not what its author meant.
-    """
-
     ERROR = "error"
-    WARNING = "warning"
+    WARNING = "warning"  # the file can be used, but is probably not what its author meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem of a file.
-
-    Attributes:
-        message: The problem in words.
-        position: Its place, or None.
-        severity: Its severity.
-        fix: The next step, or None.
-        file: Name of the file if it is not the one that everybody speaks of.
-    """
+    """A problem of a file."""
 
     message: str
     position: Position | None
     severity: Severity = Severity.ERROR
-    fix: str | None = None
-    file: str | None = None
+    fix: str | None = None  # the next step
+    file: str | None = None  # its name if it is not the one that everybody speaks of
 
     def text(self, file: str) -> str:
-        """Place, severity, message, key path and fix, for people; `file` is the name of the file."""
         position = self.position
         where = self.file or file
         if position is not None:
@@ -94,14 +78,10 @@ def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 class YamlError(Exception):
-    """The text cannot be read.
-
-    Attributes:
-        problems: All problems that were found; the last one ended the reading.
-    """
+    """The text cannot be read."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(problems)  # all that were found; the last one ended the reading
         super().__init__("; ".join(_short(problem) for problem in self.problems))
 
 
@@ -130,26 +110,18 @@ REQUIRED: Final[Any] = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What a format tells people who write it wrongly.
+    """What a format tells people who write it wrongly."""
 
-    Attributes:
-        forms: How the value of a key is written.
-        quoted: Keys whose texts look like YAML's mappings and lists without quotes.
-        unknown: How bad a key is that the format does not have.
-    """
-
-    forms: Mapping[str, str] = field(default_factory=dict[str, str])
+    forms: Mapping[str, str] = field(default_factory=dict[str, str])  # how the value of a key is written
     quoted: frozenset[str] = frozenset()
-    unknown: Severity = Severity.WARNING
+    """Keys whose texts look like YAML's mappings and lists without quotes."""
+    unknown: Severity = Severity.WARNING  # of a key that the format does not have
 
 
 class Findings:
-    """Collects the problems of one file.
+    """Collects the problems of one file, those of its source first.
 
-    Args:
-        source: The file's values and places; its own problems are the first ones.
-        file: Name of the file in messages, if it is not the one that everybody speaks of.
-        hints: Of the file's format.
+    ``file`` is its name in messages, if it is not the one that everybody speaks of.
     """
 
     def __init__(self, source: Yaml, file: str | None = None, hints: Hints | None = None) -> None:
@@ -182,22 +154,14 @@ class Findings:
 class Fields:
     """Reads the keys of one mapping. Invalid values are reported, and a default is returned instead.
 
-    Args:
-        findings: Collects the problems.
-        values: The mapping.
-        path: The mapping's key path.
-        outer: The keys of the enclosing mapping; an invalid value here makes that mapping invalid, too.
-
-    Attributes:
-        path: The mapping's key path.
-        fit: Whether all values that were read are valid.
+    An invalid value makes the mapping around it, ``outer``, invalid, too.
     """
 
     def __init__(
         self, findings: Findings, values: Mapping[str, Any], path: Path, outer: Fields | None = None
     ) -> None:
         self.path = path
-        self.fit = True
+        self.fit = True  # whether all values that were read are valid
         self._findings = findings
         self._values = values
         self._outer = outer
@@ -206,20 +170,13 @@ class Fields:
 
     @property
     def position(self) -> Position:
-        """The place in the file."""
         return self._findings.source.at(self.path)
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
     def get(self, key: str, *kinds: Kind, default: Any = REQUIRED) -> Any:
-        """A value.
-
-        Args:
-            key: Its key.
-            kinds: Allowed kinds; without any, all values are allowed.
-            default: The value if the key is missing. If the default is None, null is allowed, too.
-        """
+        """A value of one of the kinds, or of any; null is allowed, too, if the default is None."""
         self._known.append(key)
         value = self._values.get(key, default)
         if value is REQUIRED:
@@ -247,7 +204,6 @@ class Fields:
         return {name: value for name, value in members.items() if self._fits(value, places[name], (TEXT,))}
 
     def mapping(self, key: str, default: Any = REQUIRED) -> dict[str, Any]:
-        """A mapping of anything."""
         return self.get(key, MAPPING, default=default) or {}
 
     def inside(self, key: str) -> Fields:

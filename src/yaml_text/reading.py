@@ -51,38 +51,25 @@ _MERGE: Final = "<<"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules and limits for reading a text.
+    """The rules and limits for reading a text."""
 
-    Attributes:
-        merge_keys: Whether ``<<`` adds the keys of another mapping; otherwise it is a mistake.
-        most_values: Maximum number of values that aliases may repeat.
-        deepest: Maximum number of levels.
-        scalar: Resolves an unquoted scalar to its value.
-        key: Resolves an unquoted key to its text.
-    """
-
-    merge_keys: bool
-    most_values: int
-    deepest: int
-    scalar: Callable[[str], Any] = core_scalar
-    key: Callable[[str], str] = str
+    merge_keys: bool  # whether `<<` adds the keys of another mapping; otherwise it is a mistake
+    most_values: int  # that aliases may repeat
+    deepest: int  # number of levels
+    scalar: Callable[[str], Any] = core_scalar  # resolves an unquoted scalar to its value
+    key: Callable[[str], str] = str  # resolves an unquoted key to its text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yaml:
-    """A text as values.
+    """A text as values."""
 
-    Attributes:
-        data: dict, list, str, int, float, bool, None.
-        keys: Line and column of each key path: of keys of mappings, of entries of sequences.
-        values: Line and column where the value of each key path begins.
-        problems: Mistakes that did not keep the rest from being read.
-    """
-
-    data: Any = None
+    data: Any = None  # dict, list, str, int, float, bool, None
     keys: dict[Path, Place] = field(default_factory=lambda: {(): (1, 1)})
+    """Line and column of each key path: of keys of mappings, of entries of sequences."""
     values: dict[Path, Place] = field(default_factory=dict[Path, Place])
-    problems: tuple[Problem, ...] = ()
+    """Line and column where the value of each key path begins."""
+    problems: tuple[Problem, ...] = ()  # mistakes that did not keep the rest from being read
 
     def at(self, path: Path) -> Position:
         """The place of a key path; if there is no such key, the place of its nearest parent."""
@@ -99,14 +86,9 @@ class Yaml:
 
 
 def read(text: str, rules: Rules) -> Yaml:
-    """Reads a text with one document.
+    """Reads a text with one document; `YamlError` if it is not YAML, or exceeds the limits.
 
-    Returns:
-        The values and their places. Duplicate keys, unknown tags and similar mistakes are in
-        `Yaml.problems`.
-
-    Raises:
-        YamlError: The text is not YAML, or exceeds the limits.
+    Duplicate keys, unknown tags and similar mistakes are in `Yaml.problems`.
     """
     node = compose(text, deepest=rules.deepest)
     if node is None:

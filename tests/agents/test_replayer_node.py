@@ -7,7 +7,7 @@ import zipfile
 import pyarrow as pa
 import pytest
 
-from knime_mcp.audit.table import calls_table
+from knime_mcp.audit.calls_table import calls_table
 from tests.support import peers
 from tests.support.recordings import CALLS, record_calls, replayed_server
 

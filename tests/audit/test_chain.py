@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from knime_mcp.audit.calls_table import COLUMNS
 from knime_mcp.audit.record import (
     FIELDS,
     HASHED,
@@ -20,7 +21,6 @@ from knime_mcp.audit.record import (
     prepare,
     same_hash,
 )
-from knime_mcp.audit.table import COLUMNS
 from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool, to_json_text
 from tests.audit.calls import FLOW, SEARCH, record

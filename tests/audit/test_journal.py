@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.audit import journal as journal_module
+from knime_mcp.audit.calls_table import TableError, read_calls
 from knime_mcp.audit.journal import (
     Journal,
     JournalError,
@@ -20,7 +21,6 @@ from knime_mcp.audit.journal import (
     read_journal,
 )
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.audit.table import TableError, read_calls
 from knime_mcp.audit.verify import Verdict, verify_file
 from tests.support.files import json_lines
 

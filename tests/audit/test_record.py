@@ -118,7 +118,7 @@ ODD = [
 @pytest.mark.parametrize("name", [field.name for field in fields(CallRecord)])
 def test_whatever_a_file_says_a_record_fits_into_tables(name):
     """A file may have been tampered with, or come from another program."""
-    from knime_mcp.audit.table import calls_table
+    from knime_mcp.audit.calls_table import calls_table
 
     for value in ODD:
         data = {"run": "r", "status": "ok", "call": 1, name: value}
@@ -161,7 +161,7 @@ from pathlib import Path
 from knime_mcp.audit.record import chain_hash, link_of
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.audit.table import calls_table, read_calls, write_calls
+from knime_mcp.audit.calls_table import calls_table, read_calls, write_calls
 from knime_mcp.audit.verify import verify_file
 folder, examples = map(Path, sys.argv[1:])
 with Journal(folder / "a.jsonl", run="r") as journal:

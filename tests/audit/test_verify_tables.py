@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import compute
 
-from knime_mcp.audit.table import calls_table, write_calls
+from knime_mcp.audit.calls_table import calls_table, write_calls
 from knime_mcp.audit.verify import Verdict, verify_file, verify_table
 from tests.audit.calls import write_run
 

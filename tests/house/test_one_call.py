@@ -13,8 +13,8 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 29,
-    "Caller node": 42,
+    "Provider node": 28,
+    "Caller node": 36,
     "an agent's tool call": 24,
     "graph run": 41,
     "nodes search": 16,

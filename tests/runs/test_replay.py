@@ -7,8 +7,8 @@ import threading
 import jsonpatch
 import pytest
 
+from knime_mcp.audit.calls_table import calls_table
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.audit.table import calls_table
 from knime_mcp.runs.recorded_calls import RecordedCall
 from knime_mcp.runs.replay_comparison import IgnoreRules, document_of
 from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection

@@ -3,7 +3,7 @@
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.one_call import CallOutcome
 from knime_mcp.runs.table_run import RunSummary
-from knime_mcp.tools.views.calls import calls_page
+from knime_mcp.tools.views.calls_page import calls_page
 from knime_mcp.types.tool import MCPTool
 
 

@@ -249,6 +249,11 @@ def test_the_segment_of_a_workflow_tool_does_what_the_call_did(host, arguments, 
         assert with_arguments(Workflow("inner", nodes), text).nodes == nodes
 
 
+def test_the_place_of_a_secret_may_have_a_backslash():
+    exported = audit_workflow([record(1, arguments={r"C:\group\1": "⟨secret 0123456789ab⟩"})], name="w")
+    assert exported.placeholders == (r"node 1: /C:\group\1",)
+
+
 def test_a_secret_in_the_name_of_an_argument_is_a_placeholder(host):
     exported = audit_workflow([record(1, arguments={"a": {"⟨secret 0123456789ab⟩": 1}})], name="w")
     assert exported.placeholders == ("node 1: /a",)

@@ -1,4 +1,4 @@
-"""An execution of the node *MCP Tool Caller*: its sessions, what it calls, and what it says about the end.
+"""An execution of the node *MCP Tool Caller*: its sessions, the tools by name, its calls, and their end.
 
 Credentials are looked up once and in KNIME's own thread, before calls run in other threads.
 """
@@ -57,20 +57,12 @@ JOURNALS: Final = "mcp-audit"
 class Sessions:
     """The sessions of one execution; closes them on exit.
 
-    Args:
-        ctx: KNIME's execution context.
-        port: The object at the credential port, None if the port is not connected.
-        timeouts: The three clocks.
-
-    Attributes:
-        stop: Set to make calls in flight end.
-
-    Raises:
-        SettingInvalid: The credential port has no token that can be sent.
+    ``port`` is the object at the credential port, None if the port is not connected. Raises `SettingInvalid`
+    if it has no token that can be sent.
     """
 
     def __init__(self, ctx: Any, port: Any | None, timeouts: Timeouts) -> None:
-        self.stop = threading.Event()
+        self.stop = threading.Event()  # set to make calls in flight end
         self._ctx = ctx
         self._timeouts = timeouts
         self._found: dict[str, Credential] = {}
@@ -89,11 +81,7 @@ class Sessions:
     def know(self, *routes: ServerRoute) -> None:
         """Looks up the credentials that routes name. An unknown name fails only the calls that need it.
 
-        Args:
-            routes: The servers that may be called.
-
-        Raises:
-            SettingInvalid: The credential port's token would go to more than one server.
+        Raises `SettingInvalid` if the credential port's token would go to more than one server.
         """
         for name in {route.credential for route in routes if route.credential is not None}:
             try:
@@ -110,13 +98,6 @@ class Sessions:
     def dispatcher(
         self, run: str, pinning: str, save_blob: Callable[[PlannedCall, int, bytes, str], str]
     ) -> Run:
-        """Makes the dispatcher that runs the calls.
-
-        Args:
-            run: Id of the run.
-            pinning: The setting ``pinning``.
-            save_blob: Saves a blob of a result and gives its path.
-        """
         return Run(
             id=run,
             pool=self._pool,
@@ -139,12 +120,7 @@ class Sessions:
         return client_for(route, self._found[route.credential], timeouts=self._timeouts)
 
 
-def named_tool(route: ServerRoute, name: str) -> MCPTool:
-    """Makes a tool from its server and name only, without description and schema."""
-    return MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
-
-
-def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
+def _pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
     """Pins a tool to the digest of a definition; empty changes nothing. Workflows cannot be pinned."""
     match tool:
         case MCPTool() if digest.strip():
@@ -157,16 +133,12 @@ def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
 
 
 def routes_of(tools: list[Tool]) -> list[ServerRoute]:
-    """Lists the servers that the tools need, each once; workflows need no server."""
+    """The servers that the tools need, each once; workflows need no server."""
     return list(dict.fromkeys(tool.route for tool in tools if isinstance(tool, MCPTool)))
 
 
 def data_area(ctx: Any) -> Path:
-    """Finds the workflow's data area, for the files of a run, and creates the folder of the journals in it.
-
-    Raises:
-        MCPError: The folders cannot be created.
-    """
+    """The workflow's data area, for the files of a run, with the folder of the journals in it."""
     folder = Path(ctx.get_workflow_data_area_dir())
     try:
         (folder / JOURNALS).mkdir(parents=True, exist_ok=True)
@@ -180,15 +152,10 @@ def data_area(ctx: Any) -> Path:
 
 
 def workflow_runner(ctx: Any, mode: Literal["DEFAULT", "DETACHED", "DEBUG"]) -> WorkflowRunner | None:
-    """Makes the function that runs workflow tools in KNIME, in the thread that calls it.
+    """Runs workflow tools in KNIME, in the thread that calls it; None before KNIME 5.5, which cannot.
 
-    Args:
-        ctx: KNIME's execution context.
-        mode: ``DEFAULT`` keeps the output tables readable, ``DETACHED`` does not, ``DEBUG`` also shows each
-            workflow as a metanode, which stays if it fails.
-
-    Returns:
-        The runner; None before KNIME 5.5, which cannot run workflow tools.
+    ``DEFAULT`` keeps the output tables readable, ``DETACHED`` does not, ``DEBUG`` also shows each workflow as
+    a metanode, which stays if it fails.
     """
     execute = getattr(ctx, "_execute_tool", None)
     if execute is None:
@@ -215,22 +182,10 @@ def run_calls(
     folder: Path,
     take: Callable[[CallOutcome], None],
 ) -> TableRun:
-    """Makes the calls of the node.
+    """Makes the calls of the node; ``take`` is called with each finished one, in the order of the rows.
 
-    Args:
-        node: The node, for its settings.
-        ctx: KNIME's execution context.
-        tools: The table *Tools*, or None.
-        rows: The table *Parameters* as Arrow table with RowIDs, or None.
-        sessions: The sessions of this execution.
-        dispatcher: What its calls share.
-        folder: The workflow's data area.
-        take: Called with each finished call, in the order of the rows.
-
-    Raises:
-        Canceled: The run was canceled; the message names the journal.
-        MCPError: A call failed, and calls that fail end the run; the message names the journal.
-        JournalWriteError: The disk is full, or the journal cannot be written for another reason.
+    ``tools`` and ``rows`` are the tables *Tools* and *Parameters*, this one as Arrow table with RowIDs.
+    ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
     """
     plan = _planned(node, ctx, tools, rows, sessions, dispatcher)
     about, journals, earlier = _about(node, tools), folder / JOURNALS, None
@@ -293,11 +248,12 @@ def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions, dis
         if tools is None:
             route, name = connection.route_from_settings(node), node.chosen_tool()
             sessions.know(route)
-            tool = named_tool(route, name)
+            # From server and name only, as the error rows have it if its definition cannot be had.
+            tool = MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
             definition = dispatcher.definitions.find(route, name, is_canceled=ctx.is_canceled)
-            tool = pinned(pinned_tool(definition, route, shown_name=name), node.pinned_digest)
+            tool = _pinned(pinned_tool(definition, route, shown_name=name), node.pinned_digest)
         elif per_row is None:
-            tool = pinned(lookup.find(node.chosen_tool()), node.pinned_digest)
+            tool = _pinned(lookup.find(node.chosen_tool()), node.pinned_digest)
             sessions.know(*routes_of([tool]))
         else:
             sessions.know(*routes_of(lookup.tools))
@@ -306,7 +262,7 @@ def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions, dis
     except MCPError as error:
         problem = error  # fails every call: gives error rows or fails the node, as the settings say
     return PlannedCalls(
-        find_tool=lambda name: pinned(lookup.find(name), node.pinned_digest),
+        find_tool=lambda name: _pinned(lookup.find(name), node.pinned_digest),
         tool=tool,
         problem=problem,
         values=parse_arguments_setting(node.arguments_json),
@@ -334,12 +290,7 @@ def _about(node: Any, tools: Any) -> str:
 
 
 class ToolLookup:
-    """The tools of a table, by all their names.
-
-    Args:
-        tools: The tool of each row; None for a row without a tool.
-        row_ids: The RowID of each row.
-    """
+    """The tools of a table, one per row or None, by all their names and their RowIDs."""
 
     def __init__(self, tools: Sequence[Tool | None], row_ids: Sequence[str]) -> None:
         present = [(tool, row_id) for tool, row_id in zip(tools, row_ids, strict=True) if tool is not None]
@@ -352,13 +303,10 @@ class ToolLookup:
         self._by_remote = _index((tool.tool_name, tool) for tool in self.tools if isinstance(tool, MCPTool))
 
     def find(self, name: str) -> Tool:
-        """Finds a tool by name.
+        """Finds a tool by name. `ToolNotFound` says what to write instead.
 
         The first kind of name that fits counts: shown name, ``name @ server`` (host and port, or the whole
         URL), RowID, name on the server.
-
-        Raises:
-            ToolNotFound: No tool or several tools have that name; the error says what to write instead.
         """
         for wanted in dict.fromkeys((name, name.strip())):  # a server may put spaces around a name
             tools = self._find(wanted)

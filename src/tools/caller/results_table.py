@@ -50,39 +50,25 @@ _ENTRY: Final = re.compile(r"[,;\n]")
 
 @dataclass(frozen=True, slots=True)
 class StructuredColumn:
-    """A top-level property of the structured result that becomes a column.
+    """A top-level property of the structured result that becomes a column."""
 
-    Attributes:
-        key: The property's name.
-        kind: The JSON type of the column's values.
-        column: The column's name.
-    """
-
-    key: str
+    key: str  # the property's name
     kind: JsonKind
-    column: str
+    column: str  # the column's name
 
     @property
     def type(self) -> ColumnKind:
-        """The column's type."""
         kinds: dict[JsonKind, ColumnKind] = {"number": "double", "integer": "int64", "boolean": "boolean"}
         return kinds.get(self.kind, "string")
 
 
 @dataclass(frozen=True, slots=True)
 class ResultsLayout:
-    """The columns of *Results*.
+    """The columns of *Results*."""
 
-    Attributes:
-        inputs: Columns of the parameter table, as pairs of the name there and the name in *Results*.
-        form: The form in which tools are written.
-        images: True if there is an *Image* column.
-        structured: Columns for properties of the structured result.
-    """
-
-    inputs: tuple[tuple[str, str], ...]
-    form: ColumnForm
-    images: bool
+    inputs: tuple[tuple[str, str], ...]  # of the parameter table: the name there and the name in *Results*
+    form: ColumnForm  # in which tools are written
+    images: bool  # whether there is an *Image* column
     structured: tuple[StructuredColumn, ...]
 
     @property
@@ -91,7 +77,7 @@ class ResultsLayout:
         return tuple(column for column in RESULT_COLUMNS if self.images or column[2] != "image")
 
     def schema(self, parameters: Any | None) -> Any:
-        """Makes the `knext.Schema` that ``configure`` returns, given the parameter table's schema or None."""
+        """The `knext.Schema` that ``configure`` returns, given the parameter table's schema or None."""
         import knime.extension as knext
 
         renamed = dict(self.inputs)
@@ -111,22 +97,11 @@ class ResultsLayout:
 def plan_results(
     input_columns: Iterable[str], *, form: ColumnForm, images: bool, expand: str = ""
 ) -> ResultsLayout:
-    """Decides on the columns.
+    """Decides on the columns, whose names are all different.
 
     A column ``X`` of the parameter table whose name another column of *Results* has becomes ``X (input)``.
-
-    Args:
-        input_columns: Columns of the parameter table.
-        form: The form in which tools are written.
-        images: True if PNG images can be written.
-        expand: The setting ``expand_structured``: property names separated by commas, semicolons or line
-            breaks, with the type after a colon if it is not text: ``city, temperature: number``.
-
-    Returns:
-        The layout; all its column names are different.
-
-    Raises:
-        SettingInvalid: ``expand`` names an unknown type.
+    ``expand`` is the setting ``expand_structured``: property names separated by commas, semicolons or line
+    breaks, with the type after a colon if it is not text: ``city, temperature: number``.
     """
     bare = ResultsLayout((), form, images, ())
     taken = {ROW_ID, column_name(form), *(name for name, *_ in bare.own)}
@@ -229,24 +204,17 @@ class ResultsWriter:
 
     KNIME wants pieces with the same number of rows, except the last one. The first piece sets that number: as
     many rows as a usual piece has, or fewer if the rows are large.
-
-    Attributes:
-        layout: The columns.
-        parameters: The parameter table with its RowIDs as first column; None for a single call.
-        sink: Called with each piece.
-        equal: True if the pieces must have the same number of rows.
-        unfit: Structured values that did not fit their column's type.
-        absent: Properties with a structured column that no structured result had so far.
-        properties: Some names of properties that structured results had; empty without structured columns.
     """
 
     layout: ResultsLayout
-    parameters: pa.Table | None
-    sink: Callable[[pa.Table], None]
-    equal: bool = True
-    unfit: int = 0
+    parameters: pa.Table | None  # with its RowIDs as first column; None for a single call
+    sink: Callable[[pa.Table], None]  # called with each piece
+    equal: bool = True  # whether the pieces must have the same number of rows
+    unfit: int = 0  # structured values that did not fit their column's type
     absent: dict[str, None] = field(init=False)
+    """Properties with a structured column that no structured result had so far."""
     properties: set[str] = field(default_factory=set[str])
+    """Some names of properties that structured results had; empty without structured columns."""
     _rows_per_piece: int = field(init=False)
     _is_fixed: bool = field(init=False)
     _waiting: list[CallOutcome] = field(default_factory=list["CallOutcome"])
@@ -259,11 +227,7 @@ class ResultsWriter:
         self._is_fixed = self.parameters is not None and cells_are_shared(self.parameters)
 
     def add(self, outcome: CallOutcome) -> None:
-        """Adds the next finished call, in the order of the rows.
-
-        Raises:
-            MCPError: The results are too large for a table.
-        """
+        """Adds the next finished call, in the order of the rows; `MCPError` if a table cannot hold them."""
         self._waiting.append(outcome)
         self._size += _size_of(outcome.record)
         is_large = self._size >= LARGE and not self._is_fixed
@@ -271,11 +235,7 @@ class ResultsWriter:
             self._flush()
 
     def close(self) -> None:
-        """Writes the remaining rows, or a table with columns only if there were no rows.
-
-        Raises:
-            MCPError: The results are too large for a table.
-        """
+        """Writes the remaining rows, or a table with columns only if there were no rows."""
         if self._waiting or not self._written:
             self._flush()
 

@@ -45,18 +45,14 @@ _TEMPLATE: Final = re.compile("|".join(re.escape(template) for template in TEMPL
 
 
 def header_lines(text: str) -> tuple[tuple[str, str], ...]:
-    """The headers in the setting ``extra_headers``: one per line, as ``Name: value``.
-
-    Raises:
-        SettingInvalid: A line has no colon; the message shows the line's number, not its text.
-    """
+    """The headers in the setting ``extra_headers``: one per line, as ``Name: value``."""
     headers: list[tuple[str, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         name, colon, value = line.partition(":")
         if not colon:
-            raise SettingInvalid(
+            raise SettingInvalid(  # does not show the line, which may hold a secret
                 f"Line {number} of 'Extra headers' has no colon",
                 setting="extra_headers",
                 fix="Write each header on its own line, as Name: value",
@@ -68,13 +64,7 @@ def header_lines(text: str) -> tuple[tuple[str, str], ...]:
 def route_from_settings(node: Any, *, url: str | None = None, credential: str | None = None) -> ServerRoute:
     """The route that the parameters of a node describe; settings in the URL's fragment win over parameters.
 
-    Args:
-        node: The node.
-        url: A URL to use instead of the node's, such as one from a *Servers* table.
-        credential: A name of a credential to use instead of the node's.
-
-    Raises:
-        SettingInvalid: A setting cannot work; the error names it and says what to do.
+    ``url`` and ``credential`` are used instead of the node's, such as those from a *Servers* table.
     """
     route = ServerRoute.parse(node.server_url if url is None else url)
     as_header = node.send_credentials_as == "header"
@@ -95,14 +85,9 @@ def route_from_settings(node: Any, *, url: str | None = None, credential: str | 
 
 
 def timeouts_from_settings(node: Any) -> Timeouts:
-    """The three clocks of a node's parameters.
-
-    Raises:
-        SettingInvalid: A clock is not a number, which can happen with flow variables only.
-    """
     seconds = {name: getattr(node, f"{name}_timeout") for name in ("connect", "idle", "total")}
     for name, value in seconds.items():
-        if math.isnan(value):
+        if math.isnan(value):  # a flow variable may be
             raise SettingInvalid(
                 f"The {name} timeout is no number",
                 setting=f"{name}_timeout",
@@ -122,9 +107,6 @@ def client_for(
 
     ``credential`` is the one that the route names, or that of a credential port; None to send none. ``trace``
     is called with every step of connecting.
-
-    Raises:
-        SettingInvalid: The credential cannot be sent that way.
     """
     from ...client.mcp_client import MCPClient
 
@@ -140,11 +122,7 @@ def client_for(
 
 
 def refuse_commands(route: ServerRoute) -> None:
-    """Refuses a server that is a command: a table or a workflow must not start programs.
-
-    Raises:
-        SettingInvalid: The URL starts with ``stdio:``.
-    """
+    """Refuses a server that is a command: a table or a workflow must not start programs."""
     if route.url.startswith("stdio:"):
         raise SettingInvalid(
             "A server that is a command on this computer cannot be started from a workflow",
@@ -164,9 +142,7 @@ def as_setting_error(error: MCPError) -> Exception:
 class CredentialStore(Protocol):
     """A store of credentials; KNIME's contexts are such stores."""
 
-    def get_credential_names(self) -> Iterable[str]:
-        """The names of all credentials."""
-        ...
+    def get_credential_names(self) -> Iterable[str]: ...
 
     def get_credentials(self, name: str, /) -> Any:
         """The credential of that name, with ``username`` and ``password``. Raises `KeyError` if unknown."""
@@ -175,13 +151,7 @@ class CredentialStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """User name and password, or a token as password.
-
-    Attributes:
-        name: The credential's name.
-        username: The user name, may be empty.
-        password: The password, token or key.
-    """
+    """User name, which may be empty, and password, or a token or key as password."""
 
     name: str
     username: str = field(default="", repr=False)
@@ -192,10 +162,7 @@ class Credential:
 class Filled:
     """The parts of requests that hold secrets; lives as long as the connection and is never displayed.
 
-    Attributes:
-        url: The server's URL with its templates filled in.
-        headers: The extra headers with their templates filled in.
-        auth: The authorization of the caller, None for none.
+    URL and extra headers have their templates filled in.
     """
 
     url: str = field(repr=False)
@@ -215,11 +182,6 @@ def chosen_column(name: str | None) -> str | None:
 
 
 def find_credential(store: CredentialStore, name: str | None) -> Credential | None:
-    """The credential of that name, None for None.
-
-    Raises:
-        SettingInvalid: There is no credential of that name; the message lists the existing names.
-    """
     if name is None:
         return None
     available = sorted(str(each) for each in store.get_credential_names())
@@ -243,14 +205,8 @@ def fill(
 ) -> Filled:
     """Resolves a route's credential into the URL, headers and authorization to send, secrets included.
 
-    Args:
-        route: The server and the way to send the credential.
-        credential: The credential that the route names, or that of a credential port; None to send none.
-        network: Trust store and proxy for requests to an authorization server.
-
-    Raises:
-        SettingInvalid: A template has no credential, the credential lacks a needed part, or the secret cannot
-            be sent that way. The message never shows the secret.
+    ``credential`` is the one that the route names, or that of a credential port; None to send none.
+    ``network`` is for requests to an authorization server. No error shows the secret.
     """
     texts = [route.url, *(value for _, value in route.headers)]
     used = {template for text in texts for template in TEMPLATES if template in text}
@@ -328,11 +284,7 @@ def _client_credentials(
 
 
 def credential_from_port(port: Any) -> Credential:
-    """The token of a credential port, as a credential without user name, to be sent as Bearer token.
-
-    Raises:
-        SettingInvalid: The node before has no token yet, or its port holds something else.
-    """
+    """The token of a credential port, as a credential without user name, to be sent as Bearer token."""
     try:
         kind, parameters = str(port.spec.auth_schema), str(port.spec.auth_parameters)
     except (ValueError, AttributeError, KeyError):
@@ -357,11 +309,7 @@ def credential_from_port(port: Any) -> Credential:
 
 
 def check_one_origin(urls: Iterable[str]) -> None:
-    """Refuses to send the token of a credential port to several servers, as the token is meant for one.
-
-    Raises:
-        SettingInvalid: The URLs have more than one origin.
-    """
+    """Refuses to send the token of a credential port to several servers, as the token is meant for one."""
     origins = sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
     if len(origins) > 1:
         raise SettingInvalid(

@@ -36,39 +36,24 @@ _MAX_DEPTH: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
-    """A tool as a dialog shows it.
+    """A tool as a dialog shows it."""
 
-    Attributes:
-        name: Shown name, unique in the Provider's table.
-        type: ``mcp`` or ``workflow``.
-        server: URL without secrets, or ``stdio:<name>``.
-        signature: Parameters in short, see `signature`.
-        description: The tool's description; may be cut.
-    """
-
-    name: str
-    type: str = "mcp"
-    server: str = ""
+    name: str  # shown name, unique in the Provider's table
+    type: str = "mcp"  # or workflow
+    server: str = ""  # URL without secrets, or stdio:<name>
     signature: str = ""
-    description: str = ""
+    description: str = ""  # may be cut
 
     @property
     def label(self) -> str:
-        """Name and parameters on one line, for a dropdown."""
         return f"{self.name}({self.signature})"
 
 
 def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
-    """Makes the name of the flow variable.
+    """The name of the flow variable, from the Provider's prefix, which may be empty, and the servers' URLs.
 
-    Args:
-        prefix: The Provider's prefix, may be empty.
-        servers: The servers' displayed URLs.
-        taken: Existing flow variables, which must not be overwritten.
-
-    Returns:
-        ``mcp_tools: `` and the prefix without its separator, else the host (``host + 2 more`` for several
-        servers); with a number if that name is taken.
+    It is ``mcp_tools: `` and the prefix without its separator, else the host (``host + 2 more`` for several
+    servers), with a number if that name is taken by another flow variable.
     """
     hosts = list(dict.fromkeys(urlsplit(server).netloc or server for server in servers)) or ["no server"]
     several = f"{hosts[0]} + {len(hosts) - 1} more" if len(hosts) > 1 else hosts[0]
@@ -82,7 +67,7 @@ def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] =
 
 
 def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
-    """Writes tools as the value of the flow variable, one entry per tool, with descriptions cut to fit."""
+    """The value of the flow variable, one entry per tool, with descriptions cut to fit."""
     entries: list[str] = []
     for length in _DESCRIPTIONS:
         cut = [replace(tool, description=shortened(tool.description, length)) for tool in choices]
@@ -105,10 +90,7 @@ def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
 
 
 def signature(schema: Mapping[str, Any]) -> str:
-    """Writes the parameters of a schema in short, such as ``query: string, limit?: integer``.
-
-    A question mark stands behind optional parameters.
-    """
+    """The parameters of a schema in short, such as ``query: string, limit?: integer``; ``?`` is optional."""
     root = dict(schema)
     known, needed = listed_parameters(root)
     names = sorted(known, key=lambda name: name not in needed)
@@ -118,15 +100,9 @@ def signature(schema: Mapping[str, Any]) -> str:
 
 
 def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
-    """The name of the type that a part of a schema wants.
+    """The type that a part of a schema wants: ``string``, ``integer or string``, ``choice``, ``any`` ...
 
-    Args:
-        root: The whole schema, for references.
-        part: The part.
-        depth: The number of alternatives (``anyOf``) around the part.
-
-    Returns:
-        Such as ``string``, ``integer or string``, ``choice`` (an enumeration) or ``any``.
+    ``root`` is the whole schema, for references; ``depth`` the number of alternatives (``anyOf``) around.
     """
     schema = resolve(root, part)
     declared = schema.get("type")

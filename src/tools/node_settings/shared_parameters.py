@@ -39,7 +39,6 @@ def server_url() -> Any:
 
 
 def credentials() -> Any:
-    """Makes the parameter ``credentials``, which offers the credentials among the flow variables."""
     return knext.StringParameter(
         "Credentials",
         "What proves to the server who you are. To get a choice here, add a *Credentials Configuration* node,"
@@ -63,13 +62,9 @@ def credential_choices(context: Any) -> list[Any]:
 
 
 def is_connected(port: int) -> Callable[[Any], bool]:
-    """Makes the condition that an input is connected. It never raises, so that the dialog opens.
+    """The condition that an input is connected, for `knext.DialogContextCondition`.
 
-    Args:
-        port: The input; a group is connected if it has a table.
-
-    Returns:
-        A callable for `knext.DialogContextCondition`.
+    A group is connected if it has a table. It never raises, so that the dialog opens.
     """
 
     def connected(context: Any) -> bool:
@@ -84,8 +79,6 @@ def is_connected(port: int) -> Callable[[Any], bool]:
 
 
 def send_credentials_as() -> Any:
-    """Makes the parameter ``send_credentials_as``. Its value is the name of a `SendCredentialsAs`."""
-
     class Ways(knext.EnumParameterOptions):
         bearer = ("Bearer token", "The password is a token; the usual way.")
         basic = ("User name and password", "Basic authentication.")
@@ -145,8 +138,6 @@ def extra_headers() -> Any:
 
 
 def transport() -> Any:
-    """Makes the parameter ``transport``. Its value is the name of a `TransportName`."""
-
     class Transports(knext.EnumParameterOptions):
         auto = ("Find out", "Tries streamable HTTP first, then the older HTTP+SSE.")
         http = ("Streamable HTTP", "What servers speak since March 2025.")
@@ -192,16 +183,13 @@ def _seconds(label: str, description: str, default: float) -> Any:
     )
 
 
-class PinningChoice(knext.EnumParameterOptions):
-    """The effects that a changed tool can have on its calls."""
-
+class _PinningChoice(knext.EnumParameterOptions):
     warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
     fail = ("Do not call", "Calls of a changed tool become errors; nothing is sent.")
     ignore = ("Do not compare", "Saves asking each server for its tools once.")
 
 
 def tool_column(port: int, description: str = _IN_TOOLS) -> Any:
-    """Makes the parameter ``tool_column``, for the input at a port."""
     return knext.StringParameter(
         "Tool column",
         description,
@@ -216,8 +204,8 @@ def pinning() -> Any:
         "If a tool has changed",
         "A tool cell remembers the definition that you saw in the *MCP Tool Provider*. Before the first call"
         " the server is asked whether it still is the same.",
-        default_value=PinningChoice.warn.name,
-        enum=PinningChoice,
+        default_value=_PinningChoice.warn.name,
+        enum=_PinningChoice,
         is_advanced=True,
     )
 
@@ -234,7 +222,7 @@ def save_audit_workflow_to() -> Any:
 
 
 def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
-    """Makes choices of value, label and description; before KNIME 5.8 choices are plain values."""
+    """Choices of value, label and description; before KNIME 5.8 choices are plain values."""
     choice = getattr(knext.StringParameter, "Choice", None)
     return [entry[0] if choice is None else choice(*entry) for entry in choices]
 
@@ -242,10 +230,8 @@ def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
 def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
     """Makes the function that gives KNIME the choices of a parameter that names a column.
 
-    Args:
-        first: The first choice and default, which stands for no column.
-        columns: Gives the names of the columns from the specs of the node's inputs. If it raises, no columns
-            are offered, so that the dialog opens.
+    ``first`` is the default and stands for no column. ``columns`` gives the names from the specs of the
+    node's inputs; if it raises, no columns are offered, so that the dialog opens.
     """
 
     def offered(context: Any) -> list[str]:

@@ -90,30 +90,21 @@ _IDENTIFIER: Final = re.compile(r"[a-z0-9][A-Z]|[_./-]|[A-Za-z][0-9]")
 class Finding:
     """A suspicious part of a tool's definition.
 
-    Attributes:
-        kind: ``hidden characters``, ``instruction``, ``private file``, ``hidden markup``, ``out of sight``,
-            ``names another server's tool``, ``look-alike name``, ``contradiction`` or ``unusable schema``.
-        where: JSON pointer into the definition as the server sent it; for the name of a property, the pointer
-            of its value.
-        what: A sentence about the finding, hidden characters made visible.
+    Its kind is ``hidden characters``, ``instruction``, ``private file``, ``hidden markup``, ``out of sight``,
+    ``names another server's tool``, ``look-alike name``, ``contradiction`` or ``unusable schema``.
     """
 
     kind: str
-    where: str
-    what: str
+    where: str  # JSON pointer into the definition as sent; for the name of a property, that of its value
+    what: str  # a sentence, hidden characters made visible
 
 
 def scan(
     definition: Mapping[str, Any], *, foreign_names: Mapping[str, str] | None = None
 ) -> tuple[Finding, ...]:
-    """Scans one tool's definition.
+    """Scans one tool's definition as the server sent it; the findings are in its order, and at most 50.
 
-    Args:
-        definition: The definition as the server sent it.
-        foreign_names: Names of tools of *other* servers in the same table, with the server of each.
-
-    Returns:
-        The findings, at most 50, in the order of the definition.
+    ``foreign_names`` are tools of *other* servers in the same table, with the server of each.
     """
     findings: dict[Finding, None] = {}
     leads_elsewhere = False
@@ -132,21 +123,15 @@ def scan(
 
 
 def findings_json(findings: Iterable[Finding]) -> str | None:
-    """Writes findings for the column *Security findings*: canonical JSON, None if there are none."""
+    """The value of the column *Security findings*: canonical JSON, None if there are none."""
     entries = [{"kind": each.kind, "what": each.what, "where": each.where} for each in findings]
     return canonical_json(entries) if entries else None
 
 
 def foreign_identifiers(names: Mapping[str, Iterable[str]]) -> dict[str, dict[str, str]]:
-    """Collects for each server the tool names of other servers, which it should not mention.
+    """For each server the tool names of other servers, which it should not mention, with their server.
 
     Ordinary words (``search``, ``add``) are left out; only names that look like identifiers count.
-
-    Args:
-        names: The names of each server's tools.
-
-    Returns:
-        For each server, the identifiers of other servers' tools that are not names of its own tools.
     """
     identifiers = {
         server: {name for name in of_server if len(name) >= 4 and _IDENTIFIER.search(name)}

@@ -91,16 +91,10 @@ def to_html(content: Content) -> Html:
 
 
 def element(tag: str, /, *content: Content, **attributes: Content) -> Html:
-    """Writes one element.
+    """An element with its content, see `to_html`.
 
-    Args:
-        tag: The element's name.
-        *content: The element's content, see `to_html`.
-        **attributes: The element's attributes; a trailing underscore is dropped (``class_``), other
-            underscores become hyphens, True stands for an attribute without value, False and None omit it.
-
-    Returns:
-        The element.
+    In the names of attributes a trailing underscore is dropped (``class_``), other underscores become
+    hyphens; True stands for an attribute without value, False and None omit it.
     """
     parts = [tag]
     for key, value in attributes.items():
@@ -113,12 +107,11 @@ def element(tag: str, /, *content: Content, **attributes: Content) -> Html:
 
 
 def join(parts: Iterable[Content], separator: Content = "") -> Html:
-    """Joins pieces, see `to_html`."""
     return Html(to_html(separator).join(to_html(part) for part in parts))
 
 
 def page(title: str, *body: Content) -> str:
-    """Writes a self-contained page with light and dark colours, without network and scripts."""
+    """A self-contained page with light and dark colours, without network and scripts."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     head = join(
         (
@@ -133,24 +126,24 @@ def page(title: str, *body: Content) -> str:
 
 
 def heading(level: Literal[1, 2, 3], *content: Content) -> Html:
-    """Writes a heading: of the page (1), of a part (2) or within a part (3)."""
+    """A heading: of the page (1), of a part (2) or within a part (3)."""
     return element(f"h{level}", *content)
 
 
 def paragraph(*content: Content, soft: bool = False) -> Html:
-    """Writes a paragraph that keeps its line breaks; `soft` for less important text."""
+    """A paragraph that keeps its line breaks; `soft` for less important text."""
     return element("p", *content, class_="text soft" if soft else "text")
 
 
 def table(headers: Sequence[Content], rows: Iterable[Sequence[Content]]) -> Html:
-    """Writes a table, which scrolls sideways if it is too wide."""
+    """A table, which scrolls sideways if it is too wide."""
     head = element("tr", *(element("th", header, scope="col") for header in headers))
     body = join(element("tr", *(element("td", cell) for cell in row)) for row in rows)
     return element("div", element("table", element("thead", head), element("tbody", body)), class_="scroll")
 
 
 def json_block(value: Any) -> Html:
-    """Writes JSON, a value or its text, indented for reading; very long text is cut."""
+    """JSON, a value or its text, indented for reading; very long text is cut."""
     text = value if isinstance(value, str) else ""
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(text) if isinstance(value, str) and len(text) <= _LONGEST_JSON else value
@@ -159,28 +152,26 @@ def json_block(value: Any) -> Html:
 
 
 def badge(text: str, kind: BadgeKind = "neutral", *, title: str | None = None) -> Html:
-    """Writes a small label of one or two words; `title` is its tooltip."""
+    """A small label of one or two words; `title` is its tooltip."""
     return element("span", text, class_=f"badge {kind}", title=title)
 
 
 def note(*content: Content, kind: BadgeKind = "neutral") -> Html:
-    """Writes a paragraph that stands out."""
     return element("div", *content, class_=f"note {kind}")
 
 
 def details(summary: Content, *body: Content, opened: bool = False) -> Html:
-    """Writes content that unfolds below its summary."""
     return element("details", element("summary", summary), *body, open=opened)
 
 
 def properties(pairs: Iterable[tuple[str, Content]]) -> Html:
-    """Writes names and values below each other; pairs whose value is None or empty are left out."""
+    """Names and values below each other; pairs whose value is None or empty are left out."""
     shown = ((name, value) for name, value in pairs if value is not None and value != "")
     return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in shown))
 
 
 def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
-    """Writes an image into the page itself, or its type and size if browsers do not show that type."""
+    """An image in the page itself, or its type and size if browsers do not show that type."""
     import base64
 
     if not re.fullmatch(r"image/(?:png|jpeg|gif|webp|bmp|svg\+xml)", mime_type):

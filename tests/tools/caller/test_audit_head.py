@@ -2,8 +2,8 @@
 
 import pytest
 
+from knime_mcp.audit.calls_table import read_calls, write_calls
 from knime_mcp.audit.journal import read_journal
-from knime_mcp.audit.table import read_calls, write_calls
 from knime_mcp.audit.verify import verify_file
 
 CANARY = "canary-7f3a9c51d2"

@@ -60,22 +60,14 @@ _NAMES: Final = {
 
 @dataclass(slots=True)
 class ShownCalls:
-    """The calls that a page shows: those with a bad verdict, and a few of the others.
+    """The calls that a page shows: the first with a bad verdict, and a few of the others."""
 
-    Attributes:
-        ignore: The differences that the comparison ignored.
-        notable: The first calls whose verdict is not good.
-        others: The first calls with a good verdict.
-        left_out: The number of further calls.
-    """
-
-    ignore: IgnoreRules = field(default_factory=IgnoreRules)
+    ignore: IgnoreRules = field(default_factory=IgnoreRules)  # what the comparison ignored
     notable: list[ReplayedCall] = field(default_factory=list["ReplayedCall"])
     others: list[ReplayedCall] = field(default_factory=list["ReplayedCall"])
-    left_out: int = 0
+    left_out: int = 0  # the number of further calls
 
     def add(self, call: ReplayedCall) -> None:
-        """Adds a call if there is room."""
         calls, room = (self.others, _MOST_OTHERS) if call.verdict.is_good else (self.notable, _MOST_SHOWN)
         if len(calls) < room:
             calls.append(call)
@@ -84,7 +76,6 @@ class ShownCalls:
 
 
 def replay_page(title: str, summary: ReplaySummary, shown: ShownCalls) -> str:
-    """Writes the page of a replay: its counts, and the calls to show."""
     counts = [(verdict, summary.counts[verdict]) for verdict in ReplayVerdict if summary.counts[verdict]]
     called = f"{summary.called} of {summary.counts.total()} calls were made again"
     return page(

@@ -45,7 +45,6 @@ def meaning_of(status: CallStatus) -> BadgeKind:
 
 
 def status_badge(status: CallStatus) -> Html:
-    """The status as a label."""
     return badge(status.value, meaning_of(status))
 
 
@@ -55,7 +54,6 @@ _LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some me
 
 
 def calls_page(summary: RunSummary) -> str:
-    """Writes the view of a run, a self-contained HTML page."""
     warning = visible(summary.warning() or "")
     counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
     totals = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")

@@ -45,11 +45,7 @@ _NEEDED: Final = ("Tool name", "Arguments")
 
 
 def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None) -> pa.Table:
-    """Makes the table of some records: the tool's column, as text by default, then `COLUMNS`; no RowIDs.
-
-    Raises:
-        SettingInvalid: The form is not available here.
-    """
+    """The table of some records: the tool's column, as text by default, then `COLUMNS`; no RowIDs."""
     import pyarrow as pa
 
     from ..types.columns import ColumnForm, column_name, write_tools
@@ -70,12 +66,7 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None
 
 
 def write_calls(records: Iterable[CallRecord], file: Path) -> None:
-    """Writes records as a table into a file, whose ending is the format, see `table_formats.FORMATS`.
-
-    Raises:
-        TableError: The file has another ending.
-        OSError: The file cannot be written.
-    """
+    """Writes records as a table into a file, whose ending is the format, see `table_formats.FORMATS`."""
     with TableWriter(file) as writer:
         writer.write(calls_table(records))
 
@@ -83,10 +74,7 @@ def write_calls(records: Iterable[CallRecord], file: Path) -> None:
 def read_calls(file: Path) -> list[CallRecord]:
     """Reads records from a journal, or from a table in a file, in the order of the file.
 
-    Raises:
-        JournalError: The journal cannot be read.
-        TableError: The table cannot be read, or the file has another ending.
-        OSError: The file cannot be opened.
+    Raises `JournalError`, `TableError` or `OSError`.
     """
     if is_journal(file):
         return list(read_journal(file).records)
@@ -94,11 +82,7 @@ def read_calls(file: Path) -> list[CallRecord]:
 
 
 def is_journal(file: Path) -> bool:
-    """Returns whether a file of records is a journal, not a table: JSON Lines may be either.
-
-    Raises:
-        OSError: The file cannot be opened.
-    """
+    """Whether a file of records is a journal, not a table: JSON Lines may be either."""
     if file.suffix.lower() != SUFFIX or is_device(file):
         return file.suffix.lower() == SUFFIX
     with file.open("rb") as stream:
@@ -110,18 +94,10 @@ def is_journal(file: Path) -> bool:
 
 
 def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> list[CallRecord]:
-    """Reads records from a table.
+    """Reads records from a table *Tool calls*, one per row; ``tools`` are those of the rows, if already read.
 
-    Args:
-        table: A table *Tool calls*; columns may be missing.
-        tools: The tools of the rows, if the caller has read them already.
-
-    Returns:
-        One record per row. Without *Run* the records belong to no run; without *Status* a call with an
-        *Error* is a tool error and every other call is ok.
-
-    Raises:
-        TableError: A column that is needed is missing, or a cell cannot be read.
+    Columns may be missing. Without *Run* the records belong to no run; without *Status* a call with an
+    *Error* is a tool error and every other call is ok.
     """
     missing = [name for name in _NEEDED if name not in table.column_names]
     if missing:
@@ -130,11 +106,7 @@ def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> l
 
 
 def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> Iterator[Link]:
-    """Reads the chain from a table *Tool calls*, one link per row; the arguments are those of `records_of`.
-
-    Raises:
-        TableError: The tool column has no tools.
-    """
+    """Reads the chain from a table *Tool calls*, one link per row; arguments as for `records_of`."""
     for row, values in enumerate(_rows(table, tools), start=1):
         yield link_of(values, f"row {row}")
 
@@ -268,11 +240,7 @@ def _record(values: Mapping[str, Any], place: str) -> CallRecord:
 
 @lru_cache(maxsize=256)
 def tool_of(text: str) -> Tool:
-    """Reads a tool in portable form; equal texts return the same object.
-
-    Raises:
-        ToolFormatError: The text is not a tool.
-    """
+    """Reads a tool in portable form; equal texts return the same object."""
     return from_json_text(text)
 
 
