@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..yaml_text import as_mapping, did_you_mean, kind_of
 from .expressions import check_jsonata, unset_variables
-from .expressions.json_logic import OPERATORS, wrong_var
+from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata import FUNCTIONS
 from .graph_model import (
     Dialect,
@@ -262,6 +262,8 @@ def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: st
 
 _HISTORY_FUNCTIONS: Final = frozenset({"previousNode", "executionCount", "nodeExecution", "nodeExecutions"})
 _RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
+_FIRST_NAME: Final = re.compile(r"[^.\[]+")
+_NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
 _STRINGS: Final = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' """, re.VERBOSE | re.DOTALL)
 _OTHER_LANGUAGES: Final = (
     (re.compile("==|!=="), "JSONata compares with = and !="),
@@ -337,15 +339,21 @@ class _Checks:
         """
         self._part(rule, f"condition {number}", position.path if position is not None else ())
 
-    def _part(self, rule: Any, where: str, path: tuple[str | int, ...]) -> None:
+    def _part(self, rule: Any, where: str, path: tuple[str | int, ...], loop: str | None = None) -> None:
+        """Checks a part of a rule; `loop` is the operator for whose entries it is evaluated."""
         if isinstance(rule, list):
             for index, part in enumerate(cast("list[Any]", rule)):
-                self._part(part, where, (*path, index))
+                self._part(part, where, (*path, index), loop)
         if not isinstance(rule, dict):
             return
         parts = cast("dict[str, Any]", rule)
         if list(parts) == ["var"]:
-            self._var(parts["var"], where, (*path, "var"))
+            var = parts["var"]
+            if loop is not None and not is_jsonata(var):
+                self._path_in_entry(var, where, (*path, "var"), loop)
+            else:
+                is_list = loop is not None and isinstance(var, list)  # [expression, default]
+                self._var(cast("list[Any]", var)[0] if is_list else var, where, (*path, "var"))
             return
         if len(parts) == 1:
             (name,) = parts
@@ -354,7 +362,24 @@ class _Checks:
                 message = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
                 self._findings.warn(f"{message}; a run fails here", (*path, name), fix)
         for name, value in parts.items():
-            self._part(value, where, (*path, name))
+            operands = cast("list[Any]", value)
+            if name in ARRAY_LOOPS and isinstance(value, list) and len(parts) == 1:
+                for index, operand in enumerate(operands):
+                    self._part(operand, where, (*path, name, index), name if index == 1 else loop)
+            else:
+                self._part(value, where, (*path, name), loop)
+
+    def _path_in_entry(self, var: Any, where: str, path: tuple[str | int, ...], loop: str) -> None:
+        """Warns of a path that looks like JSONata, which the reference evaluates here, too."""
+        if not isinstance(var, str):  # a part of a rule, which the reference does not know
+            self._part(var, where, path, loop)
+            return
+        text, first = var, _FIRST_NAME.match(var)
+        is_node = first is not None and first[0] in self._ids and loop != "reduce"
+        if is_node or (_NO_PATH.search(text) and check_jsonata(text) is None):
+            message = f"{self._node}: inside of {loop}, '{text}' is a path in the entry ({where})"
+            fix = f"Write $.{text} for the value of the node" if is_node else "JSONata begins with $ there"
+            self._findings.warn(message, path, fix)
 
     def _var(self, value: Any, where: str, path: tuple[str | int, ...]) -> None:
         prefix = f"Invalid JSON Logic syntax in {where}"

@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 import mcp_types as types
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from .graph_service import GraphService
 
 _log = logging.getLogger(__name__)
+
+
+# The SDK makes a session per request and names nothing public that lives as long as the client. Its
+# connection does; held weakly, it tells when the client is gone.
+_CONNECTION = "_connection"
+_reads = cast("Any", ServerSession.client_params).fget.__code__.co_names
+if _CONNECTION not in _reads:
+    raise ImportError(
+        "The installed mcp keeps connections in another place, and clients could not be told of a changed"
+        " document. Install a version that fits: pip install 'mcp>=2.3,<3'."
+    )
 
 
 class _Server(Server[Any]):
@@ -96,8 +108,7 @@ class GraphServer:
 
     def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            # The SDK makes a session per request; the connection lives as long as the client.
-            self._connections.add(cast("Any", ctx.session)._connection)
+            self._connections.add(getattr(ctx.session, _CONNECTION))
 
 
 def _takes_any_json(ctx: ServerRequestContext[Any, Any]) -> bool:

@@ -170,6 +170,14 @@ def test_variables_that_an_expression_may_use(expression):
         ([ENTRY, A, EXIT.replace("}", ", next: a}")], "its 'next' is ignored"),
         ([ENTRY, switch('{rule: {"=<": [1, 2]}, next: exit}'), EXIT], "JSON Logic has no operator '=<'"),
         ([ENTRY, switch('{rule: {var: ""}, next: exit}'), EXIT], "A run fails here"),
+        (
+            [ENTRY, switch("{rule: {some: [{var: entry.l}, {var: entry.n}]}, next: exit}"), EXIT],
+            "inside of some, 'entry.n' is a path in the entry (condition 1)",
+        ),
+        (
+            [ENTRY, switch('{rule: {map: [{var: entry.l}, {var: "a * 2"}]}, next: exit}'), EXIT],
+            "JSONata begins with $ there",
+        ),
         ([ENTRY, switch("{next: exit}"), EXIT], "never holds"),
         (
             [
@@ -188,6 +196,18 @@ def test_what_the_reference_runs_is_only_a_warning(nodes, said):
     assert checked.document is not None, texts(checked)
     assert said in "\n".join(texts(checked, Severity.WARNING))
     assert checked.document.warnings == checked.problems
+
+
+def test_the_standards_vars_inside_of_loops_are_fine():
+    rules = (
+        '{filter: [{var: entry.l}, {">": [{var: qty}, {var: $.entry.n}]}]}',
+        '{map: [{var: entry.l}, {var: ""}]}',
+        "{map: [{var: entry.l}, {var: [a.b, {var: c}]}]}",
+        "{reduce: [{var: entry.l}, {+: [{var: current}, {var: accumulator}]}, 0]}",
+    )
+    for rule in rules:
+        nodes = [ENTRY, switch(f"{{rule: {rule}, next: exit}}"), EXIT]
+        assert texts(check_text(one_tool(*nodes), dialect="next"), Severity.WARNING) == []
 
 
 def test_the_last_node_of_an_id_and_the_first_tool_of_a_name_count():

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -210,3 +212,18 @@ def test_the_process_ends_with_all_its_children_and_logs_no_values(tmp_path, end
         until(lambda: not is_alive(child), "its child outlived it")
     assert "hush-hush" not in "".join(server.said)
     assert "Traceback" not in "".join(server.said)
+
+
+def test_an_sdk_that_keeps_connections_elsewhere_is_told_at_the_start():
+    program = (
+        "from mcp.server.session import ServerSession as S\n"
+        "S.client_params = property(lambda self: self._peer.client_params)\n"
+        "import knime_mcp.graph.sdk_server"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: The installed mcp keeps connections in another place, and clients could not be told of"
+        " a changed document. Install a version that fits: pip install 'mcp>=2.3,<3'."
+    )

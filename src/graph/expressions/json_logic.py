@@ -1,8 +1,10 @@
 """JSON Logic (https://jsonlogic.com) with JavaScript's coercions, and JSONata in its ``var``.
 
 The value of a ``var`` is data and never applied as a rule, even if it looks like one. Inside ``map``,
-``filter``, ``all``, ``some`` and ``none`` the entry is ``$item``; inside ``reduce`` there are ``$current``
-and ``$accumulator``.
+``filter``, ``all``, ``some``, ``none`` and ``reduce`` a ``var`` has the standard's meaning: a path in the
+entry (``qty``, the empty text for the whole entry, ``[path, default]``). What begins with ``$`` is JSONata
+there, too: ``$.node`` is the context, ``$item`` the entry; in ``reduce`` there are ``$current`` and
+``$accumulator``.
 """
 
 from __future__ import annotations
@@ -194,11 +196,11 @@ operations: Final[dict[str, Operation]] = {
 }
 
 _DEEPEST: Final = 200
-_ARRAY_LOOPS: Final = frozenset({"map", "filter", "all", "some", "none", "reduce"})
+ARRAY_LOOPS: Final = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 _LAZY: Final = frozenset({"if", "?:", "and", "or"})
 
 #: All operators.
-OPERATORS: Final = frozenset({"var", "missing", "missing_some", *_ARRAY_LOOPS, *_LAZY, *operations})
+OPERATORS: Final = frozenset({"var", "missing", "missing_some", *ARRAY_LOOPS, *_LAZY, *operations})
 
 
 def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> bool:
@@ -238,6 +240,12 @@ def wrong_var(value: Any) -> str | None:
     return f"JSON Logic var operation must have a string value, got {kind}"
 
 
+def is_jsonata(var: Any) -> bool:
+    """Returns whether a ``var`` is JSONata also where it would otherwise be a path in an entry."""
+    first: Any = cast("Any", var[0]) if isinstance(var, list) and var else cast("Any", var)
+    return isinstance(first, str) and first.startswith("$")
+
+
 @dataclass(frozen=True, slots=True)
 class _Data:
     """The value of a ``var`` in a place where rules are expected; it is never applied."""
@@ -250,6 +258,7 @@ class _Scope:
     data: Any
     evaluate: Callable[[str, Mapping[str, Any]], Any]
     bindings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_entry: bool = False
 
     def apply(self, rule: Any, depth: int = 0) -> Any:
         if isinstance(rule, _Data):
@@ -262,14 +271,14 @@ class _Scope:
             raise RecursionError
         members = cast("dict[str, Any]", rule)
         if len(members) != 1:
-            return self._filled(members)
+            return self._filled(members, depth + 1)
         ((name, value),) = members.items()
         if name == "var":
-            return self._var(value)
-        values = self._operands(value)
+            return self._var(value, depth + 1)
+        values = self._operands(value, depth + 1)
         if name in _LAZY:
             return self._lazy(name, values, depth + 1)
-        if name in _ARRAY_LOOPS:
+        if name in ARRAY_LOOPS:
             return self._loop(name, values, depth + 1)
         arguments = [self.apply(part, depth + 1) for part in values]
         if name == "missing":
@@ -283,30 +292,39 @@ class _Scope:
             raise JavaScriptError(f"Unrecognized operation {name}{where}")
         return operation(arguments)
 
-    def _operands(self, value: Any) -> list[Any]:
-        """The operands of an operator: a list (also the value of a ``var``), or a single value."""
+    def _operands(self, value: Any, depth: int) -> list[Any]:
+        """The operands of an operator: a list (also the value of a ``var`` in JSONata), or a single value."""
         if isinstance(value, dict) and _is_var(members := cast("dict[str, Any]", value)):
-            value = self._var(members["var"])
-            entries = cast("list[Any]", value) if isinstance(value, list) else [value]
-            return [_Data(entry) for entry in entries]
+            var = members["var"]
+            value = self._var(var, depth)
+            # In the reference, JSONata's value stands in the rule in place of the var.
+            is_path = self.is_entry and not is_jsonata(var)
+            if is_path or not isinstance(value, list):
+                return [_Data(value)]
+            return [_Data(entry) for entry in cast("list[Any]", value)]
         return cast("list[Any]", value) if isinstance(value, list) else [value]
 
-    def _var(self, expression: Any) -> Any:
-        wrong = wrong_var(expression)
-        if wrong is not None:
-            raise JavaScriptError(wrong)
-        return _copied(self.evaluate(expression, self.bindings))
+    def _var(self, var: Any, depth: int) -> Any:
+        if not self.is_entry:
+            if (wrong := wrong_var(var)) is not None:
+                raise JavaScriptError(wrong)
+            return _copied(self.evaluate(var, self.bindings))
+        parts = cast("list[Any]", var) if isinstance(var, list) else [var]
+        if not is_jsonata(var):
+            return self._looked_up([self.apply(part, depth) for part in parts])
+        value = _copied(self.evaluate(parts[0], self.bindings))
+        return self.apply(parts[1], depth) if value is UNDEFINED and len(parts) > 1 else value
 
-    def _filled(self, value: Any) -> Any:
+    def _filled(self, value: Any, depth: int) -> Any:
         """Replaces each ``var`` by its value in an object that is data, not a rule."""
         if isinstance(value, list):
-            return [self._filled(entry) for entry in cast("list[Any]", value)]
+            return [self._filled(entry, depth) for entry in cast("list[Any]", value)]
         if not isinstance(value, dict):
             return value
         members = cast("dict[str, Any]", value)
         if _is_var(members):
-            return self._var(members["var"])
-        return {key: self._filled(member) for key, member in members.items()}
+            return self._var(members["var"], depth)
+        return {key: self._filled(member, depth) for key, member in members.items()}
 
     def _lazy(self, name: str, values: list[Any], depth: int) -> Any:
         if name in {"and", "or"}:
@@ -350,7 +368,7 @@ class _Scope:
         return accumulator
 
     def _inside(self, data: Any, bindings: Mapping[str, Any]) -> _Scope:
-        return replace(self, data=data, bindings={**self.bindings, **bindings})
+        return replace(self, data=data, bindings={**self.bindings, **bindings}, is_entry=True)
 
     def _missing(self, arguments: list[Any]) -> list[Any]:
         keys = cast("list[Any]", arguments[0]) if arguments and isinstance(arguments[0], list) else arguments

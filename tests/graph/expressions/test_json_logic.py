@@ -12,8 +12,11 @@ from knime_mcp.graph.expressions.javascript import number_text
 from knime_mcp.graph.expressions.json_logic import apply
 
 CONTEXT = {
-    "e": {"n": 5, "s": "text", "zero": 0, "empty": "", "list": [1, 2, 3], "none": None, "rule": {"+": [1, 2]}}
-}
+    "e": {
+        "n": 5, "s": "text", "zero": 0, "empty": "", "list": [1, 2, 3], "none": None, "rule": {"+": [1, 2]},
+        "items": [{"qty": 1, "tags": ["a"]}, {"qty": 2, "tags": []}],
+    },
+}  # fmt: skip
 
 
 def var(expression, bindings):
@@ -71,7 +74,7 @@ def value(rule):
         ({"missing": ["e.n", "e.other", "e.empty"]}, ["e.other", "e.empty"]),
         ({"missing_some": [1, ["e.n", "x"]]}, []),
         ({"missing_some": [2, ["e.n", "x"]]}, ["x"]),
-        ({"map": [{"var": "e.list"}, {"*": [{"var": "$item"}, {"var": "e.n"}]}]}, [5, 10, 15]),
+        ({"map": [{"var": "e.list"}, {"*": [{"var": "$item"}, {"var": "$.e.n"}]}]}, [5, 10, 15]),
         ({"filter": [{"var": "e.list"}, {">": [{"var": "$item"}, 1]}]}, [2, 3]),
         ({"reduce": [{"var": "e.list"}, {"+": [{"var": "$current"}, {"var": "$accumulator"}]}, 0]}, 6),
         ({"all": [[], True]}, False),
@@ -85,6 +88,35 @@ def test_values(rule, wanted):
     found = value(rule)
     assert found == wanted
     assert isinstance(found, bool) == isinstance(wanted, bool)
+
+
+LIST, ITEMS = {"var": "e.list"}, {"var": "e.items"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [
+        ({"some": [ITEMS, {">": [{"var": "qty"}, 1]}]}, True),
+        ({"all": [ITEMS, {">": [{"var": "qty"}, 1]}]}, False),
+        ({"none": [ITEMS, {">": [{"var": "qty"}, 2]}]}, True),
+        ({"filter": [LIST, {">=": [{"var": ""}, 2]}]}, [2, 3]),
+        ({"map": [LIST, {"var": None}]}, [1, 2, 3]),
+        ({"map": [LIST, {"var": []}]}, [1, 2, 3]),
+        ({"map": [ITEMS, {"var": ["price", {"+": [3, 4]}]}]}, [7, 7]),
+        ({"map": [ITEMS, {"var": "tags.0"}]}, ["a", None]),
+        ({"map": [[["x", "y"]], {"var": 1}]}, ["y"]),
+        ({"map": [ITEMS, {"var": {"cat": ["q", "ty"]}}]}, [1, 2]),
+        ({"map": [ITEMS, {"var": "e.n"}]}, [None, None]),
+        ({"map": [ITEMS, {"var": "$.e.n"}]}, [5, 5]),
+        ({"map": [ITEMS, {"var": ["$item.none", 8]}]}, [8, 8]),
+        ({"map": [ITEMS, {"merge": {"var": "tags"}}]}, [["a"], []]),
+        ({"map": [ITEMS, {"some": [{"var": "tags"}, {"==": [{"var": ""}, "a"]}]}]}, [True, False]),
+        ({"reduce": [ITEMS, {"+": [{"var": "accumulator"}, {"var": "current.qty"}]}, {"var": "e.n"}]}, 8),
+    ],
+)
+@pytest.mark.requirement("G7")
+def test_inside_of_loops_var_is_a_path_in_the_entry(rule, wanted):
+    assert value(rule) == wanted
 
 
 @pytest.mark.parametrize(
