@@ -64,8 +64,6 @@ class Conversations(Protocol):
 
 
 class ToolCalls:
-    """Lists and calls the tools of one server."""
-
     def __init__(
         self, client: Conversations, settings: ConnectSettings, *, check_results: bool, reopen_sessions: bool
     ) -> None:
@@ -139,11 +137,7 @@ class ToolCalls:
         return result
 
     def _result(
-        self,
-        send: Send,
-        params: dict[str, Any],
-        wait: Wait,
-        on_progress: OnProgress | None,
+        self, send: Send, params: dict[str, Any], wait: Wait, on_progress: OnProgress | None
     ) -> dict[str, Any]:
         name: str = params["name"]
         if self._must_run_as_task(name):

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from ..types.errors import Canceled, ClockKind, MCPError, TimedOut
 from .limits import Timeouts
@@ -27,6 +27,7 @@ _FIX: Final[dict[ClockKind, str]] = {
 }
 
 IsCanceled = Callable[[], bool]
+_T = TypeVar("_T")
 
 
 class Wait:
@@ -108,7 +109,6 @@ class Wait:
         return self._is_canceled is not None and self._is_canceled()
 
     def look(self) -> None:
-        """Checks the cancel button now."""
         self._next_look = time.monotonic() + POLL_SECONDS
         if self.is_over():
             raise Canceled("Canceled")
@@ -142,7 +142,6 @@ class Wait:
             pass
 
     def for_lock(self, lock: threading.Lock) -> None:
-        """Blocks until this thread holds the lock."""
         while not lock.acquire(timeout=self.slice()):
             pass
 
@@ -159,17 +158,20 @@ class Wait:
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, self.slice()))
 
-    def run(self, work: Callable[[], None], abort: Callable[[], None] | None = None) -> None:
+    def run(self, work: Callable[[], _T], abort: Callable[[], None] | None = None) -> _T | Exception:
         """Runs uninterruptible work (a name look-up, a TLS handshake) under the clocks.
 
-        The work runs in a separate thread, which is abandoned if the wait ends first. `work` therefore must
-        end by itself, soon after `abort`, and must store its outcome, errors included, for the caller.
+        Returns its result, or the exception that it raised. The work runs in a separate thread, which is
+        abandoned if the wait ends first; so it must end by itself, soon after `abort`.
         """
         done = threading.Event()
+        outcome: list[_T | Exception] = []
 
         def body() -> None:
             try:
-                work()
+                outcome.append(work())
+            except Exception as error:
+                outcome.append(error)
             finally:
                 done.set()
 
@@ -180,6 +182,7 @@ class Wait:
             if abort is not None:
                 abort()
             raise
+        return outcome[0]
 
 
 def backoff(attempt: int, retry_after: float | None = None) -> float:

@@ -163,11 +163,7 @@ class Conversation:
     """
 
     def __init__(
-        self,
-        transport: Transport,
-        info: ServerInfo,
-        requests: ServerRequests,
-        ids: Iterator[int],
+        self, transport: Transport, info: ServerInfo, requests: ServerRequests, ids: Iterator[int]
     ) -> None:
         self.transport = transport
         self.info = info
@@ -219,12 +215,7 @@ class Conversation:
             ) from None
         delivery = delivery or Delivery()
         call = Call(
-            request_id,
-            body,
-            http,
-            listens=listens,
-            wants_progress=inbox.wants_progress,
-            delivery=delivery,
+            request_id, body, http, listens=listens, wants_progress=inbox.wants_progress, delivery=delivery
         )
         try:
             return self.transport.request(call, wait, inbox)
@@ -276,7 +267,6 @@ def request_ids() -> Iterator[int]:
 
 
 def modern_meta(version: str, requests: ServerRequests) -> dict[str, Any]:
-    """``_meta`` of every request of the modern era."""
     return {
         f"{_NAMESPACE}protocolVersion": version,
         f"{_NAMESPACE}clientCapabilities": {
@@ -306,19 +296,7 @@ class ConnectSettings:
         return (server.url, identity, self.transport, self.protocol_version or "", *command)
 
 
-def _remember(key: tuple[str, ...], value: Remembered) -> None:
-    with _memory_lock:  # removes the oldest entries if there are too many
-        memory[key] = value
-        while len(memory) > _MOST_REMEMBERED:
-            del memory[next(iter(memory))]
-
-
-def connect(
-    channel: "Access",
-    settings: ConnectSettings,
-    wait: Wait,
-    ids: Iterator[int],
-) -> Conversation:
+def connect(channel: "Access", settings: ConnectSettings, wait: Wait, ids: Iterator[int]) -> Conversation:
     """Negotiates with a server, whose channel stays open if that fails.
 
     The ids go on from session to session, so that a late reply matches no new request.
@@ -327,7 +305,7 @@ def connect(
     remembered = memory.get(key)
     if remembered is not None:
         try:
-            return _Connector(channel, settings, wait, remembered, key, ids).run()
+            return _Connector(channel, settings, wait, ids, remembered).run()
         except ConnectError as error:
             if error.phase in _NOT_REACHED:
                 raise
@@ -335,7 +313,7 @@ def connect(
             pass
         memory.pop(key, None)
         _logger.debug("what was remembered of %s no longer holds", origin_and_path(channel.url))
-    return _Connector(channel, settings, wait, None, key, ids).run()
+    return _Connector(channel, settings, wait, ids).run()
 
 
 class _Connector:
@@ -344,14 +322,12 @@ class _Connector:
         channel: "Access",
         settings: ConnectSettings,
         wait: Wait,
-        remembered: Remembered | None,
-        key: tuple[str, ...],
         ids: Iterator[int],
+        remembered: Remembered | None = None,
     ) -> None:
         self._channel = channel
         self._settings = settings
         self._wait = wait
-        self._key = key
         self._ids = ids
         self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
         self._transport = self._first_transport()
@@ -493,7 +469,10 @@ class _Connector:
         )
         if era_of(agreed.version) is Era.LEGACY:
             self._notify_initialized()
-        _remember(self._key, Remembered(agreed.version, transport.kind))
+        with _memory_lock:
+            memory[self._settings.memory_key(self._channel)] = Remembered(agreed.version, transport.kind)
+            while len(memory) > _MOST_REMEMBERED:
+                del memory[next(iter(memory))]  # the oldest
         trace = self._settings.trace
         if trace is not None and self._settings.authorization is not None:
             trace(Step("auth", "log in", True, f"{self._settings.authorization.describe()} was accepted"))

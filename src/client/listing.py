@@ -91,11 +91,9 @@ class Listings:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the cached listing is still valid."""
         return self.current is not None and time.monotonic() < self.current.fresh_until
 
     def changed(self) -> None:
-        """The server announced a change of its tools."""
         with self._lock:
             self.changes += 1
         self.forget()
@@ -228,7 +226,7 @@ class ToolsWatch(Listener):
         self._has_stood = False
 
     def serves(self, conversation: Conversation) -> bool:
-        """Whether this watch listens to that conversation, or was refused there."""
+        """Or was refused there."""
         return self._conversation is conversation and (self._thread.is_alive() or not self._has_stood)
 
     def _run(self) -> None:

@@ -131,21 +131,24 @@ def may_follow(url: str, target: str) -> bool:
     return bool(origin) and origin_of(target) in {origin, upgraded}
 
 
+def is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback_host(host: str) -> bool:
     """Whether a host is a loopback name or address (RFC 6761 §6.3, RFC 8252 §7.3)."""
-    try:
+    if is_ip(host):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    return host == "localhost" or host.endswith(".localhost")
 
 
 def _is_plain(host: str) -> bool:
     """Whether a host is an address or an ordinary name, which all parsers understand alike."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return _NAME.fullmatch(host) is not None and "xn--" not in host
-    return True
+    return is_ip(host) or (_NAME.fullmatch(host) is not None and "xn--" not in host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,23 +334,11 @@ class Dialer:
 
     def _resolve(self, host: str, port: int, wait: Wait) -> list[Address]:
         started = time.monotonic()
-        outcome: list[list[Address] | OSError] = []
-
-        def look_up() -> None:
-            try:
-                outcome.append(_addresses(host, port))
-            except (OSError, UnicodeError) as error:
-                outcome.append(error if isinstance(error, OSError) else OSError(str(error)))
-
-        is_name = not is_ip(host)
-        if is_name:
-            wait.run(look_up)
-        else:
-            look_up()  # an address needs no name server
-        addresses = outcome[0]
-        if isinstance(addresses, OSError):
+        # In a thread, as a name server may take long.
+        addresses = wait.run(functools.partial(look_up, host, port))
+        if isinstance(addresses, Exception):
             raise self._failed("dns", f"look up {host}", started, addresses, (host, port))
-        if is_name:
+        if not is_ip(host):
             names = sorted({str(address[4][0]) for address in addresses})
             self._done("dns", f"look up {host}", started, ", ".join(names))
         return addresses
@@ -358,25 +349,17 @@ class Dialer:
         """Starts TLS on an open connection; closes the connection on failure."""
         context.set_alpn_protocols(["http/1.1"])
         started = time.monotonic()
-        outcome: list[ssl.SSLSocket | Exception] = []
         # The thread ends even if it is left behind; a little later than the clock, which is the one to speak.
         sock.settimeout(min(wait.timeouts.connect, _LONGEST_HANDSHAKE_SECONDS) + 1)
-
-        def shake_hands() -> None:
-            try:
-                outcome.append(context.wrap_socket(sock, server_hostname=hostname))
-            except Exception as error:  # truststore raises different errors on each operating system
-                outcome.append(error)
-
+        shake_hands = functools.partial(context.wrap_socket, sock, server_hostname=hostname)
         what = f"handshake with {hostname}"
         try:
             with wait.connecting():
-                wait.run(shake_hands, abort=lambda: shut_down(sock))
+                result = wait.run(shake_hands, abort=lambda: shut_down(sock))
         except BaseException:
             sock.close()
             raise
-        result = outcome[0]
-        if isinstance(result, Exception):
+        if isinstance(result, Exception):  # truststore raises different errors on each operating system
             sock.close()
             raise self._failed("tls", what, started, result, (hostname, 0))
         self._done("tls", what, started, _certificate(result))
@@ -433,7 +416,7 @@ class Dialer:
         )
 
 
-def _addresses(host: str, port: int) -> list[Address]:
+def look_up(host: str, port: int | None) -> list[Address]:
     """Looks a host up; a second time after a temporary failure, such as a name server that was busy."""
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -530,13 +513,3 @@ def _set_options(sock: socket.socket) -> None:
     for option in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # names differ between systems
         if hasattr(socket, option):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), _KEEP_ALIVE_SECONDS)
-
-
-def is_ip(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue
-        return True
-    return False

@@ -140,7 +140,6 @@ def parse_retry_after(value: str | None, now: datetime | None = None) -> float |
 
 
 def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
-    """The error for an answer that is not a result."""
     if isinstance(answer, Response):
         error = error_of(answer.message)
         if error is not None:
@@ -154,7 +153,6 @@ def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
 
 
 def server_error(error: RpcError) -> ServerError:
-    """The error for a JSON-RPC error."""
     text = in_one_line(error.message, _LONGEST_MESSAGE) or "no message"
     return ServerError(
         f"The server answered with error {error.code}: {text}",

@@ -29,8 +29,6 @@ _BEFORE_THE_END: Final = 0.5
 
 
 class Send(Protocol):
-    """Sends requests of a conversation."""
-
     def __call__(
         self,
         method: str,
@@ -40,7 +38,7 @@ class Send(Protocol):
         repeatable: bool,
         on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
-        """Sends a request and returns its result."""
+        """The request's result."""
         ...
 
 
@@ -104,7 +102,6 @@ def poll_pause(milliseconds: object, wait: Wait) -> float:
 
 
 def cancel_task(send: Send, task_id: str, wait: Wait) -> None:
-    """Cancels a task."""
     try:
         send("tasks/cancel", {"taskId": task_id}, wait, repeatable=False)
     except MCPError as error:
@@ -112,11 +109,7 @@ def cancel_task(send: Send, task_id: str, wait: Wait) -> None:
 
 
 def finish_task(
-    send: Send,
-    created: dict[str, Any],
-    requests: ServerRequests,
-    wait: Wait,
-    on_progress: OnProgress | None,
+    send: Send, created: dict[str, Any], requests: ServerRequests, wait: Wait, on_progress: OnProgress | None
 ) -> dict[str, Any]:
     """Follows the task that `created` stands for to its end, answering its questions; the call's result."""
     task_id = created.get("taskId")
@@ -168,12 +161,7 @@ def _result(task: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _answer(
-    send: Send,
-    task_id: str,
-    task: dict[str, Any],
-    requests: ServerRequests,
-    wait: Wait,
-    answered: set[str],
+    send: Send, task_id: str, task: dict[str, Any], requests: ServerRequests, wait: Wait, answered: set[str]
 ) -> None:
     """Answers the new questions; answered ones stay in the task until the server has read the answer."""
     wanted = {

@@ -37,8 +37,6 @@ class ResourceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetadata:
-    """The metadata of an authorization server."""
-
     issuer: str
     authorization_endpoint: str | None
     token_endpoint: str | None
@@ -69,19 +67,13 @@ class ServerMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The authorization server of an MCP server."""
-
     resource: str  # the resource identifier for token requests
     resource_scopes: tuple[str, ...] | None  # scopes that the MCP server lists, None if it has no list
     server: ServerMetadata
 
 
 def discover(
-    server_url: str,
-    guard: Guard,
-    *,
-    metadata_url: str | None = None,
-    issuer: str | None = None,
+    server_url: str, guard: Guard, *, metadata_url: str | None = None, issuer: str | None = None
 ) -> Discovered:
     """Finds the authorization server of an MCP server: the `issuer` if given, else the first in the metadata.
 
@@ -362,5 +354,4 @@ def union(*scopes: str | None) -> str | None:
 
 
 def covers(have: str | None, needed: str) -> bool:
-    """Returns whether `have` contains all needed scopes."""
     return set(needed.split()) <= set((have or "").split())

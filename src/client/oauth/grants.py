@@ -54,8 +54,6 @@ class UserAgent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The inputs of a grant."""
-
     server_url: str
     guard: Guard
     found: Discovered
@@ -84,25 +82,17 @@ class Situation:
 
 
 class Grant(Protocol):
-    """A way to get tokens."""
-
     name: ClassVar[GrantName]  # as in stored logins
     refreshable: ClassVar[bool]  # the grant can use refresh tokens
 
     @property
-    def asks_person(self) -> bool:
-        """True if new tokens need a person to log in."""
-        ...
+    def asks_person(self) -> bool: ...
 
     @property
-    def client_id(self) -> str:
-        """The configured client id, empty if there is none."""
-        ...
+    def client_id(self) -> str: ...
 
     @property
-    def secrets(self) -> tuple[str, ...]:
-        """The configured secrets."""
-        ...
+    def secrets(self) -> tuple[str, ...]: ...
 
     def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]: ...
 
@@ -222,7 +212,6 @@ class AuthorizationCode:
 
 
 def client_key(issuer: str) -> str:
-    """The key under which the client registered at an issuer is stored."""
     return f"client {issuer}"
 
 
@@ -235,10 +224,7 @@ class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
 
 
 def request_tokens(
-    guard: Guard,
-    server: ServerMetadata,
-    client: Client,
-    fields: Mapping[str, str | None],
+    guard: Guard, server: ServerMetadata, client: Client, fields: Mapping[str, str | None]
 ) -> Tokens:
     """Sends a token request, without fields that are None. A server that refuses raises `GrantRefused`."""
     assert server.token_endpoint is not None

@@ -7,9 +7,7 @@ ends after 64 KiB or when a clock runs out.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/security_best_practices#server-side-request-forgery-ssrf
 """
 
-import contextlib
 import ipaddress
-import socket
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -21,7 +19,7 @@ import httpx
 from ...types.errors import ConnectError, ResultTooLarge, origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Limits, Timeouts
-from ..network import Dialer, NetworkSettings, is_loopback_host, is_usable, origin_of
+from ..network import Dialer, NetworkSettings, is_ip, is_loopback_host, is_usable, look_up, origin_of
 from ..transports.base import Delivery
 from ..transports.http_channel import HttpChannel
 
@@ -52,8 +50,6 @@ _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:
 
 
 class Zone(Enum):
-    """The kind of network that an address belongs to."""
-
     PUBLIC = "a public address"
     LOOPBACK = "this machine"
     PRIVATE = "a private network"
@@ -162,7 +158,6 @@ class Guard:
         body: bytes | None = None,
         confidential: bool = True,
     ) -> Fetched:
-        """Sends one request and reads the whole reply."""
         self.check(url, confidential=confidential)
         wait = Wait(self._timeouts, is_canceled=self.is_canceled)
         channel = self._channel(url)
@@ -196,14 +191,8 @@ class Guard:
         # The proxy resolves the name itself. The addresses that this machine finds are checked all the same;
         # a name that this machine cannot resolve is left to the proxy.
         host = urlsplit(url).hostname or ""
-        addresses: list[str] = []
-
-        def look_up() -> None:
-            with contextlib.suppress(OSError):
-                addresses.extend(_addresses(host))
-
-        wait.run(look_up)
-        self.check_addresses(url, addresses)
+        found = wait.run(lambda: _addresses(host))
+        self.check_addresses(url, [] if isinstance(found, Exception) else found)
 
     def check_addresses(self, url: str, addresses: Iterable[str]) -> None:
         """Refuses a URL for the addresses of its host; called with the addresses to connect to."""
@@ -223,7 +212,7 @@ class Guard:
         literal = _literal(self._server_host)
         try:
             addresses = [literal] if literal is not None else _addresses(self._server_host)
-        except OSError:
+        except (OSError, UnicodeError):
             return set()
         zones = {zone_of(address) for address in addresses}
         return set() if Zone.PUBLIC in zones else zones
@@ -238,16 +227,8 @@ class Guard:
 
 
 def _literal(host: str) -> str | None:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
-    return host
+    return host if is_ip(host.partition("%")[0]) else None
 
 
 def _addresses(host: str) -> list[str]:
-    try:
-        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except UnicodeError as error:
-        raise OSError(str(error)) from None
-    return [str(entry[4][0]) for entry in entries]
+    return [str(entry[4][0]) for entry in look_up(host, None)]

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol, cast
 
 from ...types.errors import SettingInvalid
@@ -27,8 +27,6 @@ _MOST_PARTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of one grant."""
-
     access_token: str = field(repr=False)
     refresh_token: str | None = field(default=None, repr=False)
     expires_at: float | None = None  # seconds since the epoch, None if unknown
@@ -42,7 +40,6 @@ class Tokens:
 
     @property
     def is_over(self) -> bool:
-        """True if the token has expired."""
         return self.expires_at is not None and time.time() >= self.expires_at
 
 
@@ -60,8 +57,6 @@ def lifetime(expires_in: float | None) -> tuple[float | None, float | None]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client of an authorization server."""
-
     client_id: str
     secret: str | None = field(default=None, repr=False)
     private_key: str | None = field(default=None, repr=False)  # as PEM, for ``private_key_jwt``
@@ -85,16 +80,7 @@ class Login:
 
 def login_to_text(login: Login) -> str:
     """A login as JSON text, secrets included."""
-    return canonical_json(
-        {
-            "issuer": login.issuer,
-            "resource": login.resource,
-            "scope": login.scope,
-            "grant": login.grant,
-            "client": _fields(login.client),
-            "tokens": _fields(login.tokens),
-        }
-    )
+    return canonical_json(asdict(login))
 
 
 def login_from_text(text: str) -> Login | None:
@@ -116,7 +102,7 @@ def login_from_text(text: str) -> Login | None:
 
 def client_to_text(client: Client) -> str:
     """A registered client as JSON text, secrets included."""
-    return canonical_json(_fields(client))
+    return canonical_json(asdict(client))
 
 
 def client_from_text(text: str) -> Client | None:
@@ -125,10 +111,6 @@ def client_from_text(text: str) -> Client | None:
         return Client(**cast("dict[str, Any]", json.loads(text)))
     except (ValueError, TypeError):
         return None
-
-
-def _fields(value: Client | Tokens) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 class TokenStore(Protocol):
@@ -153,7 +135,7 @@ class TokenStore(Protocol):
 
 
 class MemoryStore:
-    """Keeps logins for the life of the process."""
+    """For the life of the process."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

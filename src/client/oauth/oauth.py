@@ -104,7 +104,6 @@ class OAuth:
 
     @property
     def login(self) -> Login | None:
-        """The current login, None if there is none yet."""
         return self._login
 
     @property
@@ -366,5 +365,4 @@ class OAuth:
 
 
 def login_key(server_url: str) -> str:
-    """The key under which the login for an MCP server is stored."""
     return f"login {canonical_resource(server_url)}"

@@ -476,11 +476,7 @@ def read_event(data: str, values: int) -> list[Message]:
 
 
 def iter_events(
-    chunks: Iterable[bytes],
-    *,
-    limit: int,
-    on_growth: Callable[[], None] | None = None,
-    goes_on: bool = False,
+    chunks: Iterable[bytes], *, limit: int, on_growth: Callable[[], None] | None = None, goes_on: bool = False
 ) -> "Iterator[ServerSentEvent]":
     """The events of a stream as they arrive; raises `ResultTooLarge` for one of more bytes than `limit`.
 

@@ -278,7 +278,6 @@ class Negotiation:
         return self._last
 
     def after(self, outcome: Outcome) -> Action:
-        """The next step, given the outcome of the last one."""
         match self._last:
             case Discover():
                 self._discovered += 1

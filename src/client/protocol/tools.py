@@ -22,24 +22,14 @@ TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABC
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values
 # (default, enum, const, examples) are left out, and $ref is not followed.
 _SCHEMAS: Final = frozenset(
-    [
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ]
+    (
+        *("additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items"),
+        *("not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
+    )
 )
-_SCHEMA_LISTS: Final = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
+_SCHEMA_LISTS: Final = frozenset(("allOf", "anyOf", "items", "oneOf", "prefixItems"))
 _SCHEMA_MAPS: Final = frozenset(
-    ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"]
+    ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 )
 
 

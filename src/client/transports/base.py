@@ -94,14 +94,12 @@ class Inbox(Protocol):
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Must not raise and must return quickly."""
-        ...
 
     def server_request(self, message: Message) -> Message | None:
         """The response to send to a server's request, None to send nothing."""
-        ...
 
 
-class Transport(Protocol):
+class Transport:
     """Moves messages to one server and back. Safe for use by many threads at once."""
 
     kind: TransportKind
@@ -109,35 +107,30 @@ class Transport(Protocol):
     @property
     def is_broken(self) -> bool:
         """Whether the next request needs a new connection."""
-        ...
+        return False
 
     def listen(self) -> None:
         """Opens the stream for messages that the server sends unasked, if the transport has such a stream."""
-        ...
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """Sends a request and waits for its answer, passing all other messages to the inbox."""
-        ...
+        raise NotImplementedError
 
     def notify(self, body: bytes, wait: Wait) -> None:
         """Sends a notification or a response, without waiting for an answer or renewing a login."""
-        ...
 
     def adopt(self, version: str, session_id: str | None) -> None:
         """Sets the outcome of the negotiation: revision and session id of all later messages."""
-        ...
 
     def end_session(self, wait: Wait) -> None:
         """Tells the server that the session ends, if the transport has a message for that."""
-        ...
 
     def retire(self) -> None:
         """Closes as soon as no call is under way; new requests use another transport."""
-        ...
+        self.close()
 
     def close(self) -> None:
         """Calls under way fail soon."""
-        ...
 
 
 class AnswerQueue:
@@ -250,7 +243,6 @@ class PendingCalls:
             then()
 
     def retire(self, then: Callable[[], None]) -> None:
-        """Runs `then` as soon as no call is waiting."""
         with self._lock:
             self._then = then
             waiting = bool(self._calls)
@@ -270,11 +262,8 @@ class PendingCalls:
 
     def end(self, error: MCPError, afterwards: MCPError) -> None:
         """Ends all calls, as the stream has ended."""
-        with self._lock:
-            self.ended = self.ended or afterwards
-            waiting, self._calls = list(self._calls.values()), {}
-        for pending in waiting:
-            pending.finish(error=error)
+        self.refuse(afterwards)
+        self.fail(None, error)
 
     def heard(self) -> None:
         """Restarts the idle clocks of all calls, as a large message is arriving for one of them."""

@@ -217,7 +217,6 @@ def _open_tunnel(connection: Connection, proxy: Proxy, authority: str, wait: Wai
 
 
 def proxy_login(proxy: Proxy) -> list[tuple[bytes, bytes]]:
-    """The header with the login of a proxy, if its URL names one."""
     parts = httpx.URL(proxy.url)
     if not parts.username:
         return []
@@ -302,7 +301,7 @@ class Connections:
         raise client_closed()
 
     def _note_close(self, idle_since: float) -> None:
-        """Takes note that the server has closed a kept connection."""
+        """The server has closed a kept connection."""
         now = time.monotonic()
         if now - idle_since < _RIGHT_AFTER_SECONDS:
             self._can_keep, self._none_kept_until = False, now + _NONE_KEPT_SECONDS

@@ -44,23 +44,11 @@ from .connections import BrokenConnection, Connection, Connections, Headers, con
 _MOST_COOKIES: Final = 50  # RFC 6265 §6.1; all of them are sent with every request
 _LONGEST_SHOWN: Final = 200
 _OURS: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "host",
-        "last-event-id",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "te",
-        "transfer-encoding",
-        "upgrade",
-    }
+    (
+        *("accept", "accept-encoding", "connection", "content-length", "content-type", "cookie", "host"),
+        *("last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"),
+        *("te", "transfer-encoding", "upgrade"),
+    )
 )
 EVENTS: Final = "text/event-stream"
 _JSON: Final = "application/json"
@@ -415,7 +403,6 @@ class Reply:
             ) from None
 
     def read(self, limit: int | None = None) -> bytes:
-        """The whole body."""
         if self._buffered_body is not None:
             return self._buffered_body
         bound = self._limits.result_bytes if limit is None else limit

@@ -18,7 +18,7 @@ from ..limits import Limits
 from ..network import origin_of, resolved
 from ..protocol.messages import TOO_LARGE, Answer, Refusal, Response, iter_events, read_event, too_large
 from ..protocol.negotiation import TransportKind
-from .base import AnswerQueue, Call, Delivery, Inbox, Pending, PendingCalls, client_closed, id_of
+from .base import AnswerQueue, Call, Delivery, Inbox, Pending, PendingCalls, Transport, client_closed, id_of
 from .http_channel import EVENTS, HttpChannel, Reply
 from .streamable_http import GET_STREAM
 
@@ -29,7 +29,7 @@ _AT_THIS_MOMENT: Final = 0.2
 _LOST: Final = "Look into the server's log; it may have been restarted, and the call may have run"
 
 
-class LegacySse:
+class LegacySse(Transport):
     """The transport of old servers. Made by `open`."""
 
     kind: TransportKind = "sse"
@@ -99,9 +99,6 @@ class LegacySse:
     def is_broken(self) -> bool:
         return self._calls.ended is not None
 
-    def listen(self) -> None:
-        """Does nothing, as the only stream is read all the time."""
-
     def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
         """This transport has no headers for revision and session."""
         self._calls.adopt(version)
@@ -165,21 +162,12 @@ class LegacySse:
         may_log_in: bool = True,
     ) -> Refusal | None:
         reply = self._channel.send(
-            "POST",
-            self._endpoint,
-            (*_POST, *headers),
-            body,
-            wait,
-            delivery=delivery,
-            may_log_in=may_log_in,
+            "POST", self._endpoint, (*_POST, *headers), body, wait, delivery=delivery, may_log_in=may_log_in
         )
         if not reply.is_success:
             return reply.refusal()
         reply.drain()
         return None
-
-    def end_session(self, wait: Wait) -> None:
-        """Does nothing, as closing the stream ends the session."""
 
     def retire(self) -> None:
         """Waits for calls under way, whose replies still come on the stream."""
@@ -196,7 +184,6 @@ class LegacySse:
         self._answers.close()
 
     def _read(self, events: Iterator[ServerSentEvent]) -> None:
-        """The work of the reader thread, until the stream ends."""
         error: MCPError = ConnectError(
             "The server closed its event stream before it replied",
             phase="http",

@@ -16,12 +16,12 @@ from ..protocol.messages import (
     result_response,
 )
 from ..protocol.negotiation import LATEST_MODERN, TransportKind
-from .base import Call, Inbox
+from .base import Call, Inbox, Transport
 
 _SERVER: Final[dict[str, Any]] = {"supportedVersions": [LATEST_MODERN], "capabilities": {"tools": {}}}
 
 
-class MockTransport:
+class MockTransport(Transport):
     """Answers requests with a function, without network or process, as httpx's MockTransport does.
 
     Everything above the transport is the real client: arguments travel as JSON, results are checked.
@@ -44,7 +44,6 @@ class MockTransport:
     """
 
     kind: TransportKind = "http"
-    is_broken = False
     url = "mock:server"
 
     def __init__(self, handler: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
@@ -65,21 +64,3 @@ class MockTransport:
             return result_response(request["id"], self._handler(request))
         except ServerError as error:
             return error_response(request["id"], error.code, error.what)
-
-    def notify(self, body: bytes, wait: Wait) -> None:
-        pass
-
-    def listen(self) -> None:
-        pass
-
-    def adopt(self, version: str, session_id: str | None) -> None:
-        pass
-
-    def end_session(self, wait: Wait) -> None:
-        pass
-
-    def retire(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -18,7 +18,7 @@ from ..clock import Wait
 from ..limits import Limits
 from ..protocol.messages import Answer, Message, Response, decode, encode
 from ..protocol.negotiation import TransportKind
-from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, id_of
+from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, Transport, id_of
 from .stdio_process import StdioProcess
 from .stdio_server import StdioServer
 
@@ -33,7 +33,7 @@ _SIGN_OF_LIFE_SECONDS: Final = 10.0
 _KEPT_NOISE, _LONGEST_NOISE = 3, 120
 
 
-class StdioTransport:
+class StdioTransport(Transport):
     """A server's process, and the messages to and from it. Each start of the process is traced."""
 
     kind: TransportKind = "stdio"
@@ -52,9 +52,6 @@ class StdioTransport:
         """True once the process has ended."""
         stream = self._current
         return self._closed or (stream is not None and stream.calls.ended is not None)
-
-    def listen(self) -> None:
-        """Does nothing, as the only stream is read all the time."""
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         stream = self._stream(may_start=call.is_handshake)
@@ -109,13 +106,6 @@ class StdioTransport:
         """There is no session id, as the process is the session."""
         if self._current is not None:
             self._current.calls.adopt(version)
-
-    def end_session(self, wait: Wait) -> None:
-        """Does nothing, as closing the server's input ends the session."""
-
-    def retire(self) -> None:
-        """Closes at once, as only an ended process is replaced."""
-        self.close()
 
     def close(self) -> None:
         """Waits for the end of the process, at most some 5 s."""

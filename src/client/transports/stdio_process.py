@@ -56,7 +56,7 @@ class OutputListener(Protocol):
         ...
 
     def growing(self) -> None:
-        """Is called while a long line arrives."""
+        """While a long line arrives."""
         ...
 
     def oversized(self, head: bytes, tail: bytes) -> None:
@@ -162,7 +162,6 @@ class StdioProcess:
 
     @property
     def waiting_lines(self) -> int:
-        """The number of queued lines."""
         return self._outbox.qsize()
 
     def send(self, data: bytes) -> Outgoing:
@@ -201,7 +200,6 @@ class StdioProcess:
             self._closed.set()
 
     def kill(self) -> None:
-        """Ends the process and its group at once."""
         with self._kill_lock:
             if not self._has_ended(0):
                 self._kill_group()
@@ -292,7 +290,6 @@ class StdioProcess:
             self.close()  # without its output the process cannot be used any more
 
     def _how_it_ended(self) -> str:
-        """Describes how the process ended, after its output has ended."""
         if not self._has_ended(0 if self._closing else _EXIT_SECONDS):
             reason = "closed its standard output although it still runs"
         else:

@@ -34,7 +34,7 @@ from ..protocol.messages import (
     messages_of,
 )
 from ..protocol.negotiation import BATCH_VERSIONS, Era, TransportKind, era_of
-from .base import AnswerQueue, Call, Inbox, Listener
+from .base import AnswerQueue, Call, Inbox, Listener, Transport
 from .http_channel import EVENTS, HttpChannel, Reply
 
 _logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ SessionHeaders = tuple[tuple[str, str], ...]
 """The headers for the revision and, if the server keeps a session, its id."""
 
 
-class StreamableHttp:
+class StreamableHttp(Transport):
     """The current HTTP transport. `may_be_asked`: with what is declared, the server may send requests."""
 
     kind: TransportKind = "http"
@@ -92,11 +92,6 @@ class StreamableHttp:
         if self._stream is None and isinstance(answer, Response):
             self._open_stream(_AFTER_THE_FIRST_REPLY)
         return answer
-
-    @property
-    def is_broken(self) -> bool:
-        """Every request has its own connection."""
-        return False
 
     def listen(self) -> None:
         """Only a session has such a stream."""
@@ -156,10 +151,6 @@ class StreamableHttp:
         if _has_id(session):
             url = self._channel.url
             self._channel.send("DELETE", url, session, None, wait, may_log_in=False).close()
-
-    def retire(self) -> None:
-        """Closes at once, as each call has its own connection."""
-        self.close()
 
     def close(self) -> None:
         """Closes the server's stream, but not the channel."""

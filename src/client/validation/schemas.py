@@ -114,7 +114,6 @@ class CompiledSchema:
         return validator.is_valid(value)
 
     def problems(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
-        """The problems of a value, at most twenty."""
         if self._checks is None:
             return []
         validator, graph = self._checks
@@ -484,7 +483,6 @@ def _search(text: str) -> int:
 
 
 def count_parts(value: Any) -> int:
-    """The parts of a value, itself included."""
     count = 0
     stack = [value]
     while stack:
