@@ -260,7 +260,9 @@ def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: st
     return seen
 
 
-_HISTORY_FUNCTIONS: Final = frozenset({"previousNode", "executionCount", "nodeExecution", "nodeExecutions"})
+_HISTORY_FUNCTIONS: Final = frozenset(
+    {"previousNode", "executionCount", "nodeExecution", "nodeExecutions", "nodeContent"}
+)
 _RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
 _FIRST_NAME: Final = re.compile(r"[^.\[]+")
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")

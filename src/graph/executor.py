@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..client.protocol.tools import ABSENT
+from ..yaml_text import as_mapping
 from .expressions import ExpressionError, holds
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .expressions.jsonata_library import DEFAULT_SECONDS, Stopped
@@ -26,6 +27,7 @@ from .graph_model import (
     ToolNode,
     TransformNode,
     compiled,
+    evaluated,
     type_name,
 )
 from .run_control import Hooks, RunError, RunStatus
@@ -46,6 +48,7 @@ _log = logging.getLogger(__name__)
 
 _DEEPEST_TOOL: Final = 32
 _MOST_THREADS: Final = 32
+_BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
 _NO_HOOKS: Final = Hooks()
 
 
@@ -86,6 +89,7 @@ class GraphExecutor:
         self.cache = ResultCache()
         self.spans = spans
         self.expression_seconds = expression_seconds
+        self._told: set[tuple[str, str]] = set()
         self._schemas = {tool.name: _schemas(tool) for tool in document.tools} if check_schemas else {}
 
     def run(
@@ -237,15 +241,34 @@ class GraphExecutor:
                 assert_never(node)
 
     def _call(self, line: Line, node: McpNode, record: NodeRecord) -> Any:
-        arguments = record.input = arguments_of(node.args, line)
+        record.input = arguments_of(node.args, line)
         if node.cache is not None:
-            kept = self.cache.get(node, arguments)
+            kept = self.cache.get(node, record)
             if kept is not ABSENT:
                 return kept
-        output = retried(node.retry, line, record, lambda: call_node(node, arguments, line, self.call))
+        output = retried(node.retry, line, record, lambda: call_node(node, record, line, self.call))
         if node.cache is not None:
-            self.cache.put(node, arguments, output)
+            self.cache.put(node, record, output)
+        if record.lost:
+            self._tell_of_lost_blocks(line.run.tool, record)
         return output
+
+    def _tell_of_lost_blocks(self, tool: ToolDefinition, record: NodeRecord) -> None:
+        """Warns once of a node whose output lacks blocks of the result, unless the tool asks for them."""
+        place = (tool.name, record.node_id)
+        if place in self._told or any("$nodeContent" in str(evaluated(node)) for node in tool.nodes):
+            return
+        self._told.add(place)
+        kinds = {str(as_mapping(block).get("type")) for block in record.lost}
+        _log.warning(
+            "Tool '%s', node '%s': its output lacks %d of the %d blocks of the result (%s)."
+            " $nodeContent('%s') gives all of them.",
+            *place,
+            len(record.lost),
+            len(record.content),
+            ", ".join(sorted(kinds & _BLOCKS) or ["unknown"]),
+            record.node_id,
+        )
 
     def _call_tool(self, line: Line, node: ToolNode, record: NodeRecord) -> Any:
         arguments = record.input = arguments_of(node.args, line)

@@ -8,22 +8,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
 from ..stdio.session import Asked, Info, Report
 from ..types.texts import without_surrogates
+from ..yaml_text import as_mapping
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, compiled
 from .graph_spans import is_traced
 from .run_control import Hooks, RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
     from .api import McpGraphApi
@@ -219,8 +221,43 @@ def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
     text = without_surrogates(json_text)
     if text is not json_text:  # a lone surrogate, as from a broken escape, cannot be sent
         value = json.loads(text)
-    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "structuredContent": value}
+    blocks = [{"type": "text", "text": text}, *(_media(value) if _MAY_HAVE_MEDIA.search(text) else ())]
+    result: dict[str, Any] = {"content": blocks, "structuredContent": value}
     return _with_history(asked, result, run.history, api)
+
+
+_MAY_HAVE_MEDIA: Final = re.compile('"type":"(?:image|audio|resource)')
+
+
+def _media(value: Any) -> Iterator[dict[str, Any]]:
+    """The pictures, sounds, links and resources in a result, as blocks that clients can show."""
+    if isinstance(value, list):
+        for entry in cast("list[Any]", value):
+            yield from _media(entry)
+    elif isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        inner = as_mapping(members.get("resource"))
+        match members.get("type"):
+            case "image" | "audio":
+                block = _texts(members, "data", "mimeType")
+            case "resource_link":
+                block = _texts(members, "uri", "name", "title", "description", "mimeType", needed=2)
+            case "resource":
+                content = _texts(inner, "uri", "blob" if "blob" in inner else "text", "mimeType", needed=2)
+                block = content and {"resource": content}
+            case _:
+                block = None
+        if block is not None:
+            yield {"type": members["type"], **block}
+            return
+        for member in members.values():
+            yield from _media(member)
+
+
+def _texts(members: dict[str, Any], *names: str, needed: int | None = None) -> dict[str, Any] | None:
+    """The members with these names that are texts; None if one of the first `needed` is none."""
+    texts = {name: members[name] for name in names if isinstance(members.get(name), str)}
+    return texts if all(name in texts for name in names[:needed]) else None
 
 
 def _failure(asked: Asked, error: RunError, api: McpGraphApi) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class NodeRecord:
         end_time: Milliseconds since 1970; None while the node runs.
         error: The error, or None.
         attempts: The number of attempts of a call.
+        content: The blocks of a call's result, as they came.
+        lost: Those of them that the output does not have.
         marked: The output for expressions, from `marked`; None for `UNDEFINED`. Set when the node ends.
     """
 
@@ -54,6 +56,8 @@ class NodeRecord:
     end_time: float | None = None
     error: str | None = None
     attempts: int = 0
+    content: list[Any] = field(default_factory=list[Any])
+    lost: list[Any] = field(default_factory=list[Any])
     marked: Any = None
     _view: View | None = field(default=None, repr=False, compare=False)
     _position: int = field(default=0, repr=False, compare=False)
@@ -80,6 +84,7 @@ class NodeRecord:
             "branch": list(self.branch) or UNDEFINED,
             "input": self.input,
             "output": self.output,
+            "content": self.content if self.lost else UNDEFINED,
             "startTime": round(self.start_time, 3),
             "endTime": None if self.end_time is None else round(self.end_time, 3),
             "duration": None if self.duration is None else round(self.duration, 3),
@@ -361,7 +366,7 @@ class Line:
 
 
 def history_functions(view: View) -> dict[str, Any]:
-    """``$previousNode``, ``$executionCount``, ``$nodeExecution`` and ``$nodeExecutions`` for JSONata.
+    """``$previousNode``, ``$executionCount``, ``$nodeExecution(s)`` and ``$nodeContent`` for JSONata.
 
     Each call reads the records that the view has then.
     """
@@ -378,11 +383,16 @@ def history_functions(view: View) -> dict[str, Any]:
     def node_executions(node_id: str, *_: Any) -> list[Any]:
         return [_output(record) for record in view.all_of(node_id)]
 
+    def node_content(node_id: str, *_: Any) -> list[Any]:
+        record = view.of(node_id, -1)
+        return [] if record is None else marked(record.content)
+
     return {
         "previousNode": function("previousNode", "<n?:o>", previous_node),
         "executionCount": function("executionCount", "<s:n>", execution_count),
         "nodeExecution": function("nodeExecution", "<s-n:o>", node_execution),
         "nodeExecutions": function("nodeExecutions", "<s:a>", node_executions),
+        "nodeContent": function("nodeContent", "<s:a>", node_content),
     }
 
 

@@ -27,7 +27,7 @@ from ..types.errors import (
 )
 from ..types.routing import looks_secret
 from ..types.texts import canonical_json
-from ..yaml_text import kind_of
+from ..yaml_text import as_mapping, kind_of
 from .expressions.javascript import UNDEFINED, json_value, plain_number
 from .graph_model import Expression, InvalidExpression, ServerConfig, StdioConfig, UrlConfig
 from .run_control import RunError, ToolFailedError
@@ -91,7 +91,8 @@ def arguments_of(template: Template, line: Line) -> dict[str, Any]:
     return cast("dict[str, Any]", arguments)
 
 
-def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
+def call_node(node: McpNode, record: NodeRecord, line: Line, call: CallTool) -> Any:
+    """Makes the call of a node, once; returns its output. The record has the input, and gets the blocks."""
     run, tell = line.run, line.run.hooks.on_progress
 
     def report(progress: Progress) -> None:
@@ -104,7 +105,7 @@ def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTo
         result = call(
             node.server,
             node.tool,
-            arguments,
+            record.input,
             timeout=timeout,
             on_progress=None if tell is None else report,
             is_canceled=line.is_stopped,
@@ -119,14 +120,23 @@ def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTo
         raise _failed(node, error) from None
     if result.is_error:
         raise _refused(node, result)
-    return output_of(result)
+    output, content = output_of(result), result.raw.get("content")
+    record.content = cast("list[Any]", content) if isinstance(content, list) else []
+    is_structured = result.structured_content not in (ABSENT, None)
+    # Texts beside structured content are the same for clients that know only text.
+    record.lost = (
+        [block for block in record.content if as_mapping(block).get("type") != "text"]
+        if is_structured
+        else record.content[1:]
+    )
+    return output
 
 
 def output_of(result: CallToolResult) -> Any:
     """The output of a node, from the result of its call.
 
-    The structured content, if there is any; otherwise only the first block: its text, parsed if it is JSON,
-    or the whole block if it has no text; `UNDEFINED` if there is no block.
+    As in the reference, the structured content, if there is any; otherwise only the first block: its text,
+    parsed if it is JSON, or the whole block if it has no text; `UNDEFINED` if there is no block.
     """
     structured = result.structured_content
     if structured is not ABSENT and structured is not None:
@@ -171,26 +181,28 @@ def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callab
 
 
 class ResultCache:
-    """Caches outputs of read-only calls for a limited time. Safe to use from several threads."""
+    """Caches results of read-only calls for a limited time. Safe to use from several threads."""
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
-        self._kept: OrderedDict[tuple[str, str, str], tuple[float, Any]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str], tuple[float, Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, node: McpNode, arguments: dict[str, Any]) -> Any:
+    def get(self, node: McpNode, record: NodeRecord) -> Any:
         """The cached output of the same call; `ABSENT` if there is none or it is too old."""
-        key = self._key(node, arguments)
+        key = self._key(node, record.input)
         with self._lock:
             entry = self._kept.get(key)
             if entry is None or node.cache is None or time.monotonic() - entry[0] > node.cache.ttl:
                 return ABSENT
             self._kept.move_to_end(key)
+            record.content, record.lost = entry[2]
             return entry[1]
 
-    def put(self, node: McpNode, arguments: dict[str, Any], output: Any) -> None:
+    def put(self, node: McpNode, record: NodeRecord, output: Any) -> None:
         with self._lock:
-            self._kept[self._key(node, arguments)] = (time.monotonic(), output)
+            kept = (time.monotonic(), output, (record.content, record.lost))
+            self._kept[self._key(node, record.input)] = kept
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 

@@ -361,3 +361,47 @@ def test_content_that_is_no_list_is_said(run, content, said):
     error = failed(run, call("blocks", f"{{content: {content}}}"))
     assert error.kind == "call"
     assert f"'content' must be a list, not {said}" in str(error)
+
+
+BLOCKS = [
+    {"type": "text", "text": "first"},
+    {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+    {"type": "resource_link", "uri": "file:///a", "name": "a"},
+]
+
+
+def blocks(**result):
+    return call("blocks", json.dumps({"content": BLOCKS, **result}), following="out")
+
+
+def test_blocks_after_the_first_are_warned_of_once_and_kept_in_the_history(run, caplog):
+    found = run(blocks(), transform("{'r': x}", node="out"))
+    assert found.result == {"r": "first"}
+    assert caplog.messages == [
+        "Tool 't', node 'x': its output lacks 2 of the 3 blocks of the result (image, resource_link)."
+        " $nodeContent('x') gives all of them."
+    ]
+    assert found.history[1].to_json()["content"] == BLOCKS
+    assert "content" not in found.history[2].to_json()
+
+
+def test_all_blocks_can_be_reached(run, caplog):
+    expression = (
+        "{'types': $nodeContent('x').type, 'picture': $nodeContent('x')[1].data, 'no': $nodeContent('y')}"
+    )
+    found = run(blocks(), transform(expression, node="out"))
+    assert found.result == {"types": [block["type"] for block in BLOCKS], "picture": "AAAA", "no": []}
+    assert not caplog.messages
+
+
+def test_pictures_beside_structured_content_are_missed_too(run, caplog):
+    found = run(blocks(structuredContent={"n": 1}), transform("x", node="out"))
+    assert found.result == {"n": 1}
+    assert "lacks 2 of the 3 blocks" in caplog.text
+
+
+def test_a_cached_result_has_its_blocks(run):
+    cached = blocks().replace("tool: blocks", "tool: blocks, cache: true")
+    again = cached.replace("id: x", "id: out").replace("next: out", "next: last")
+    found = run(cached, again, transform("{'a': $nodeContent('out').type}", node="last"))
+    assert found.result == {"a": [block["type"] for block in BLOCKS]}

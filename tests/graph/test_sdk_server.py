@@ -214,6 +214,26 @@ def test_the_process_ends_with_all_its_children_and_logs_no_values(tmp_path, end
     assert "Traceback" not in "".join(server.said)
 
 
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_pictures_and_links_in_a_result_are_blocks_of_it(tmp_path, transport, mode):
+    picture = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+    page = {"type": "resource", "resource": {"uri": "file:///b", "text": "b"}}
+    value = {"out": [picture, {"deep": link}], "page": page, "no": {"type": "image", "data": 5}}
+
+    file = graph_file(tmp_path, transform(json.dumps(value)))
+
+    async def calls():
+        async with official_client(file, transport, mode) as client:
+            result = await client.call_tool("t", {})
+            assert result.structured_content == value
+            found = [block.model_dump(by_alias=True, exclude_none=True) for block in result.content[1:]]
+            assert found == [picture, link, page]
+
+    run(calls())
+
+
 def test_an_sdk_that_keeps_connections_elsewhere_is_told_at_the_start():
     program = (
         "from mcp.server.session import ServerSession as S\n"

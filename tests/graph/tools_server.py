@@ -43,7 +43,7 @@ def run(name, arguments, request, token):
         case "empty":
             return {"content": []}
         case "blocks":
-            return {"content": arguments["content"]}
+            return arguments
         case "fail":
             return text(arguments.get("message", "it failed"), error=True)
         case "fail_times":
