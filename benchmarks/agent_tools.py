@@ -33,11 +33,9 @@ def calls(table: Table, url: str, repeat: int, rounds: int) -> None:
     route = ServerRoute.parse(url)
     with SessionPool(lambda _: MCPClient(url)) as pool, MCPClient(url) as client:
         tools = [pinned_tool(d, route, shown_name=d.name) for d in pool.client(route).list_tools()]
-        dispatcher = Run(
-            id="run", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(["token-in-use"])
-        )
+        run = Run(id="run", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(["token-in-use"]))
         toolset = Toolset(tools)
-        executor = ToolExecutor(toolset, dispatcher)
+        executor = ToolExecutor(toolset, run)
         tool = LangchainToolConverter(executor).to_langchain_tool(
             next(b.tool for b in toolset.bound if b.name == NAME), NAME
         )

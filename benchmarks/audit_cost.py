@@ -11,18 +11,20 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import processes
 import warm
-from batch import dispatcher
+from batch import run_of
 from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.mcp_client import SessionPool
-from knime_mcp.runs.one_call import CallInProgress, PlannedCall, recorded_call, send
+from knime_mcp.runs.call_values import PlannedCall
+from knime_mcp.runs.engine import CallInProgress, Run, RunRecords, check_call, send_to_tool
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool
@@ -65,20 +67,27 @@ def _calls(
         client = pool.client(ServerRoute(url))
         own = next(tool for tool in client.list_tools() if tool.name == name)
         tool = MCPTool(own.name, own.description or "", own.input_schema, url, own.name)
-        shared = dispatcher(pool)
+        shared = run_of(pool)
         call = PlannedCall(tool=tool, arguments=arguments)
         with Journal(path, run="benchmark") as journal:
+            kept = replace(shared, records=RunRecords(journal))
             ways = {
                 "client alone": lambda: client.call_tool(name, arguments),
-                "arguments checked": lambda: send(CallInProgress(call, shared)),
-                "recorded": lambda: recorded_call(call, shared),
-                "recorded, kept in a journal": lambda: journal.append(recorded_call(call, shared).record),
+                "arguments checked": lambda: checked_and_sent(call, shared),
+                "recorded": lambda: shared.call(call),
+                "recorded, kept in a journal": lambda: kept.call(call),
             }
             own_ways = [Way(way, repeated(work, calls)) for way, work in ways.items()]
             table.compare(title, [*own_ways, Way(HTTPX.name, lambda: bare.seconds(calls))], rounds)
-            record = recorded_call(call, shared).record
+            record = shared.call(call).record
             appended = Way("journal.append alone", repeated(lambda: journal.append(record), calls))
             table.compare(f"{title}: per row", [appended], rounds, unit="us")
+
+
+def checked_and_sent(plan: PlannedCall, run: Run) -> None:
+    call = CallInProgress(plan, run)
+    check_call(call)
+    send_to_tool(call)
 
 
 def _journal(table: Table, path: Path) -> None:

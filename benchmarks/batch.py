@@ -17,9 +17,9 @@ from timing import Row, Table, Way
 
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
+from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.engine import Run
-from knime_mcp.runs.one_call import PlannedCall, failed_call, recorded_call
 from knime_mcp.runs.table_run import run_batch
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
@@ -37,7 +37,7 @@ LONG = 4.0
 """Seconds of latency alone beyond which only bare httpx is run beside ours: the rest would only wait."""
 
 
-def dispatcher(pool: SessionPool) -> Run:
+def run_of(pool: SessionPool) -> Run:
     """What makes and records the calls."""
     return Run(
         id="benchmark",
@@ -54,16 +54,11 @@ def batch(
     """Seconds until the first row and until the last; nothing is kept of the rows."""
     route = ServerRoute.parse(url)
     with SessionPool(lambda found: MCPClient(found.url)) as pool:
-        shared = dispatcher(pool)
+        shared = run_of(pool)
         tool = pinned_tool(shared.definitions.find(route, NAME), route, shown_name=NAME)
         calls = (PlannedCall(tool=tool, arguments={"query": f"row {row}"}) for row in range(rows))
         start = time.perf_counter()
-        results = run_batch(
-            calls,
-            lambda call: recorded_call(call, shared),
-            failed=lambda call, error: failed_call(call, error, shared),
-            concurrency=in_flight,
-        )
+        results = run_batch(calls, shared.call, failed=shared.not_made, concurrency=in_flight)
         assert next(results).record.ok
         first = time.perf_counter() - start
         for outcome in results:

@@ -13,14 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-from batch import dispatcher
+from batch import run_of
 from processes import fast_server
 from timing import Row, Table, Way
 
 from knime_mcp.audit.journal import Journal
 from knime_mcp.client.mcp_client import SessionPool
+from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.definitions import pinned_tool
-from knime_mcp.runs.one_call import PlannedCall, recorded_call
+from knime_mcp.runs.engine import RunRecords
 from knime_mcp.runs.replay_decision import ReplayOptions
 from knime_mcp.runs.replaying import Replayer, read_recording
 from knime_mcp.tools import MCPClient
@@ -31,13 +32,13 @@ def record(url: str, rows: int, in_flight: int, journal_file: Path) -> None:
     """Makes the calls for the first time."""
     route = ServerRoute.parse(url)
     with SessionPool(lambda found: MCPClient(found.url)) as pool:
-        shared = dispatcher(pool)
+        shared = run_of(pool)
         name = "tool_00000"
         tool = pinned_tool(shared.definitions.find(route, name), route, shown_name=name)
         with Journal(journal_file, run="r") as journal, ThreadPoolExecutor(in_flight) as threads:
             calls = (PlannedCall(tool=tool, arguments={"query": f"row {row}"}) for row in range(rows))
-            for outcome in threads.map(lambda call: recorded_call(call, shared), calls):
-                journal.append(outcome.record)
+            shared.records.journal = journal
+            list(threads.map(shared.call, calls))
 
 
 def replay(journal_file: Path, in_flight: int) -> tuple[float, float, Counter[str]]:
@@ -49,7 +50,7 @@ def replay(journal_file: Path, in_flight: int) -> tuple[float, float, Counter[st
     again.unlink(missing_ok=True)  # of the round before
     with SessionPool(lambda found: MCPClient(found.url)) as pool, Journal(again, run="again") as journal:
         replayer = Replayer(
-            dispatcher=replace(dispatcher(pool), journal=journal),
+            replace(run_of(pool), records=RunRecords(journal)),
             options=ReplayOptions(concurrency=in_flight),
         )
         began = time.perf_counter()

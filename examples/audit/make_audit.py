@@ -8,14 +8,12 @@ import sys
 from pathlib import Path
 
 from knime_mcp.audit.calls_table import read_calls, write_calls
-from knime_mcp.audit.journal import Journal, new_run_id
-from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.cli.demo_servers import DemoServer
-from knime_mcp.client.mcp_client import MCPClient, SessionPool
+from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.headless import use_standin
-from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.runs.engine import Run
-from knime_mcp.runs.one_call import PlannedCall, recorded_call
+from knime_mcp.runs.call_values import PlannedCall
+from knime_mcp.runs.definitions import Pinning, pinned_tool
+from knime_mcp.runs.engine import new_run
 from knime_mcp.tools.audit_workflow import save_audit_workflow
 from knime_mcp.types.routing import ServerRoute
 
@@ -51,20 +49,16 @@ def record(folder: Path, url: str) -> Path:
     Returns:
         The journal.
     """
-    route, run = ServerRoute.parse(url), new_run_id()
+    route = ServerRoute.parse(url)
     journal_file = folder / f"{NAME}.jsonl"
     journal_file.unlink(missing_ok=True)
-    with SessionPool(lambda found: MCPClient(found.url)) as pool:
-        definitions = Definitions(pool)
-        dispatcher = Run(
-            id=run, pool=pool, definitions=definitions, secrets=SecretMarker(), pinning=Pinning.IGNORE
-        )
-        with Journal(journal_file, run=run, about="example") as journal:
-            for turn, calls in enumerate(TURNS, start=1):
-                for name, arguments in calls:
-                    tool = pinned_tool(definitions.find(route, name), route, shown_name=name)
-                    call = PlannedCall(tool=tool, arguments=arguments, iteration=turn)
-                    journal.append(recorded_call(call, dispatcher).record)
+    run = new_run(lambda found: MCPClient(found.url))
+    run.pinning = Pinning.IGNORE
+    with run.pool, run.open_journal(journal_file, about="example"):
+        for turn, calls in enumerate(TURNS, start=1):
+            for name, arguments in calls:
+                tool = pinned_tool(run.definitions.find(route, name), route, shown_name=name)
+                run.call(PlannedCall(tool=tool, arguments=arguments, iteration=turn))
     return journal_file
 
 

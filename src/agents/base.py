@@ -6,7 +6,6 @@ between KNIME's calls, and loads heavy imports only in `execute`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
@@ -17,7 +16,7 @@ from ..tools.node_settings import (
     shared_parameters,
 )
 from ..types.columns import choose_form, column_name, knime_type
-from ..types.errors import Canceled, MCPError
+from ..types.errors import MCPError
 from .model.chat_model_ports import chat_model_port_type
 from .prompter import prompter_dialog as dialog
 
@@ -197,7 +196,7 @@ class MCPAgentPrompter:
     ) -> Any:
         """Answers the prompts."""
         from ..audit.calls_table import calls_table
-        from ..audit.journal import SUFFIX, Journal, new_run_id
+        from ..audit.journal import SUFFIX
         from ..runs.resuming import latest_to_resume
         from ..tools.caller.execution import JOURNALS, Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts
@@ -205,17 +204,22 @@ class MCPAgentPrompter:
 
         layout = dialog.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
-        folder, run_id = data_area(ctx), new_run_id()
-        path, about = folder / JOURNALS / f"{run_id}{SUFFIX}", self._about()
-        interrupted = latest_to_resume(path.parent, about) if self.resume else None
-        finished = FinishedPrompts(path.parent, run_id, interrupted, outputs=_data_outputs(ctx))
-        follows = interrupted.head if interrupted else ""
+        folder, about = data_area(ctx), self._about()
+        interrupted = latest_to_resume(folder / JOURNALS, about) if self.resume else None
         ctx.set_progress(0.0, "starting")
-        with (
-            Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions,
-            Journal(path, run=run_id, about=about, follows=follows) as journal,
-        ):
-            prompter = self._prompter(ctx, model, tools, tables, sessions, journal, folder)
+        with Sessions(
+            ctx,
+            credential,
+            connection.timeouts_from_settings(self),
+            pinning=self.pinning,
+            # The default mode, as in KNIME's own agent: the output tables stay readable.
+            workflow_mode="DEBUG" if self.debug else "DEFAULT",
+        ) as sessions:
+            run = sessions.run
+            path = folder / JOURNALS / f"{run.id}{SUFFIX}"
+            finished = FinishedPrompts(path.parent, run.id, interrupted, outputs=_data_outputs(ctx))
+            run.open_journal(path, about=about, follows=interrupted.head if interrupted else "")
+            prompter = self._prompter(ctx, model, tools, tables, sessions, folder)
             runs = PromptRuns(
                 prompter=prompter,
                 keep_errors=layout.error_column is not None,
@@ -226,19 +230,16 @@ class MCPAgentPrompter:
             try:
                 runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
                 if runs.failures:
-                    journal.close("failed")  # so that the run can be resumed
-            except Canceled:
-                journal.close("canceled")
-                raise
+                    run.close("failed")  # so that it can be resumed
             finally:
                 sessions.stop.set()
-                ctx.flow_variables["mcp_audit_head"] = journal.head
+                ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.head
                 question, answer = runs.question_and_answer()
                 saved = save_after_run(
                     prompter.records,
                     self.save_audit_workflow_to,
                     folder,
-                    run_id,
+                    run.id,
                     question=question,
                     answer=answer,
                 )
@@ -296,27 +297,23 @@ class MCPAgentPrompter:
         tools: Any | None,
         tables: list[Any],
         sessions: Sessions,
-        journal: Any,
         folder: Path,
     ) -> Prompter:
-        from ..runs.engine import BlobStore
-        from ..tools.caller.execution import routes_of, workflow_runner
+        from ..runs.saved_blobs import BlobStore
+        from ..tools.caller.execution import routes_of
         from .prompter.prompter import Prompter
         from .toolbox.toolset import Toolset, extract_tools
 
         tool_list = [] if tools is None else extract_tools(tools, self.tool_column)
         sessions.know(*routes_of(tool_list))
-        dispatcher = sessions.dispatcher(journal.run, self.pinning, BlobStore(folder, journal.run).save)
+        run = sessions.run
+        run.save_blob = BlobStore(folder, run.id).save
         chat_model = model.create_model(ctx)
-        dispatcher.secrets.learn(chat_model.secrets)
-        # The default mode, as in KNIME's own agent: the output tables stay readable.
-        run_workflow = workflow_runner(ctx, "DEBUG" if self.debug else "DEFAULT")
-        dispatcher = replace(dispatcher, run_workflow=run_workflow)
+        run.secrets.learn(chat_model.secrets)
         return Prompter(
             model=chat_model,
             toolset=Toolset(tool_list),
-            dispatcher=dispatcher,
-            journal=journal,
+            run=run,
             options=self._options(),
             tool_options=self._tool_options(),
             system_message=self.developer_message,

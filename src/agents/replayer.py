@@ -6,7 +6,7 @@ between KNIME's calls, and loads heavy imports only in `execute`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
@@ -15,8 +15,11 @@ from ..tools.node_settings import (
     connection,
     shared_parameters,
 )
-from ..types.errors import MCPError
+from ..types.errors import Canceled, MCPError
 from . import replayer_settings as settings
+
+if TYPE_CHECKING:
+    from ..runs.recorded_calls import ReplayedCall
 
 
 @knext.node(
@@ -123,25 +126,54 @@ class ToolCallReplayer:
 
     def execute(self, ctx: Any, calls: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Makes the calls."""
-        from ..tools.caller.execution import Sessions, data_area
-        from ..tools.views.replay_page import replay_page
-        from .replay_run import ReplayRun, passwords, recording_of_input
+        from ..audit.journal import SUFFIX
+        from ..runs.replay_decision import routes_of
+        from ..runs.replaying import Replayer
+        from ..tools.caller.execution import JOURNALS, Sessions, data_area
+        from ..tools.views.replay_page import ShownCalls, replay_page
 
-        recording = recording_of_input(calls, self.tool_column, self.expected_head)
+        recording = settings.recording_of_input(calls, self.tool_column, self.expected_head)
+        count = len(recording.calls)
         output = knext.BatchOutputTable.create(row_ids="keep")
+        folder = data_area(ctx)
         with Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions:
-            options = settings.options_of(self, passwords(ctx, self.secrets))
-            run = ReplayRun(recording=recording, options=options, sessions=sessions, folder=data_area(ctx))
-            run.run(
-                output.append,
-                is_canceled=ctx.is_canceled,
-                on_finished=lambda done, total: ctx.set_progress(done / total, f"call {done} of {total}"),
+            options = settings.options_of(self, settings.passwords(ctx, self.secrets))
+            # In KNIME's thread, before calls run in other threads.
+            sessions.know(*routes_of(recording.calls, options))
+            # Images are compared by their description in the result's text; they are not saved a second time.
+            run = sessions.run
+            file = folder / JOURNALS / f"{run.id}{SUFFIX}"
+            run.open_journal(file, about="tool_call_replayer")
+            shown = ShownCalls(ignore=options.ignore)
+            replayer = Replayer(run, options, is_canceled=ctx.is_canceled, on_cancel=sessions.stop.set)
+            summary = replayer.replay_all(
+                recording,
+                take=shown.add,
+                write=lambda piece: output.append(_rows(piece)),
+                on_finished=lambda done: ctx.set_progress(done / count, f"call {done} of {count}"),
             )
-        ctx.flow_variables["mcp_audit_head"] = run.head
+        if summary.canceled:
+            raise Canceled(
+                f"The replay was canceled after {summary.counts.total()} of {count} calls",
+                fix=f"The calls that were made are kept in {file}",
+            )
+        ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.head
         records = [call.record for call in recording.calls]
-        unsaved = save_after_run(records, self.save_audit_workflow_to, run.folder, run.run_id)
-        warnings = [settings.nothing_to_compare(calls.schema), run.summary.warning(), unsaved]
+        unsaved = save_after_run(records, self.save_audit_workflow_to, folder, run.id)
+        warnings = [settings.nothing_to_compare(calls.schema), summary.warning(), unsaved]
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
-        view = knext.view_html(replay_page("Tool Call Replayer", run.summary, run.shown))
-        return output, knext.Table.from_pyarrow(run.summary.table(), row_ids="keep"), view
+        view = knext.view_html(replay_page("Tool Call Replayer", summary, shown))
+        return output, knext.Table.from_pyarrow(summary.table(), row_ids="keep"), view
+
+
+def _rows(calls: list[ReplayedCall]) -> Any:
+    """Rows of the table *Replay*, with RowIDs as the first column."""
+    import pyarrow as pa
+
+    from ..runs.replaying import replay_table
+    from ..types.columns import ROW_ID
+
+    table = replay_table(calls)
+    row_ids = [call.recorded.row_id or f"Row{call.recorded.place - 1}" for call in calls]
+    return table.add_column(0, ROW_ID, pa.array(row_ids, pa.string()))

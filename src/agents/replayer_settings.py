@@ -1,4 +1,4 @@
-"""The Replayer's own settings: their parameters, with descriptions for analysts, and their options."""
+"""The Replayer's own settings and input: parameters, with descriptions for analysts, and what they mean."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
-from ..types.errors import SettingInvalid
+from ..tools.node_settings.connection import find_credential
+from ..types.errors import MCPError, SettingInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..runs.replay_decision import ReplayOptions
+    from ..runs.replaying import Recording
 
 _MOST_CONCURRENT: Final = 64
 
@@ -224,3 +228,44 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
         ignore=IgnoreRules.parse(node.ignore.splitlines()),
         concurrency=node.concurrency,
     )
+
+
+def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
+    """Reads the input of the node; `head` is the expected head hash, or empty.
+
+    Raises:
+        MCPError: The table holds no calls, or a cell cannot be read.
+    """
+    from ..audit.calls_table import TableError
+    from ..runs.replaying import recording_of
+    from ..types.columns import read_tools, tool_column_names
+
+    schema = calls.schema
+    names = tool_column_names(schema, tool_column)
+    tools = read_tools(calls, tool_column) if names else None
+    # KNIME's own Python cannot read a missing tool cell as a value.
+    others = [column.name for column in schema if column.name not in names]
+    arrow = calls[others].get().to_pyarrow()
+    try:
+        return recording_of(
+            arrow.drop_columns([arrow.column_names[0]]),
+            tools,
+            arrow.column(0).to_pylist(),
+            head=head.strip() or None,
+        )
+    except TableError as error:
+        raise MCPError(str(error), fix="Look at the table of the node before this one") from None
+
+
+def passwords(ctx: Any, secrets: Iterable[Any]) -> dict[str, str]:
+    """Looks up the passwords of the credentials that the setting ``secrets`` names, by credential name.
+
+    Raises:
+        SettingInvalid: No credential has this name.
+    """
+    by_name: dict[str, str] = {}
+    for pair in secrets:
+        credential = find_credential(ctx, pair.credential.strip() or None)
+        if credential is not None:
+            by_name[credential.name] = credential.password
+    return by_name

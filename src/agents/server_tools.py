@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ..audit.journal import new_run_id
-from ..audit.secrets import SecretMarker
-from ..client.mcp_client import SessionPool
-from ..runs.definitions import Definitions, pinned_tool
-from ..runs.engine import Run
+from ..runs.definitions import pinned_tool
+from ..runs.engine import new_run
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute
 from ._tool import LangchainToolConverter
-from .toolbox.tool_executor import CallsUnderWay, ToolExecutor, ToolOptions
+from .toolbox.tool_executor import ToolExecutor, ToolOptions
 from .toolbox.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
 
     from ..audit.journal import Journal
     from ..client.mcp_client import MCPClient
-
-_LAST_SECONDS: Final = 2.0  # for calls that are under way at the end
 
 
 @contextmanager
@@ -58,31 +53,20 @@ def langchain_tools(
                 raise SettingInvalid(
                     "Two clients are of the same server", setting="server_url", server=client.server.url
                 )
-        pool = closing.enter_context(
-            SessionPool(lambda route: by_route[replace(route, tool=None, digest=None)])
+        run = new_run(
+            lambda route: by_route[replace(route, tool=None, digest=None)],
+            secrets=(secret for client in clients for secret in client.secrets()),
+            id=None if journal is None else journal.run,
         )
-        definitions = Definitions(pool)
+        run.records.journal = journal
+        closing.enter_context(run.pool)
         toolset = Toolset(
             [
                 pinned_tool(definition, route, shown_name=name)
                 for route in by_route
-                for name, definition in definitions.listing(route).items()
+                for name, definition in run.definitions.listing(route).items()
             ]
         )
-        dispatcher = Run(
-            id=new_run_id() if journal is None else journal.run,
-            pool=pool,
-            definitions=definitions,
-            secrets=SecretMarker(secret for client in clients for secret in client.secrets()),
-        )
-        under_way = CallsUnderWay()
-        closing.callback(under_way.end, _LAST_SECONDS)
-        executor = ToolExecutor(
-            toolset,
-            dispatcher,
-            on_record=(lambda record: record) if journal is None else journal.append,
-            under_way=under_way,
-            options=options,
-        )
-        converter = LangchainToolConverter(executor)
+        closing.callback(run.records.finish)
+        converter = LangchainToolConverter(ToolExecutor(toolset, run, options=options))
         yield [converter.to_langchain_tool(bound.tool, bound.name) for bound in toolset.bound]

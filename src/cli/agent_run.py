@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions
@@ -15,8 +13,7 @@ from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallRules
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
-from ..audit.record import chained
-from ..types.errors import Canceled
+from ..runs.engine import MemoryJournal
 from .agent_timeline import AgentTimeline
 from .command_errors import CommandError, command_line_hint
 from .connection_options import ConnectionOptions
@@ -30,8 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..agents.prompter.conversation_table import Entry
-    from ..agents.prompter.prompter import Answered, CallKeeper
-    from ..audit.record import CallRecord
+    from ..agents.prompter.prompter import Answered
     from ..headless.host import ExtensionHost
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool
@@ -68,24 +64,15 @@ class AgentRun:
             if host is not None:
                 tools += _workflow_tools(host, workflows)
             timeline.show("the model reads the question")
-            opened = open_journal(self._settings.audit, run=sessions.run, about="knime-mcp agent")
-            with opened as journal:
-                keeper = journal or MemoryKeeper()
-                prompter = self._prompter(model, tools, sessions, routes, keeper, host)
-                self._runs = PromptRuns(prompter=prompter, keep_errors=True)
-                with host.tables_usable() if host is not None else nullcontext():
-                    try:
-                        self._runs.run(
-                            [Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline
-                        )
-                    except Canceled:
-                        if journal is not None:
-                            journal.close("canceled")
-                        raise
-                assert self._runs.first is not None
-                self.answered = self._runs.first
-                if journal is not None and self.answered.error is not None:
-                    journal.close("failed")
+            sessions.run.records.journal = MemoryJournal()
+            open_journal(self._settings.audit, sessions.run, about="knime-mcp agent")
+            prompter = self._prompter(model, tools, sessions, routes, host)
+            self._runs = PromptRuns(prompter=prompter, keep_errors=True)
+            with host.tables_usable() if host is not None else nullcontext():
+                self._runs.run([Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline)
+            assert self._runs.first is not None
+            self.answered = self._runs.first
+            sessions.run.close("complete" if self.answered.error is None else "failed")
 
     def warning(self) -> str | None:
         return self._runs.warning()
@@ -138,26 +125,21 @@ class AgentRun:
         tools: Sequence[Tool],
         sessions: Sessions,
         routes: list[ServerRoute],
-        keeper: CallKeeper,
         host: ExtensionHost | None,
     ) -> Prompter:
         from ..tools.recorded_steps import segment_digest
 
         settings = self._settings
-        dispatcher = sessions.dispatcher(routes, settings.save_dir)
-        dispatcher.secrets.learn(model.secrets)
+        run = sessions.run_for(routes, settings.save_dir)
+        run.secrets.learn(model.secrets)
         if host is not None:
-            dispatcher = replace(
-                dispatcher,
-                run_workflow=_workflow_runner(host, self._interrupt),
-                workflow_digest=segment_digest,
-            )
+            run.run_workflow = _workflow_runner(host, self._interrupt)
+            run.workflow_digest = segment_digest
         rules, trusted = "\n".join(settings.rule or ()), ",".join(settings.trust or ())
         return Prompter(
             model=model,
             toolset=Toolset(tools),
-            dispatcher=dispatcher,
-            journal=keeper,
+            run=run,
             options=self._options(),
             tool_options=ToolOptions(rules=CallRules.parse(rules, trusted), search_above=_TOOL_TOKENS),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
@@ -172,22 +154,6 @@ class AgentRun:
             total_timeout=self._settings.time_limit,
             stream=True,
         )
-
-
-class MemoryKeeper:
-    """Numbers and chains calls like a journal, but without a file."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.path = None
-        self._head = ""
-        self._lock = threading.Lock()
-
-    def append(self, record: CallRecord) -> CallRecord:
-        with self._lock:
-            kept = chained(record, self._head, call=self.count + 1)
-            self.count, self._head = kept.call, kept.hash or ""
-        return kept
 
 
 def _model(settings: AgentSettings) -> Any:

@@ -89,14 +89,13 @@ def batch(
         )
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         found = sessions.find_tool(route, tool)
-        dispatcher = sessions.dispatcher([route], save_dir)
-        with call_executor(executor, concurrency, connection, dispatcher) as at_once:
+        calls = sessions.run_for([route], save_dir)
+        with call_executor(executor, concurrency, connection, calls) as at_once:
             run = table_run(
                 parameters,
                 found,
                 column=arguments_column,
                 sessions=sessions,
-                dispatcher=dispatcher,
                 concurrency=at_once,
                 fail=on_error == "fail",
                 journal_file=journal,

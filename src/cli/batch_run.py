@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from ..audit.journal import JournalContent
     from ..audit.table_formats import FileTable
-    from ..runs.engine import Run
-    from ..runs.one_call import CallOutcome
+    from ..runs.call_values import CallOutcome
     from ..types.tool import MCPTool
     from .sessions import Sessions
 
@@ -37,7 +36,6 @@ def table_run(
     *,
     column: str | None,
     sessions: Sessions,
-    dispatcher: Run,
     concurrency: int,
     fail: bool,
     journal_file: Path | None,
@@ -50,7 +48,6 @@ def table_run(
         tool: The tool of all calls.
         column: The column that holds all arguments as JSON; None for one column per argument.
         sessions: The connections.
-        dispatcher: The objects that all calls share.
         concurrency: The number of calls that may be in flight.
         fail: Whether the first call that fails ends the run.
         journal_file: The journal for finished calls, or None.
@@ -62,7 +59,7 @@ def table_run(
     """
     return TableRun(
         plan=PlannedCalls(tool=tool, parameters=ParameterRows.of_file(parameters), json_column=column),
-        shared=dispatcher,
+        shared=sessions.run,
         stop=sessions.stop,
         concurrency=concurrency,
         fail=fail,

@@ -66,20 +66,18 @@ def call(
     check_journal(audit)
     check_folder(save_dir)
     with Interrupt() as interrupt:
-        from ..runs.one_call import PlannedCall
+        from ..runs.call_values import PlannedCall
         from .sessions import Sessions
         from .terminal import CallProgress
 
         with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
             definition = sessions.find_tool(route, tool)
             values = with_pairs(given, pairs, definition.parameter_schema)
-            dispatcher = sessions.dispatcher([route], save_dir)
-            about = f"knime-mcp call {route.display} {tool}"
-            with open_journal(audit, run=dispatcher, about=about, calls=1) as journal:
-                outcome = dispatcher.call(PlannedCall(tool=definition, arguments=values))
-                record = outcome.record
-                if journal is not None and record.status == "canceled":
-                    journal.close("canceled")
+            run = sessions.run_for([route], save_dir)
+            open_journal(audit, run, about=f"knime-mcp call {route.display} {tool}", calls=1)
+            outcome = run.call(PlannedCall(tool=definition, arguments=values))
+            record = outcome.record
+            run.close("canceled" if record.status == "canceled" else "complete")
     for coercion in outcome.coercions:
         note(coercion)
     if outcome.note is not None:

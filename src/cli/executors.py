@@ -62,11 +62,11 @@ class WorkerConnect:
         return hash(type(self))  # the options hold lists
 
     def __call__(self, route: ServerRoute) -> Run:
-        """Makes the dispatcher for a server, with its credential."""
+        """Makes a run for a server, with its credential."""
         from .sessions import Sessions
 
         try:
-            return Sessions(self.options, Interrupt()).dispatcher([route])
+            return Sessions(self.options, Interrupt()).run_for([route])
         except UsageError as error:  # such as a variable that is not set on the worker's machine
             raise SettingInvalid(f"The worker cannot connect: {error}", setting="executor") from None
 
@@ -118,7 +118,7 @@ def call_executor(text: str, asked: int | None, connection: ConnectionOptions, r
     if match := _PROCESSES.fullmatch(text):
         count = min(int(match[1]), asked or _MOST_AT_ONCE)
         with ProcessWorkers(count) as executor:
-            run.make = Workers(executor=executor, connect=connect, dispatcher=run).recorded_call
+            run.make = Workers(executor=executor, connect=connect).make
             yield count
     elif match := _DASK.fullmatch(text):
         from .dask_cluster import dask_client
@@ -127,5 +127,5 @@ def call_executor(text: str, asked: int | None, connection: ConnectionOptions, r
             # More calls than threads would wait at the scheduler, which does not report whether they run.
             room = min(sum(client.nthreads().values()), asked or _MOST_AT_ONCE, _MOST_AT_ONCE)
             executor = client.get_executor(pure=False, retries=0)
-            run.make = Workers(executor=executor, connect=connect, dispatcher=run).recorded_call
+            run.make = Workers(executor=executor, connect=connect).make
             yield room

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..audit.journal import Journal
     from ..audit.record import CallRecord
     from ..audit.table_formats import FileTable
+    from ..client.mcp_client import MCPClient
     from ..runs.engine import Run
+    from ..types.routing import ServerRoute
 
 
 JSON: Final = ".json"
@@ -127,26 +128,39 @@ def write_page(file: Path, page: str) -> None:
     note(f"Wrote {file}")
 
 
-def open_journal(
-    file: Path | None, *, run: Run | str = "", about: str, calls: int | None = None
-) -> AbstractContextManager[Journal | None]:
-    """Opens the journal that the records of a command are added to; it may have earlier runs.
+def open_journal(file: Path | None, run: Run, *, about: str, calls: int | None = None) -> None:
+    """Opens the journal of a command's run, which is closed at its end; the file may have earlier runs.
 
-    `run` is the run, whose calls are written there from now on, or only its id, "" for a new one. `about`:
-    the tool and settings of the run, without secrets.
+    `about`: the tool and settings of the run, without secrets.
     """
     if file is None:
-        return nullcontext()
-    from ..audit.journal import Journal, JournalError, new_run_id
+        return
+    from ..audit.journal import JournalError
 
     try:
         # A device or pipe has no earlier runs, and may have no end.
-        append = file.is_file()
-        if isinstance(run, str):
-            return Journal(file, run=run or new_run_id(), about=about, calls=calls, append=append)
-        return run.open_journal(file, about=about, calls=calls, append=append)
+        run.open_journal(file, about=about, calls=calls, append=file.is_file())
     except JournalError as error:
         raise CommandError(f"{error}. Name another file for --audit.") from None
+
+
+def recorded_run(file: Path | None, *, about: str) -> AbstractContextManager[Run | None]:
+    """A run whose parts bring sessions of their own, with its journal; None without a file.
+
+    Raises:
+        CommandError: The file is not a journal.
+    """
+    if file is None:
+        return nullcontext()
+    from ..runs.engine import new_run
+
+    run = new_run(_connects_nowhere)
+    open_journal(file, run, about=about)
+    return run
+
+
+def _connects_nowhere(route: ServerRoute) -> MCPClient:
+    raise NotImplementedError(route.display)
 
 
 @contextmanager

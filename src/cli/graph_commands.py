@@ -16,8 +16,8 @@ from .files import (
     check_journal,
     check_output,
     check_page,
-    open_journal,
     read_json,
+    recorded_run,
     split_pairs,
     text_or_file,
     with_pairs,
@@ -265,8 +265,8 @@ def run(
         spans = spans_from_environment()
         if spans is not None:
             stack.callback(spans.close)
-        journal = stack.enter_context(open_journal(audit, about=f"knime-mcp graph run {file.name} {tool}"))
-        api = stack.enter_context(McpGraphApi(document, journal=journal, spans=spans, check_schemas=validate))
+        run = stack.enter_context(recorded_run(audit, about=f"knime-mcp graph run {file.name} {tool}"))
+        api = stack.enter_context(McpGraphApi(document, run=run, spans=spans, check_schemas=validate))
         printer = _Printer(api.secrets, full=trace)
         hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
         try:

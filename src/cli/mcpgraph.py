@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..version import VERSION
 from .app import until_canceled
 from .command_errors import ExitCode, exit_code, needs_graph
-from .files import check_journal, open_journal
+from .files import check_journal, recorded_run
 from .serving import LogLevel, announce, end_now, log_to_stderr
 
 if TYPE_CHECKING:
@@ -99,14 +99,14 @@ def serve_document(
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with ExitStack() as stack:
         stack.callback(gc.enable)
-        journal = stack.enter_context(open_journal(audit, about=f"knime-mcp graph serve {file.name}"))
+        run = stack.enter_context(recorded_run(audit, about=f"knime-mcp graph serve {file.name}"))
         spans = spans_from_environment()
         if spans is not None:
             stack.callback(spans.close)
 
         def load() -> McpGraphApi:
             return McpGraphApi(
-                file, mcp_file=mcp, dialect=dialect, journal=journal, spans=spans, check_schemas=validate
+                file, mcp_file=mcp, dialect=dialect, run=run, spans=spans, check_schemas=validate
             )
 
         # Made before the document is loaded, so that no change is missed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from ..audit.verify import Verdict
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay_page import ShownCalls, replay_page
-from ..types.errors import Canceled, MCPError
+from ..types.errors import MCPError
 from ..types.texts import counted
 from .command_errors import ExitCode
 from .executors import call_executor
@@ -31,24 +31,13 @@ if TYPE_CHECKING:
     from .connection_options import ConnectionOptions
 
 _MOST_PRINTED = 200
-_ROWS_AT_A_TIME = 100
 
 
 class ReplayRun:
-    """A replay from the command line.
+    """A replay from the command line; its `summary` and the calls `shown` on the page.
 
-    Attributes:
-        summary: Counts of the calls so far.
-        shown: The calls for the page.
-        canceled: Whether the person stopped the replay.
-
-    Args:
-        recording: The calls on record.
-        options: The options of the replay.
-        connection: The options for reaching servers.
-        interrupt: Returns whether the person wants to stop.
-        head: The hash that the last call of a run on record must have, None for any.
-        as_json: Whether `print` prints JSON for other programs.
+    `head` is the hash that the last call of a run on record must have, None for any; with `as_json`, `print`
+    prints JSON for other programs.
     """
 
     def __init__(
@@ -70,62 +59,40 @@ class ReplayRun:
         self._json: list[dict[str, Any]] | None = [] if as_json else None
         self._rows: list[Sequence[str]] = []
         self._bad_rows: list[Sequence[str]] = []
-        self.canceled = False
         self.summary = ReplaySummary(recording.verification)
         self.shown = ShownCalls(ignore=options.ignore)
 
     def execute(self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None) -> None:
-        """Replays, and writes the files.
-
-        Args:
-            executor: The option ``--executor``, checked.
-            concurrency: Maximum number of calls in flight, None for the executor's default.
-            audit: The journal for the calls made now, or None.
-            out: The file for the table, or None.
-        """
+        """Replays with the options ``--executor`` (checked) and ``--concurrency``, and writes the files."""
         with Sessions(self._connection, self._interrupt) as sessions:
             if self._options.credentials or self._options.servers:  # otherwise no credentials are sent
                 for route in routes_of(self._recording.calls, self._options):
                     with suppress(MCPError):  # the calls that need it report the error
                         sessions.credentials(route.credential)
-            dispatcher = sessions.dispatcher([])
-            with (
-                call_executor(executor, concurrency, self._connection, dispatcher) as at_once,
-                open_journal(audit, run=dispatcher, about="knime-mcp replay") as journal,
-                nullcontext() if out is None else TableFile(out) as table_file,
-            ):
+            run = sessions.run_for([])
+            with ExitStack() as stack:
+                at_once = stack.enter_context(call_executor(executor, concurrency, self._connection, run))
+                open_journal(audit, run, about="knime-mcp replay")
+                table_file = None if out is None else stack.enter_context(TableFile(out))
+                progress = stack.enter_context(batch_progress(len(self._recording.calls)))
                 replayer = Replayer(
-                    dispatcher=dispatcher,
-                    options=replace(self._options, concurrency=at_once),
+                    run,
+                    replace(self._options, concurrency=at_once),
                     is_canceled=self._interrupt,
                     on_cancel=sessions.stop.set,
                 )
-                self._replay(replayer, table_file)
-                if self.canceled and journal is not None:
-                    journal.close("canceled")
+
+                def write(calls: list[ReplayedCall]) -> None:
+                    if table_file is not None:
+                        table_file.write(replay_table(calls))
+
+                self.summary = replayer.replay_all(
+                    self._recording, take=self._take, write=write, on_finished=progress
+                )
         if out is not None:
             note(f"Wrote {counted(self._done, 'row')} to {out}")
 
-    def _replay(self, replayer: Replayer, table_file: TableFile | None) -> None:
-        calls = self._recording.calls
-        unwritten: list[ReplayedCall] = []
-        with batch_progress(len(calls)) as progress:
-            try:
-                for number, done in enumerate(replayer.replay(calls), start=1):
-                    self._take(done)
-                    progress(number)
-                    if table_file is not None:
-                        unwritten.append(done)
-                        if len(unwritten) == _ROWS_AT_A_TIME:
-                            table_file.write(replay_table(unwritten))
-                            unwritten = []
-            except Canceled:
-                self.canceled = True
-        if table_file is not None and (unwritten or not self._done):
-            table_file.write(replay_table(unwritten))
-
     def _take(self, call: ReplayedCall) -> None:
-        self.summary.add(call)
         self.shown.add(call)
         if self._json is not None:
             self._json.append(_call_json(call))
@@ -166,7 +133,7 @@ class ReplayRun:
         checked = self._recording.verification
         for finding in checked.findings:
             complain(f"Records {finding.verdict.value}: {finding.text}")
-        if self.canceled:
+        if self.summary.canceled:
             complain(f"Canceled after {self._done:,} of {counted(len(self._recording.calls), 'call')}.")
             return ExitCode.CANCELED
         if not self.summary.called and self._done:
@@ -182,7 +149,7 @@ class ReplayRun:
         checked = self._recording.verification
         has_head = self._head is None or any(same_hash(run.head, self._head) for run in checked.runs)
         is_trusted = has_head and checked.verdict is not Verdict.ALTERED
-        return self.summary.is_good and is_trusted and not self.canceled
+        return self.summary.is_good and is_trusted and not self.summary.canceled
 
 
 def _row(call: ReplayedCall) -> tuple[str, ...]:

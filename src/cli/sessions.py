@@ -1,4 +1,4 @@
-"""Makes clients and dispatchers from the options of the command line."""
+"""Makes clients, and the run of a command, from the options of the command line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from ..client.mcp_client import MCPClient, SessionPool
+from ..client.mcp_client import MCPClient
 from ..tools.node_settings.connection import fill
 from ..types.errors import Canceled, ToolNotFound
 from .connection_options import how_to_name, is_command, named_server
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from ..client.authorization import Authorization
     from ..client.mcp_client import Progress, Step
-    from ..runs.definitions import Definitions
+    from ..runs.call_values import PlannedCall
     from ..runs.engine import Run
-    from ..runs.one_call import PlannedCall
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
@@ -31,15 +30,9 @@ if TYPE_CHECKING:
 
 
 class Sessions:
-    """All connections of one command; they are closed at its end.
+    """All connections of one command and its `run`; both are ended at its end.
 
-    Attributes:
-        stop: Event that ends calls in flight, like Ctrl-C.
-
-    Args:
-        options: The options for reaching servers.
-        interrupt: Returns whether the person wants to stop.
-        on_progress: Called with the progress that tools report.
+    `stop` ends calls in flight, like Ctrl-C; `on_progress` is called with the progress that tools report.
     """
 
     def __init__(
@@ -52,7 +45,6 @@ class Sessions:
         self.interrupt = interrupt
         self.stop = threading.Event()
         self.credentials = Credentials(options)
-        self.pool = SessionPool(self.client)
         self._options = options
         self._on_progress = on_progress
 
@@ -62,23 +54,24 @@ class Sessions:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.pool.close()
-
-    # Made on first use, as only calls need it.
-
-    @cached_property
-    def definitions(self) -> Definitions:
-        """The servers' current definitions of tools."""
-        from ..runs.definitions import Definitions
-
-        return Definitions(self.pool)
+        if "run" in vars(self):
+            try:
+                self.run.__exit__(kind, error, trace)
+            finally:
+                self.run.pool.close()
 
     @cached_property
-    def run(self) -> str:
-        """Id of the run that the calls of the command belong to."""
-        from ..audit.journal import new_run_id
+    def run(self) -> Run:
+        """The run that the calls of the command belong to. Made on first use, as only calls need it."""
+        from ..runs.definitions import Pinning
+        from ..runs.engine import new_run
 
-        return new_run_id()
+        variables = (secret for server in self._options.servers for secret in server.secrets())
+        run = new_run(self.client, secrets=[*self.credentials.secrets, *variables])
+        run.pinning = Pinning.IGNORE  # the definition was just read
+        run.is_canceled = lambda: self.interrupt() or self.stop.is_set()
+        run.on_progress = self._on_progress
+        return run
 
     def client(self, route: ServerRoute, trace: Callable[[Step], None] | None = None) -> MCPClient:
         """Makes a client, which connects when it is first used.
@@ -127,7 +120,7 @@ class Sessions:
         from ..runs.definitions import pinned_tool
 
         try:
-            definition = self.definitions.find(route, name, is_canceled=self.interrupt)
+            definition = self.run.definitions.find(route, name, is_canceled=self.interrupt)
         except ToolNotFound as error:
             meant = f"Did you mean {' or '.join(error.suggestions)}? " if error.suggestions else ""
             error.fix = f"{meant}All tools: knime-mcp list {how_to_name(route)}"
@@ -168,30 +161,17 @@ class Sessions:
             raise Canceled("Canceled while listing tools")
         return provision
 
-    def dispatcher(self, routes: list[ServerRoute], save_dir: Path | None = None) -> Run:
-        """Makes the dispatcher that runs and records the calls.
+    def run_for(self, routes: list[ServerRoute], save_dir: Path | None = None) -> Run:
+        """The run, with the credentials of these servers kept out of all records.
 
-        Args:
-            routes: The servers; their credentials are kept out of all records.
-            save_dir: Folder for pictures and other blobs; None: they are not saved.
+        Pictures and other blobs are saved in the folder, if there is one.
         """
-        from ..audit.secrets import SecretMarker
-        from ..runs.definitions import Pinning
-        from ..runs.engine import Run
-
         for route in routes:
             self.credentials(route.credential)
-        variables = (secret for server in self._options.servers for secret in server.secrets())
-        return Run(
-            id=self.run,
-            pool=self.pool,
-            definitions=self.definitions,
-            secrets=SecretMarker([*self.credentials.secrets, *variables]),
-            pinning=Pinning.IGNORE,  # the definition was just read
-            save_blob=_saver(save_dir) if save_dir else None,
-            is_canceled=self._is_canceled,
-            on_progress=self._on_progress,
-        )
+        self.run.secrets.learn(self.credentials.secrets)
+        if save_dir is not None:
+            self.run.save_blob = _saver(save_dir)
+        return self.run
 
     def _login(self, route: ServerRoute) -> Authorization | None:
         """The login that ``knime-mcp login`` stored for a server, unless a credential was chosen."""
@@ -201,12 +181,9 @@ class Sessions:
 
         return stored_login(route.url, network=self._options.network)
 
-    def _is_canceled(self) -> bool:
-        return self.interrupt() or self.stop.is_set()
-
 
 def _saver(folder: Path) -> Callable[[PlannedCall, int, bytes, str], str]:
-    from ..runs.engine import save_blob
+    from ..runs.saved_blobs import save_blob
 
     fix = "Make room, or name another folder with --save-dir"
 

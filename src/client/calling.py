@@ -120,10 +120,9 @@ class ToolCalls:
         *,
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
-        meanwhile: Callable[[], None] | None = None,
+        on_sent: Callable[[], None] | None = None,
     ) -> CallToolResult:
-        """With all input rounds that the server wants. See `MCPClient.call_tool`."""
-        on_sent = None if meanwhile is None else _once(meanwhile)
+        """Calls a tool, with all input rounds that the server wants. See `MCPClient.call_tool`."""
         send = functools.partial(self._send, on_attempt=on_attempt, on_sent=on_sent)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         try:
@@ -315,11 +314,6 @@ def _attempt(delivery: Delivery, on_attempt: Callable[[], None] | None) -> Gener
     finally:
         if on_attempt is not None and not delivery.unsent:
             on_attempt()
-
-
-def _once(work: Callable[[], None]) -> Callable[[], None]:
-    left = [work]
-    return lambda: left.pop()() if left else None
 
 
 def _is_unknown_tool(error: ServerError, name: str, *, is_listed: bool) -> bool:

@@ -205,7 +205,7 @@ class MCPClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
-        meanwhile: Callable[[], None] | None = None,
+        on_sent: Callable[[], None] | None = None,
         is_canceled: IsCanceled | None = None,
     ) -> CallToolResult:
         """Calls a tool and waits for its result.
@@ -215,8 +215,8 @@ class MCPClient:
             arguments: The arguments, sent unchanged.
             timeout: Seconds in total, instead of `Timeouts.total`.
             on_progress: Called with progress reports, in this thread or in a reader thread.
-            on_attempt: Called each time that the call was sent; again after a lost session, 429, input.
-            meanwhile: Called once, in this thread, while the server is busy with the call.
+            on_attempt: Called after each attempt that was sent; again after a lost session, 429, input.
+            on_sent: Called in this thread as soon as the server is busy with the call, in each attempt.
             is_canceled: Called at least every 0.5 s; True ends the call and tells the server.
 
         Returns:
@@ -240,7 +240,7 @@ class MCPClient:
                 wait,
                 on_progress=on_progress,
                 on_attempt=on_attempt,
-                meanwhile=meanwhile,
+                on_sent=on_sent,
             )
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug(

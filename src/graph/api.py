@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
-    from ..audit.journal import Journal
     from ..audit.secrets import SecretMarker
+    from ..runs.engine import Run
     from .graph_model import Dialect, Node, ServerMetadata, ToolDefinition
     from .graph_spans import Spans
     from .run_state import NodeRecord
@@ -160,7 +160,7 @@ class McpGraphApi:
         mcp_file: A ``mcp.json`` with further servers.
         dialect: The dialect of the document; None to detect it.
         call: Makes calls instead of connections to the document's servers.
-        journal: Records each call.
+        run: Records each call in its journal.
         spans: Makes a span for each run and node; None: no spans.
         check_schemas: Whether arguments and results are validated by the schemas in the document.
         expression_seconds: Maximum time of one expression.
@@ -176,7 +176,7 @@ class McpGraphApi:
         mcp_file: str | os.PathLike[str] | None = None,
         dialect: Dialect | str | None = None,
         call: CallTool | None = None,
-        journal: Journal | None = None,
+        run: Run | None = None,
         spans: Spans | None = None,
         check_schemas: bool = True,
         expression_seconds: float = DEFAULT_SECONDS,
@@ -184,7 +184,7 @@ class McpGraphApi:
         if not isinstance(document, GraphDocument):
             document = load_document(document, mcp_file=mcp_file, dialect=dialect)
         self.document = document
-        self.sessions = GraphSessions(document.servers, journal=journal)
+        self.sessions = GraphSessions(document.servers, run=run)
         self.executor = GraphExecutor(
             document,
             call or self.sessions.call,

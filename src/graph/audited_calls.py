@@ -4,43 +4,41 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..client.mcp_client import SessionPool
-from ..runs.definitions import Definitions, pinned_tool
-from ..runs.engine import Run
-from ..runs.one_call import CallInProgress, PlannedCall, ToolAnswer
-from ..types.errors import MCPError, ToolNotFound
+from ..runs.call_values import PlannedCall, ToolAnswer
+from ..runs.definitions import pinned_tool
+from ..runs.engine import CallInProgress, answer_of, make_here
+from ..types.errors import ToolNotFound
 from ..types.routing import ServerRoute
 from .graph_model import StdioConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..audit.journal import Journal
     from ..audit.secrets import SecretMarker
     from ..client.mcp_client import MCPClient
     from ..client.protocol.tools import CallToolResult
+    from ..runs.engine import Run
     from .graph_model import ServerConfig
     from .server_calls import CallOptions
 
 
 class AuditedCalls:
-    """Makes calls and writes a record of each to a journal. Safe to use from several threads."""
+    """Makes calls and writes a record of each to the journal of a run. Safe to use from several threads."""
 
     def __init__(
         self,
-        journal: Journal,
+        run: Run,
         client: Callable[[str], MCPClient],
         servers: Mapping[str, ServerConfig],
         secrets: SecretMarker,
     ) -> None:
-        self._journal = journal
         self._client = client
         self._servers = servers
         self._names: dict[str, str] = {}
-        pool = SessionPool(lambda asked: client(self._names[asked.url]))
-        self._run = Run(id=journal.run, pool=pool, definitions=Definitions(pool), secrets=secrets)
+        self._run = run.part(lambda asked: client(self._names[asked.url]), secrets)
 
     def __call__(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
@@ -48,21 +46,24 @@ class AuditedCalls:
         """Makes a call (see `CallTool`) and records it, also if it fails."""
         route = _route(self._servers[server])
         self._names[route.url] = server
-        call = CallInProgress(PlannedCall(tool=None, name=tool, arguments=arguments), self._run)
-        call.begin()
-        try:
-            # The server answers a call of an unknown tool with its own error.
+        results: list[CallToolResult] = []
+
+        def check(call: CallInProgress) -> None:
+            # The graph checks arguments itself. The server has an error of its own for an unknown tool.
             with suppress(ToolNotFound):
-                found = self._run.definitions.find(route, tool, is_canceled=options["is_canceled"])
+                found = call.run.definitions.find(route, tool, is_canceled=options["is_canceled"])
                 call.tool = pinned_tool(found, replace(route, tool=tool), shown_name=tool)
-            result = self._client(server).call_tool(tool, arguments, on_attempt=call.sent, **options)
-        except MCPError as error:
-            call.end()
-            self._journal.append(call.failed(error).record)
-            raise
-        call.end()
-        self._journal.append(call.answered(call.scrubbed(ToolAnswer.of(result))).record)
-        return result
+
+        def send(call: CallInProgress) -> ToolAnswer:
+            results.append(self._client(server).call_tool(tool, arguments, on_attempt=call.sent, **options))
+            return answer_of(results[0])
+
+        run = replace(self._run, check=check, make=partial(make_here, send=send))
+        outcome = run.call(PlannedCall(tool=None, name=tool, arguments=arguments))
+        if not results:
+            assert outcome.error is not None
+            raise outcome.error
+        return results[0]
 
 
 def _route(config: ServerConfig) -> ServerRoute:

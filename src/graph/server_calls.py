@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
-    from ..audit.journal import Journal
     from ..client.mcp_client import Progress
     from ..client.protocol.tools import CallToolResult
+    from ..runs.engine import Run
     from .graph_model import McpNode, Retry, Template
     from .run_state import Line, NodeRecord
 
@@ -246,16 +246,16 @@ class GraphSessions:
     A server that has died is started or connected again by the next call.
     """
 
-    def __init__(self, servers: Mapping[str, ServerConfig], *, journal: Journal | None = None) -> None:
+    def __init__(self, servers: Mapping[str, ServerConfig], *, run: Run | None = None) -> None:
         self._servers = dict(servers)
         self._clients: dict[str, MCPClient] = {}
         self._lock = threading.Lock()
         self._closed = False
         self._audited: CallTool | None = None
-        if journal is not None:
+        if run is not None:
             from .audited_calls import AuditedCalls
 
-            self._audited = AuditedCalls(journal, self.client, self._servers, marker_of_servers(servers))
+            self._audited = AuditedCalls(run, self.client, self._servers, marker_of_servers(servers))
 
     def client(self, server: str) -> MCPClient:
         """The client of a server; it connects when it is first used."""

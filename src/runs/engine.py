@@ -1,33 +1,50 @@
-"""A run: what is one for all calls that belong together, and the way of each of them, from gate to record."""
+"""A run: what is one for all calls that belong together, and the whole way of each of them.
+
+`Run.call` is this way, for every user, and wherever the call is made: gate, check, make, record. A worker in
+another process may make a call, but it is checked here before, and recorded here afterwards.
+"""
 
 from __future__ import annotations
 
-import itertools
-import mimetypes
-import re
+import logging
+import threading
+import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, assert_never, cast
 
 from ..audit.journal import Journal, new_run_id
-from ..types.errors import MCPError
-from .definitions import Pinning
-from .one_call import failed_call, recorded_call
+from ..audit.record import CallRecord, CallStatus, chained, prepare, status_of, utc_text
+from ..audit.secrets import SecretMarker
+from ..client.mcp_client import SessionPool
+from ..client.protocol.tools import ABSENT
+from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ResultInvalid, kind_and_place
+from ..types.texts import canonical_json, counted, without_surrogates
+from ..types.tool import MCPTool, WorkflowTool, to_json_text
+from .call_values import Allow, CallOutcome, Deny, ToolAnswer
+from .definitions import Definitions, Pinning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+    from types import TracebackType
 
-    from ..audit.secrets import SecretMarker
-    from ..client.mcp_client import Progress, SessionPool
-    from ..types.tool import WorkflowTool
-    from .definitions import Definitions
-    from .one_call import CallOutcome, PlannedCall
+    from ..audit.journal import Outcome
+    from ..client.mcp_client import MCPClient, Progress
+    from ..client.protocol.tools import CallToolResult
+    from ..types.routing import ServerRoute
+    from ..types.tool import Tool
+    from .call_values import GateAnswer, PlannedCall
 
-FILES: Final = "mcp-files"
-_UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
-_LONGEST_NAME: Final = 40  # file systems take 255 bytes
-_ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
-"""File endings for media types that Python's `mimetypes` does not know."""
+_log = logging.getLogger(__name__)
+_LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends
+_NO_WORKFLOWS = (
+    "Use the MCP Agent Prompter or KNIME's Agent Prompter node for workflow tools, in KNIME Analytics"
+    " Platform 5.8 or later"
+)
+_WANTS_TABLES = "Use the MCP Agent Prompter node: its data inputs feed such tools"
+_UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
 
 WorkflowRunner: TypeAlias = (
     "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
@@ -35,25 +52,25 @@ WorkflowRunner: TypeAlias = (
 """Runs a workflow tool with its parameters and a table per input port; returns message and output tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
-    """The call may be made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """The call must not be made; the reason is its error."""
-
-    reason: MCPError
-
-
-GateAnswer: TypeAlias = Allow | Deny
-"""What a gate says of a call. Asking a person, and changing the call, will be further answers."""
+def new_run(
+    connect: Callable[[ServerRoute], MCPClient],
+    *,
+    secrets: Iterable[str] = (),
+    id: str | None = None,  # noqa: A002
+) -> Run:
+    """Makes a run, for everybody: its sessions, their servers' definitions, secrets that records hide."""
+    pool = SessionPool(connect)
+    return Run(pool=pool, definitions=Definitions(pool), secrets=SecretMarker(secrets), id=id or new_run_id())
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Run:
     """What the calls of one run share, and their way. Its calls may be made in several threads.
+
+    A copy (`dataclasses.replace`) is a part of the same run, such as one prompt of an agent, with a gate or a
+    workflow runner of its own: it has the same sessions, and writes into the same journal.
+
+    At the end of ``with run:`` the journal is closed: as complete, canceled or failed.
 
     Attributes:
         id: Id of the run.
@@ -62,6 +79,7 @@ class Run:
         secrets: Marks secrets in records.
         pinning: The action for a tool that changed since it was chosen.
         gate: Decides about each call before anything is checked; None allows all calls.
+        input_row: RowID that all calls without one have in their records, such as that of an agent's prompt.
         run_workflow: Runs a workflow tool with arguments and input tables, and returns its message and output
             tables; None if the host cannot run workflows.
         workflow_digest: Computes the digest of a tool's workflow; None if the host cannot. Called in the same
@@ -69,8 +87,9 @@ class Run:
         save_blob: Saves a blob of a call's result and returns the path; None: blobs are not saved.
         is_canceled: Ends waiting.
         on_progress: Called with the progress that tools report, in the thread of the call or of a reader.
-        make: Makes a call elsewhere, such as on a worker, and returns its outcome; None: here.
-        journal: The journal that the records are added to, None for none; see `open_journal`.
+        check: Checks a call before it is made, and completes its tool and arguments; raises `MCPError`.
+        make: Makes a checked call, here or elsewhere, such as on a worker; errors are part of the outcome.
+        records: What is written of the calls.
     """
 
     pool: SessionPool
@@ -79,13 +98,19 @@ class Run:
     id: str = field(default_factory=new_run_id)
     pinning: Pinning = Pinning.WARN
     gate: Callable[[PlannedCall], GateAnswer] | None = None
+    input_row: str | None = None
     run_workflow: WorkflowRunner | None = None
     workflow_digest: Callable[[WorkflowTool], str | None] | None = None
     save_blob: Callable[[PlannedCall, int, bytes, str], str] | None = None
     is_canceled: Callable[[], bool] | None = None
     on_progress: Callable[[Progress], None] | None = None
-    make: Callable[[PlannedCall], CallOutcome] | None = None
-    journal: Journal | None = None
+    check: Callable[[CallInProgress], None] = field(default_factory=lambda: check_call)
+    make: Callable[[CallInProgress], CallOutcome] = field(default_factory=lambda: make_here)
+    records: RunRecords = field(default_factory=lambda: RunRecords())
+
+    @property
+    def journal(self) -> Journal | MemoryJournal | None:
+        return self.records.journal
 
     def open_journal(
         self,
@@ -95,7 +120,7 @@ class Run:
         calls: int | None = None,
         append: bool = False,
         follows: str = "",
-    ) -> Journal:
+    ) -> Self:
         """Opens the journal of the run; from now on, every call is written there before it is handed on.
 
         Args:
@@ -109,21 +134,49 @@ class Run:
             JournalError: The file to append to is not a journal.
             OSError: The file cannot be written, or is not empty although ``append`` is False.
         """
-        self.journal = Journal(file, run=self.id, about=about, calls=calls, append=append, follows=follows)
-        return self.journal
+        self.records.journal = Journal(
+            file, run=self.id, about=about, calls=calls, append=append, follows=follows
+        )
+        return self
 
-    def call(self, plan: PlannedCall) -> CallOutcome:
-        """Makes a call: gate, check, send, record, journal. Errors are part of the outcome.
+    def part(self, connect: Callable[[ServerRoute], MCPClient], secrets: SecretMarker) -> Run:
+        """A part of the run with sessions of its own, such as one graph of a server."""
+        pool = SessionPool(connect)
+        return replace(self, pool=pool, definitions=Definitions(pool), secrets=secrets)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failed: Outcome = "canceled" if isinstance(error, Canceled) else "failed"
+        self.close("complete" if kind is None else failed)
+
+    def close(self, ending: Outcome) -> None:
+        """Ends the run, which cannot be resumed if it is complete. Closing again does nothing."""
+        try:
+            self.records.finish()
+        finally:
+            if self.journal is not None:
+                self.journal.close(ending)
+
+    def call(self, plan: PlannedCall, *, is_canceled: Callable[[], bool] | None = None) -> CallOutcome:
+        """Makes a call: gate, check, make, record, journal. Errors are part of the outcome.
+
+        `is_canceled` ends waiting, as that of the run does, for this call only.
 
         Raises:
             JournalWriteError: The call was made, and cannot be written. No further calls should be made.
         """
-        plan = self.gated(plan)
-        return self.kept(recorded_call(plan, self) if self.make is None else self.make(plan))
+        call = CallInProgress(self.gated(plan), self, is_canceled)
+        self.records.begin(call)
+        return self.records.end(call, self._made(call))
 
-    def not_made(self, plan: PlannedCall, error: Exception) -> CallOutcome:
-        """The outcome of a call that was not made, with the error as the reason; it is written, too."""
-        return self.kept(failed_call(plan, error, self))
+    def not_made(self, plan: PlannedCall, error: Exception, *, written: bool = True) -> CallOutcome:
+        """The outcome of a call that was not made, with the error as the reason."""
+        outcome = CallInProgress(plan, self).failed(error)
+        return replace(outcome, record=self.records.write(outcome.record)) if written else outcome
 
     def gated(self, plan: PlannedCall) -> PlannedCall:
         """The call with the gate's reason not to make it, if there is one. Asking twice changes nothing."""
@@ -135,58 +188,434 @@ class Run:
             case Allow():
                 return plan
 
-    def kept(self, outcome: CallOutcome) -> CallOutcome:
-        """The outcome, with its record as the journal has it."""
-        if self.journal is None:
-            return outcome
-        return replace(outcome, record=self.journal.append(outcome.record))
+    def take_over(self, record: CallRecord) -> CallRecord:
+        """Writes a call that an earlier run made, instead of making it again."""
+        return self.records.write(
+            replace(record, run=self.id, resumed_from=record.resumed_from or record.run)
+        )
+
+    def _made(self, call: CallInProgress) -> CallOutcome:
+        if call.plan.error is not None:
+            return call.failed(call.plan.error)
+        call.begin()
+        try:
+            self.check(call)
+        except Exception as error:
+            call.end()
+            return call.failed(error)
+        # Every call of every user passes here, checked and not yet sent, and nowhere else.
+        return self.make(call)
 
 
-class BlobStore:
-    """Saves the blobs of results as files.
+class RunRecords:
+    """What is written of a run: its journal, and which calls are under way and not yet written.
 
-    Args:
-        folder: The workflow's data area.
-        run: Id of the run, whose files get a separate folder.
+    The end of a run waits for these for a short time. A workflow cannot be interrupted, and a canceled call
+    may go on. Calls that are still running after that time are recorded as unfinished, as they may have had
+    effects. Safe to use from several threads.
+
+    Without a `journal` nothing is written. `on_record` is called with each record as it is kept, in any
+    thread.
     """
 
-    def __init__(self, folder: Path, run: str) -> None:
-        self._folder = folder / FILES / run
-        self._numbers = itertools.count(1)
+    def __init__(
+        self,
+        journal: Journal | MemoryJournal | None = None,
+        on_record: Callable[[CallRecord], object] | None = None,
+    ) -> None:
+        self.journal = journal
+        self.on_record = on_record
+        self._changed = threading.Condition()
+        self._under_way: set[CallInProgress] = set()
 
-    def save(self, call: PlannedCall, index: int, data: bytes, mime_type: str) -> str:
-        """Saves one blob of the call's result and returns its path. Safe to use from several threads.
+    def begin(self, call: CallInProgress) -> None:
+        with self._changed:
+            self._under_way.add(call)
+
+    def end(self, call: CallInProgress, outcome: CallOutcome) -> CallOutcome:
+        """The outcome, with its record as the journal has it."""
+        with self._changed:
+            if call not in self._under_way:
+                return outcome  # too late: `finish` has already recorded the call
+            self._under_way.remove(call)
+            self._changed.notify_all()
+            kept = self.write(outcome.record)
+        return outcome if kept is outcome.record else replace(outcome, record=kept)
+
+    def write(self, record: CallRecord) -> CallRecord:
+        kept = record if self.journal is None else self.journal.append(record)
+        if self.on_record is not None:
+            self.on_record(kept)
+        return kept
+
+    def finish(self, seconds: float = _LAST_SECONDS) -> None:
+        """Waits up to so many seconds for calls under way at the end of a run, then records the rest."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way, timeout=seconds)
+            unfinished, self._under_way = self._under_way, set()
+            for call in unfinished:
+                self.write(call.abandoned())
+
+
+class MemoryJournal:
+    """Numbers and chains calls like a journal, but without a file."""
+
+    path: Final = None
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.head = ""
+        self._lock = threading.Lock()
+
+    def append(self, record: CallRecord) -> CallRecord:
+        with self._lock:
+            kept = chained(record, self.head, call=self.count + 1)
+            self.count, self.head = kept.call, kept.hash or ""
+        return kept
+
+    def close(self, outcome: Outcome = "complete") -> None:
+        """There is nothing to close."""
+
+
+class CallInProgress:
+    """What becomes known of a call while it is made, and the record of it.
+
+    Attributes:
+        tool: The tool as it is called, None if it is not known.
+        arguments: The arguments as sent.
+        coercions: Descriptions of the changes that were necessary to the arguments.
+        note: A warning.
+        digest: Digest of the workflow that was run; the digest of an MCP tool is in the tool.
+        attempts: The number of times that the call was sent.
+        server_version: The server's name and version, as the server reports them.
+        protocol: The protocol revision that was used.
+        is_canceled: Ends waiting for the call, or for all calls of the run.
+    """
+
+    __slots__ = (
+        *("tool", "arguments", "coercions", "note", "digest", "attempts", "server_version", "protocol"),
+        *("plan", "run", "is_canceled", "_started_at", "_clock", "_duration", "_known", "_marker"),
+        "_beginning",
+    )
+
+    def __init__(self, plan: PlannedCall, run: Run, is_canceled: Callable[[], bool] | None = None) -> None:
+        self.plan, self.run = plan, run
+        self.is_canceled = _either(run.is_canceled, is_canceled)
+        self.tool = plan.tool
+        self.arguments: dict[str, Any] = dict(plan.arguments or {})
+        self.coercions: tuple[str, ...] = ()
+        self.note: str | None = None
+        self.digest: str | None = None
+        self.attempts = 0
+        self.server_version: str | None = None
+        self.protocol: str | None = None
+        self._started_at: str | None = None
+        self._clock = 0.0
+        self._duration: float | None = None
+        self._known: object = None  # the secrets that were known when the record's beginning was made
+        self._marker = run.secrets
+        self._beginning: CallRecord | None = None
+
+    @property
+    def input_row(self) -> str | None:
+        return self.run.input_row if self.plan.input_row is None else self.plan.input_row
+
+    def begin(self) -> None:
+        """Starts the clock."""
+        self._started_at, self._clock = utc_text(datetime.now(UTC)), time.perf_counter()
+
+    def end(self) -> None:
+        """Stops the clock."""
+        self._duration = round(time.perf_counter() - self._clock, 6)
+
+    def sent(self) -> None:
+        """Counts an attempt."""
+        self.attempts += 1
+
+    def prepare(self) -> None:
+        """Makes the record's beginning, and its texts for the journal, while the server is busy."""
+        prepare(self._begun())
+
+    def scrubbed(self, answer: ToolAnswer) -> ToolAnswer:
+        """Marks the secrets in an answer's text and structured value; its blocks stay unchanged."""
+        self._begun()
+        before, marker = answer.structured, self._marker
+        text = without_surrogates(cast("str", marker.scrub(answer.text)))
+        structured = before if before is ABSENT else marker.scrub(before)
+        if text is answer.text and structured is before:
+            return answer
+        return replace(answer, text=text, structured=structured)
+
+    def answered(self, answer: ToolAnswer) -> CallOutcome:
+        """The outcome of a call that was answered; saves the files of the answer, whose secrets are marked.
 
         Raises:
-            MCPError: The file cannot be written.
+            MCPError: A file cannot be saved.
         """
-        row = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
-        name = f"{next(self._numbers):06d}-{row}-{index + 1}"
-        return save_blob(self._folder, name, data, mime_type, fix="Make room, or save the workflow elsewhere")
+        structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
+        files, image = (), None
+        if self.run.save_blob is not None and answer.blocks:
+            from .saved_blobs import save_blobs
+
+            files, image = save_blobs(self.plan, answer.blocks, self.run.save_blob)
+        status, error = CallStatus.OK, None
+        if answer.error is not None:
+            status, error = status_of(answer.error), self._text_of(answer.error)
+        elif answer.is_error:
+            status, error = CallStatus.TOOL_ERROR, answer.text or "The tool failed without saying why"
+        result = None if answer.is_error else answer.text
+        return self._outcome(
+            answer.error,
+            answer,
+            status=status,
+            result=result,
+            error=error,
+            structured_result=structured,
+            files=files,
+            image=image,
+        )
+
+    def failed(self, error: Exception, answer: ToolAnswer | None = None) -> CallOutcome:
+        """The outcome of a call that was not made, or not answered, or whose answer could not be kept."""
+        if self._started_at is not None and self.tool is not None:
+            if isinstance(error, MCPError):
+                _log.debug("%s of tool %s", type(error).__name__, self.tool.name)
+            else:
+                _log.error("Tool %s: unexpected %s", self.tool.name, kind_and_place(error))
+        self._begun()
+        status = CallStatus.DENIED if self.plan.denied else status_of(error)
+        return self._outcome(error, answer, status=status, error=self._text_of(error))
+
+    def abandoned(self) -> CallRecord:
+        """The record of a call that has not ended when its run does; its thread may still be making it."""
+        record = CallInProgress(self.plan, self.run).failed(Canceled(_UNKNOWN)).record
+        return replace(record, started_at=self._started_at)
+
+    def _outcome(self, problem: Exception | None, answer: ToolAnswer | None, **ending: Any) -> CallOutcome:
+        record = self._begun().but(
+            attempts=self.attempts,
+            server_version=self.server_version,
+            protocol=self.protocol,
+            duration=self._duration,
+            **ending,
+        )
+        return CallOutcome(
+            record=record,
+            tool=self.tool,
+            error=problem,
+            coercions=self.coercions,
+            note=self.note,
+            answer=answer,
+        )
+
+    def _begun(self) -> CallRecord:
+        """The record's beginning: what is known before the answer. Made anew if a secret became known."""
+        secrets = self.run.secrets
+        if self._beginning is None or self._known is not secrets.known:
+            self._known = secrets.known
+            plan, tool = self.plan, self.tool
+            shared: dict[str, Any] = {
+                "run": self.run.id,
+                "iteration": plan.iteration,
+                "input_row": self.input_row,
+                "status": CallStatus.FAILED,  # until it has ended
+                "started_at": self._started_at,
+            }
+            if tool is None:
+                self._marker, self._beginning = secrets, self._begun_without_tool(shared)
+            else:
+                # It also marks the secrets among the arguments where the server repeats them.
+                self._marker = secrets.for_call(self.arguments, _schema_of(tool))
+                is_mcp = isinstance(tool, MCPTool)
+                self._beginning = CallRecord(
+                    tool=to_json_text(tool),
+                    tool_name=tool.name,
+                    tool_type=tool.tool_type.name.lower(),
+                    server=tool.route.display if is_mcp else None,
+                    digest=tool.digest if is_mcp else self.digest,
+                    arguments=None if plan.arguments is None else self._arguments_text(tool),
+                    **shared,
+                )
+        return self._beginning
+
+    def _begun_without_tool(self, shared: dict[str, Any]) -> CallRecord:
+        plan, scrub = self.plan, self.run.secrets.scrub
+        try:
+            arguments = None if plan.arguments is None else canonical_json(scrub(dict(plan.arguments)))
+        except (ValueError, TypeError, RecursionError):
+            arguments = None
+        name = None if plan.name is None else without_surrogates(scrub(plan.name))
+        return CallRecord(tool_name=name, arguments=arguments, **shared)
+
+    def _arguments_text(self, tool: Tool) -> str | None:
+        try:
+            arguments = self._marker.mark(self.arguments, _schema_of(tool))
+            if self.plan.data:  # the input tables are recorded in the form that models use
+                chosen = {data.port: data.id for data in self.plan.data}
+                arguments = {"configuration": arguments, "data_inputs": chosen}
+            return canonical_json(arguments)
+        except (ValueError, TypeError, RecursionError):
+            return None  # the call's error names the value that JSON cannot hold
+
+    def _text_of(self, error: Exception) -> str:
+        """The text of an error, with its place and the next step, without secrets."""
+        if isinstance(error, MCPError):
+            server = self.tool.route.display if isinstance(self.tool, MCPTool) else None
+            name = None if self.tool is None else self.tool.name
+            placed = error.at(server=server, tool=name, row=self.plan.input_row)
+            pointer = error.pointer if isinstance(error, ArgumentsInvalid) else ""
+            text = f"{pointer}: {placed}" if pointer and pointer not in str(placed) else str(placed)
+        else:
+            # An exception of other code: its message may contain arguments and credentials.
+            text = f"Unexpected {type(error).__name__}. Please report this together with the log."
+        return without_surrogates(cast("str", self._marker.scrub(text)))
 
 
-def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str) -> str:
-    """Saves one blob.
+def _either(one: Callable[[], bool] | None, other: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    if one is None or other is None:
+        return one or other
+    return lambda: one() or other()
 
-    Args:
-        folder: The folder; created if it is missing.
-        name: The file's name without its ending. Names given by a server are not used as paths.
-        data: The bytes.
-        mime_type: The media type that the server declares.
-        fix: The advice in the error if the file cannot be written.
 
-    Returns:
-        The path of the file.
+def _schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
+    """The schema of a tool's arguments as text."""
+    match tool:
+        case MCPTool():
+            return tool.schema_json
+        case WorkflowTool():  # it holds only the properties of its schema
+            return f'{{"properties":{tool.schema_json or "{}"}}}'
+        case _:
+            assert_never(tool)
+
+
+def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
+    """Checks the tool against its pin and the arguments against its schema. A workflow checks its own."""
+    match call.tool:
+        case MCPTool():
+            from ..client.validation.argument_schemas import ArgumentValidator
+
+            run = call.run
+            checked = run.definitions.check(call.tool, run.pinning, is_canceled=call.is_canceled)
+            call.tool, call.note = checked.tool, checked.note
+            validator = ArgumentValidator.for_schema(checked.tool.schema_json)
+            call.arguments, coercions = validator.check(call.arguments)
+            call.coercions = tuple(f"{c.pointer}: text was read as {c.wanted}" for c in coercions)
+            if validator.fault is not None:
+                unchecked = (
+                    f"The arguments of '{call.tool.name}' were not checked, because of its schema:"
+                    f" {validator.fault}"
+                )
+                call.note = f"{call.note} {unchecked}" if call.note else unchecked
+        case WorkflowTool():
+            _check_workflow(call.tool, call)
+        case None:
+            raise MCPError("There is no tool to call")
+        case _:
+            assert_never(call.tool)
+
+
+def make_here(
+    call: CallInProgress, send: Callable[[CallInProgress], ToolAnswer] | None = None
+) -> CallOutcome:
+    """Makes a checked call in this process. Errors are part of the outcome."""
+    answer: ToolAnswer | None = None
+    try:
+        try:
+            sent = (send or send_to_tool)(call)
+        finally:
+            call.end()
+        answer = call.scrubbed(sent)
+        return call.answered(answer)
+    except Exception as error:
+        return call.failed(error, answer)
+
+
+def send_to_tool(call: CallInProgress) -> ToolAnswer:  # @ToolTypeDispatch
+    """Sends a checked call to its tool, of either type.
+
+    The only place that knows how the two types of tool are executed: an MCP tool through the pool of
+    sessions, a workflow through a function of the host (in KNIME: ``ctx._execute_tool``).
 
     Raises:
-        MCPError: The file cannot be written.
+        MCPError: The call could not be made, or was not answered.
     """
-    kind = mime_type.partition(";")[0].strip().lower()
-    file = folder / f"{name}{_ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or '.bin'}"
+    match call.tool:
+        case MCPTool():
+            return _send_mcp(call.tool, call)
+        case WorkflowTool():
+            return _run_workflow(call.tool, call)
+        case None:
+            raise MCPError("There is no tool to call")
+        case _:
+            assert_never(call.tool)
+
+
+def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
+    run = call.run
+    client = run.pool.client(tool.route)
+    invalid: ResultInvalid | None = None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise MCPError(f"The tool has answered, but {file} could not be written: {why}", fix=fix) from None
-    return str(file)
+        result = client.call_tool(
+            tool.tool_name,
+            call.arguments,
+            on_progress=None if run.on_progress is None else partial(_tell, client, run),
+            on_attempt=call.sent,
+            on_sent=call.prepare,
+            is_canceled=call.is_canceled,
+        )
+    except ResultInvalid as error:
+        invalid, result = error, cast("CallToolResult", error.result)
+    run.secrets.learn(client.secrets())
+    call.server_version = client.server.version
+    call.protocol = client.server.protocol_version
+    return answer_of(result, invalid)
+
+
+def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:
+    """The answer in an MCP result."""
+    return ToolAnswer(
+        text=result.text,
+        structured=result.structured_content,
+        is_error=result.is_error,
+        blocks=result.content,
+        error=error,
+    )
+
+
+def _tell(client: MCPClient, run: Run, progress: Progress) -> None:
+    """Passes on a progress report. Reads the client's secrets each time, as tokens may have been renewed."""
+    assert run.on_progress is not None
+    run.secrets.learn(client.secrets())
+    run.on_progress(replace(progress, message=run.secrets.scrub(progress.message)))
+
+
+def _check_workflow(tool: WorkflowTool, call: CallInProgress) -> None:
+    run, data = call.run, call.plan.data
+    if run.run_workflow is None:
+        raise MCPError("Workflow tools cannot be run here", tool=tool.name, fix=_NO_WORKFLOWS)
+    if len(data) != len(tool.input_ports):
+        raise MCPError(
+            f"The workflow wants {counted(len(tool.input_ports), 'input table')}, but has {len(data)}",
+            tool=tool.name,
+            fix=_WANTS_TABLES,
+        )
+    if run.workflow_digest is not None:
+        call.digest = run.workflow_digest(tool)
+
+
+def _run_workflow(tool: WorkflowTool, call: CallInProgress) -> ToolAnswer:
+    assert call.run.run_workflow is not None
+    call.attempts = 1
+    try:
+        message, outputs = call.run.run_workflow(
+            tool, call.arguments, tuple(given.table for given in call.plan.data)
+        )
+    except MCPError:
+        raise
+    except Exception as error:
+        # KNIME raises an exception where an MCP tool would return a result with isError. The text of one from
+        # its Java side is a whole stack trace.
+        java: Any = getattr(error, "java_exception", None)
+        text = str(error) if java is None else str(java.getMessage() or java.getClass().getName())
+        return ToolAnswer(text=text or type(error).__name__, is_error=True)
+    return ToolAnswer(text=message, outputs=outputs)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
+from .call_values import PlannedCall
 from .cell_arguments import (
     Unreadable,
     arguments_from_json,
@@ -24,7 +25,6 @@ from .cell_arguments import (
     plan_columns,
     values_of,
 )
-from .one_call import PlannedCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

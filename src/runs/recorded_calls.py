@@ -56,6 +56,11 @@ class RecordedCall:
     row_id: str | None = None
     has_result: bool = True
 
+    @property
+    def names_no_server(self) -> bool:
+        """True if there is a tool's name and nothing that says where the tool is."""
+        return self.tool is None and not self.record.server and bool(self.record.tool_name)
+
     @classmethod
     def of(cls, record: CallRecord, place: int, *, has_result: bool = True) -> Self:
         """The call of a record with its tool; the tool is None if it cannot be read.

@@ -14,13 +14,13 @@ from ..client.network import origin_of
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid, ToolNotFound
 from ..types.routing import ServerRoute
 from ..types.tool import MCPTool, WorkflowTool
+from .call_values import PlannedCall
 from .definitions import changed_parts, pinned_tool
-from .one_call import PlannedCall
 from .recorded_calls import ReplayedCall, ReplayVerdict
 from .replay_comparison import IgnoreRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..audit.record import CallRecord
     from ..client.protocol.tools import ToolDefinition
@@ -333,39 +333,26 @@ class _Verdict(Exception):  # noqa: N818 - carries a verdict out of a step of th
 
 @dataclass(slots=True)
 class Decider:
-    """Decides about calls. Not safe for several threads.
+    """Decides about calls. Not safe for several threads. `is_canceled` ends waiting for servers."""
 
-    Attributes:
-        dispatcher: The objects that all calls share.
-        options: The options of the replay.
-        is_canceled: Ends waiting for servers.
-    """
-
-    dispatcher: Run
+    run: Run
     options: ReplayOptions
+    calls: Collection[RecordedCall]
     is_canceled: Callable[[], bool]
     _routes: dict[ServerRoute, ServerRoute] = field(
         init=False, default_factory=dict["ServerRoute", "ServerRoute"]
     )
 
     def decide(self, recorded: RecordedCall) -> ReplayedCall | Ready:
-        """Decides about a call.
-
-        Args:
-            recorded: The call on record.
-
-        Returns:
-            A verdict, or a call that may be made.
-
-        Raises:
-            Canceled: The person stopped the replay.
-        """
+        """A verdict, or a call that may be made. Raises `Canceled` if the person stopped the replay."""
         try:
             if not self.options.rows.has(recorded.record, recorded.place):
                 raise _Verdict(ReplayVerdict.SKIPPED, "Not among the chosen rows")
             if recorded.record.status in _NOT_MADE:
                 why = f"It was not made when it was recorded: {recorded.record.status.value}"
                 raise _Verdict(ReplayVerdict.SKIPPED, why)
+            if recorded.record.status is CallStatus.NOT_FOUND and recorded.names_no_server:
+                self._look_everywhere(cast("str", recorded.record.tool_name))
             return self._decided(recorded, _tool_of(recorded))
         except _Verdict as found:
             return found.on(recorded)
@@ -373,10 +360,12 @@ class Decider:
             raise
         except ToolNotFound as error:
             if recorded.record.status is CallStatus.NOT_FOUND:
-                return _Verdict(ReplayVerdict.SAME, "The tool was not found then either").on(recorded)
+                return _Verdict(ReplayVerdict.SAME, "There was no such tool then, and there is none now").on(
+                    recorded
+                )
             return _Verdict(ReplayVerdict.TOOL_MISSING, str(error)).on(recorded)
         except MCPError as error:
-            reason = cast("str", self.dispatcher.secrets.scrub(str(error)))
+            reason = cast("str", self.run.secrets.scrub(str(error)))
             return _Verdict(ReplayVerdict.FAILED, reason).on(recorded)
 
     def _decided(self, recorded: RecordedCall, tool: Tool) -> Ready:  # @ToolTypeDispatch
@@ -393,9 +382,11 @@ class Decider:
             self._routes[tool.route] = self.options.route(tool.route)
         route = self._routes[tool.route]
         digest = recorded.record.digest or tool.digest
-        listing = self.dispatcher.definitions.listing(route, is_canceled=self.is_canceled)
+        listing = self.run.definitions.listing(route, is_canceled=self.is_canceled)
         current = current_tool(listing, tool, route, digest, self.options.new_name(tool))
         changes, now = current.changes, current.tool.digest
+        if recorded.record.status is CallStatus.NOT_FOUND:
+            raise _there_now(current.tool, changes)
         if changes and not self.options.call_changed:
             reason = f"The definition is not the one on record: {', '.join(changes)}. It was not called"
             raise _Verdict(ReplayVerdict.TOOL_CHANGED, reason, changes, now)
@@ -412,8 +403,16 @@ class Decider:
             reason = f"{why}. {reason}"
         raise _Verdict(verdict, reason, changes, now)
 
+    def _look_everywhere(self, name: str) -> None:
+        """Looks for a name that no tool had, and that therefore has no server, at all servers on record."""
+        for route in sorted(routes_of(self.calls, self.options), key=lambda route: route.uri):
+            definition = self.run.definitions.listing(route, is_canceled=self.is_canceled).get(name)
+            if definition is not None:
+                raise _there_now(pinned_tool(definition, route, shown_name=name))
+        raise ToolNotFound(f"No server has a tool {name!r}")
+
     def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> Ready:
-        digest_of, before = self.dispatcher.workflow_digest, recorded.record.digest
+        digest_of, before = self.run.workflow_digest, recorded.record.digest
         now = None if digest_of is None else digest_of(tool)
         changes = ("workflow",) if before and now and before != now else ()
         if changes and not self.options.call_changed:
@@ -446,6 +445,11 @@ class Decider:
             reason = f"The record does not hold the secrets in its arguments: {places}. Give their values"
             raise _Verdict(ReplayVerdict.SKIPPED, reason)
         return arguments
+
+
+def _there_now(tool: MCPTool, changes: tuple[str, ...] = ()) -> _Verdict:
+    reason = f"There was no such tool then, and {tool.route.display} has it now. It was not called"
+    return _Verdict(ReplayVerdict.DIFFERENT, reason, changes, tool.digest)
 
 
 def routes_of(calls: Iterable[RecordedCall], options: ReplayOptions) -> set[ServerRoute]:

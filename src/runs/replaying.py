@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     from ..audit.verify import Verification
     from ..types.columns import ColumnKind
     from ..types.tool import Tool
+    from .call_values import PlannedCall
     from .engine import Run
-    from .one_call import PlannedCall
     from .replay_decision import ReplayOptions
 
 
 _POLL_SECONDS: Final = 0.25
 _AHEAD: Final = 4
+_ROWS_PER_PIECE: Final = 256
 
 
 @dataclass(slots=True)
@@ -51,34 +52,68 @@ class Replayer:
     """Replays the calls of one table or file.
 
     Attributes:
-        dispatcher: The run that the new calls belong to; its journal has them as they finish.
+        run: The run that the new calls belong to; its journal has them as they finish.
         options: The options of the replay.
         is_canceled: Called in the calling thread, at least every 0.25 s.
         on_cancel: Called once if the replay ends early, so that calls in flight stop.
     """
 
-    dispatcher: Run
+    run: Run
     options: ReplayOptions
     is_canceled: Callable[[], bool] = lambda: False
     on_cancel: Callable[[], None] = lambda: None
-    _decider: Decider = field(init=False)
 
     def __post_init__(self) -> None:
-        self._decider = Decider(self.dispatcher, self.options, self.is_canceled)
-        self.dispatcher.secrets.learn(self.options.secrets.values())
+        self.run.secrets.learn(self.options.secrets.values())
 
-    def replay(self, calls: Iterable[RecordedCall]) -> Iterator[ReplayedCall]:
-        """Replays calls.
+    def replay_all(
+        self,
+        recording: Recording,
+        *,
+        take: Callable[[ReplayedCall], None],
+        write: Callable[[list[ReplayedCall]], None],
+        on_finished: Callable[[int], None],
+    ) -> ReplaySummary:
+        """Replays a recording, and ends the run.
 
         Args:
-            calls: The calls in recorded order; they are made, and reported, in this order.
+            recording: The calls.
+            take: Called with each replayed call, in recorded order.
+            write: Called with them in pieces, for tables; once with none if there are none.
+            on_finished: Called with the number of finished calls.
 
-        Yields:
-            One result per call.
+        Returns:
+            The counts. A person may have stopped the replay, see `ReplaySummary.canceled`.
+
+        Raises:
+            MCPError: The journal cannot be written.
+        """
+        summary = ReplaySummary(recording.verification)
+        piece: list[ReplayedCall] = []
+        with self.run:
+            try:
+                for call in self.replay(recording.calls):
+                    summary.add(call)
+                    take(call)
+                    piece.append(call)
+                    if len(piece) == _ROWS_PER_PIECE:
+                        write(piece)
+                        piece = []
+                    on_finished(summary.counts.total())
+            except Canceled:
+                summary.canceled = True
+                self.run.close("canceled")
+            if piece or not summary.counts:
+                write(piece)
+        return summary
+
+    def replay(self, calls: Collection[RecordedCall]) -> Iterator[ReplayedCall]:
+        """Replays calls, which are made and reported in the order in which they come.
 
         Raises:
             Canceled: The person stopped the replay. Calls in flight were canceled and have ended.
         """
+        decider = Decider(self.run, self.options, calls, self.is_canceled)
         window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]] = deque()
         stopped = False
         with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="mcp-replay") as pool:
@@ -87,7 +122,7 @@ class Replayer:
                     if stopped:
                         yield _not_made(recorded)
                         continue
-                    step = self._decider.decide(recorded)
+                    step = decider.decide(recorded)
                     overlaps = isinstance(step, ReplayedCall) or step.overlaps
                     yield from self._drained(window, room=self.options.concurrency if overlaps else 0)
                     if isinstance(step, ReplayedCall):
@@ -132,7 +167,7 @@ class Replayer:
             wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
 
     def _make(self, call: PlannedCall) -> CallRecord:
-        return self.dispatcher.call(call).record
+        return self.run.call(call).record
 
     def _finished(self, ready: Ready, new: CallRecord) -> ReplayedCall:
         recorded = ready.recorded.record
@@ -308,6 +343,7 @@ class ReplaySummary:
         called: The number of calls that were made.
         first: The first call of each verdict that needs attention.
         reasons: The number of times that each reason was given, by verdict.
+        canceled: Whether a person stopped the replay.
     """
 
     verification: Verification
@@ -315,6 +351,7 @@ class ReplaySummary:
     called: int = 0
     first: dict[ReplayVerdict, ReplayedCall] = field(default_factory=dict[ReplayVerdict, "ReplayedCall"])
     reasons: dict[ReplayVerdict, Counter[str]] = field(default_factory=dict[ReplayVerdict, Counter[str]])
+    canceled: bool = False
 
     @property
     def is_good(self) -> bool:

@@ -5,7 +5,6 @@ Only calls in the journal count as done.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..audit.journal import JournalContent, JournalError, latest, read_journal
@@ -15,16 +14,15 @@ from ..audit.verify import Verdict, verify_file
 from ..types.errors import MCPError, ToolFormatError
 from ..types.texts import canonical_json, counted
 from ..types.tool import MCPTool, from_json_text
-from .one_call import CallOutcome
+from .call_values import CallOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from ..audit.journal import Journal
     from ..audit.record import CallRecord
+    from .call_values import PlannedCall
     from .engine import Run
-    from .one_call import PlannedCall
 
 _HARMLESS: Final = (Verdict.INTACT, Verdict.TRUNCATED)
 _NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
@@ -121,39 +119,33 @@ class EarlierRun:
 
     Args:
         records: All records of the interrupted run.
-        dispatcher: The dispatcher of the present run.
+        run: The present run.
 
     Attributes:
         notes: Warnings about calls that were sent and got no result, and may have run.
     """
 
-    def __init__(self, records: Sequence[CallRecord], dispatcher: Run) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, records: Sequence[CallRecord], run: Run) -> None:
+        self._run = run
         self._records = {_key_of(record): record for record in records if record.ok}
         self._taken: dict[tuple[str | None, ...], CallRecord] = {}
         unanswered = (record for record in records if record.status in _UNANSWERED)
         again = repeated_calls(record for record in unanswered if _key_of(record) not in self._records)
         self.notes = (_repeat_warning(again),) if again else ()
 
-    def take_over(self, calls: Iterable[PlannedCall], journal: Journal | None) -> None:
-        """Copies the results of the interrupted run for calls with the same row, tool and arguments.
+    def take_over(self, calls: Iterable[PlannedCall]) -> None:
+        """Takes over the results of the interrupted run for calls with the same row, tool and arguments.
 
         Must run before the first call, so that the journal of this run has them if it is interrupted, too.
-
-        Args:
-            calls: The calls to make.
-            journal: The journal for the records of the finished calls; None to write none.
 
         Raises:
             JournalWriteError: The journal could not be written.
         """
-        run = self._dispatcher.id
         for call in calls if self._records else ():
             key = self._key(call)
             earlier = None if key is None else self._records.pop(key, None)
             if key is not None and earlier is not None:
-                record = replace(earlier, run=run, resumed_from=earlier.resumed_from or earlier.run)
-                self._taken[key] = record if journal is None else journal.append(record)
+                self._taken[key] = self._run.take_over(earlier)
 
     def find(self, call: PlannedCall) -> CallOutcome | None:
         """The outcome of the call in the earlier run; None if it was not taken over."""
@@ -175,7 +167,7 @@ class EarlierRun:
         try:
             if isinstance(call.tool, MCPTool):  # the journal has the arguments after their conversion
                 arguments, _ = ArgumentValidator.for_schema(call.tool.schema_json).check(arguments)
-            marked = self._dispatcher.secrets.mark(arguments, call.tool.schema_json)
+            marked = self._run.secrets.mark(arguments, call.tool.schema_json)
             return without_digests(canonical_json(marked))
         except (MCPError, ValueError, TypeError):
             return None

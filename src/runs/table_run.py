@@ -9,17 +9,16 @@ from __future__ import annotations
 import queue
 from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
-from ..audit.journal import Journal, JournalWriteError
+from ..audit.journal import JournalWriteError
 from ..audit.record import CallStatus
 from ..types.errors import Canceled
 from ..types.texts import beginning, counted
 from ..types.tool import WorkflowTool
-from .one_call import failed_call
 
 if TYPE_CHECKING:
     import threading
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from ..audit.journal import JournalContent
     from ..audit.record import CallRecord
     from ..types.tool import Tool
+    from .call_values import CallOutcome, PlannedCall
     from .engine import Run
-    from .one_call import CallOutcome, PlannedCall
     from .parameter_table import PlannedCalls
     from .resuming import EarlierRun
 
@@ -238,7 +237,14 @@ class TableRun:
             JournalWriteError: The disk is full, or the journal cannot be written for another reason.
             OSError: The journal cannot be opened.
         """
-        journal = nullcontext() if self.journal_file is None else self._opened(self.journal_file)
+        if self.journal_file is not None:
+            self.shared.open_journal(
+                self.journal_file,
+                about=self.about,
+                calls=self.plan.total,
+                append=self.append,
+                follows="" if self.earlier is None else self.earlier.head,
+            )
         results = run_batch(
             self.plan.calls(),
             self._work,
@@ -250,13 +256,13 @@ class TableRun:
             on_finished=on_finished,
         )
         # Calls in flight end before the journal is closed.
-        with journal, closing(results):
+        with self.shared, closing(results):
             if self.earlier is not None:
                 from .resuming import EarlierRun
 
                 self._resumed = EarlierRun(self.earlier.records, self.shared)
                 # Before the first call: if this run is interrupted, too, its journal has them.
-                self._resumed.take_over(self.plan.calls(), self.journal)
+                self._resumed.take_over(self.plan.calls())
                 self.summary.notes |= dict.fromkeys(self._resumed.notes)
             for outcome in results:
                 self._take(outcome, take)
@@ -267,21 +273,9 @@ class TableRun:
             if self.rows_for_unmade:
                 unmade = Canceled("The run was stopped before this call")
                 for call in self.plan.calls(start=self.summary.statuses.total()):
-                    self._take(failed_call(call, unmade, self.shared), take)
-            if self.journal is not None:
-                self.journal.close(ending)
+                    self._take(self.shared.not_made(call, unmade, written=False), take)
+            self.shared.close(ending)
         return ending
-
-    def _opened(self, file: Path) -> Journal:
-        follows = "" if self.earlier is None else self.earlier.head
-        return self.shared.open_journal(
-            file, about=self.about, calls=self.plan.total, append=self.append, follows=follows
-        )
-
-    @property
-    def journal(self) -> Journal | None:
-        """The journal, once the run has begun."""
-        return self.shared.journal
 
     def _work(self, call: PlannedCall) -> CallOutcome:
         taken = None if self._resumed is None else self._resumed.find(call)

@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from ..types.errors import Canceled, MCPError
 from ..types.routing import ServerRoute
 from ..version import VERSION
-from .definitions import Definitions
-from .engine import Run
-from .one_call import recorded_call
+from .engine import CallInProgress, Run, make_here
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
@@ -33,11 +31,10 @@ if TYPE_CHECKING:
     from distributed import Worker
 
     from ..types.tool import MCPTool
-    from .definitions import Pinning
-    from .one_call import CallOutcome, PlannedCall
+    from .call_values import CallOutcome, PlannedCall
 
 Connect: TypeAlias = Callable[[ServerRoute], Run]
-"""Makes the dispatcher for one server, in the worker. Looks up the credential that the route names, and adds
+"""Makes a run for one server, in the worker. Looks up the credential that the route names, and adds
 it to the secrets. A module-level function, or a frozen value with ``__call__``, so that it can be sent and so
 that equal ones share sessions. Raises `MCPError` if the worker cannot connect to the server."""
 
@@ -52,12 +49,11 @@ class RemoteCall:
     """A call for a worker.
 
     Attributes:
-        call: The call, without an error.
+        call: The call, checked.
         tool: The tool to call.
-        connect: Makes the dispatcher for a server; see `Connect`.
+        connect: Makes the run for a server; see `Connect`.
         run: Id of the run.
         key: The key for marks of secrets, so that marks are the same on all workers.
-        pinning: The action for a tool that changed since it was chosen.
         blobs: Whether the blobs of the result are wanted.
     """
 
@@ -66,7 +62,6 @@ class RemoteCall:
     connect: Connect
     run: str
     key: bytes
-    pinning: Pinning
     blobs: bool
 
     def __repr__(self) -> str:
@@ -80,7 +75,7 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
     Raises:
         MCPError: The call was not made.
     """
-    shared = _sessions.dispatcher(remote)
+    shared = _sessions.run_of(remote)
     task = DaskTask.current()
     if task is not None and not remote.tool.may_repeat:
         task.begin()
@@ -93,7 +88,9 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
             or (is_run_canceled is not None and is_run_canceled())
         )
 
-    outcome = recorded_call(remote.call, replace(shared, is_canceled=is_canceled))
+    call = CallInProgress(remote.call, replace(shared, is_canceled=is_canceled))
+    call.begin()
+    outcome = make_here(call)
     error = outcome.error
     if error is not None and not isinstance(error, MCPError):
         error = MCPError(outcome.record.error or type(error).__name__)  # its own class may not be picklable
@@ -116,41 +113,34 @@ class StoppedWithin(Canceled):
 
 
 class _Sessions:
-    """The dispatchers of this process, by server and by the way to connect to it."""
+    """The runs of this process, by server and by the way to connect to it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: dict[tuple[Connect, ServerRoute], Run] = {}
 
-    def dispatcher(self, remote: RemoteCall) -> Run:
-        """The dispatcher for a call; its sessions are shared by all runs that connect in the same way.
+    def run_of(self, remote: RemoteCall) -> Run:
+        """The part of a call's run in this process; all runs that connect in the same way share its sessions.
 
         Raises:
             MCPError: Raised by ``connect``.
         """
         server = replace(remote.tool.route, tool=None, digest=None)
         with self._lock:
-            dispatcher = self._held.get((remote.connect, server)) or remote.connect(server)
-            if dispatcher.id != remote.run:
-                # The sessions stay; tools are listed again for each run.
-                dispatcher = replace(
-                    dispatcher,
-                    id=remote.run,
-                    definitions=Definitions(dispatcher.pool),
-                    secrets=dispatcher.secrets.keyed(remote.key),
-                    pinning=remote.pinning,
-                )
+            run = self._held.get((remote.connect, server)) or remote.connect(server)
+            if run.id != remote.run:
+                run = replace(run, id=remote.run, secrets=run.secrets.keyed(remote.key))
             if not self._held:
                 # Processes of multiprocessing do not run atexit functions, but run these at their end.
                 Finalize(None, self.close, exitpriority=_CLOSE_EARLY)
-            self._held[remote.connect, server] = dispatcher
-            return dispatcher
+            self._held[remote.connect, server] = run
+            return run
 
     def close(self) -> None:
         with self._lock:
             held, self._held = self._held, {}
-        for dispatcher in held.values():
-            dispatcher.pool.close()
+        for run in held.values():
+            run.pool.close()
 
 
 _sessions = _Sessions()

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from ..audit.record import utc_text
 from ..types.errors import Canceled, MCPError
 from ..types.tool import MCPTool
-from .one_call import failed_call, recorded_call, save_blobs
+from .engine import make_here
+from .saved_blobs import save_blobs
 from .worker_side import OutcomeUnknown, RemoteCall, StoppedWithin, begin_process, remote_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..audit.record import CallRecord
-    from .engine import Run
-    from .one_call import CallOutcome, PlannedCall
+    from .call_values import CallOutcome
+    from .engine import CallInProgress
     from .worker_side import Connect
 
 
@@ -37,7 +34,7 @@ _FAREWELL_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """Makes calls on workers. Safe to use from several threads.
+    """Makes calls on workers: ``run.make = Workers(executor=…, connect=…).make``. Safe for several threads.
 
     A call whose worker is lost has failed, and the record says that it is unknown whether the call ran. It is
     repeated only if its tool is declared as read-only or idempotent.
@@ -46,57 +43,50 @@ class Workers:
         executor: The executor. For Dask: ``client.get_executor(pure=False, retries=0)``, because by default
             Dask runs equal calls only once.
         connect: Connects a worker to a server, and looks up credentials there; see `Connect`.
-        dispatcher: The objects that the calls share in this process. Workflow tools run here.
     """
 
     executor: Executor
     connect: Connect
-    dispatcher: Run
 
-    def recorded_call(self, call: PlannedCall) -> CallOutcome:
-        """Makes a call on a worker, and waits for it.
-
-        Args:
-            call: The call.
+    def make(self, call: CallInProgress) -> CallOutcome:
+        """Makes a checked call on a worker, and waits for it. Workflow tools run here.
 
         Returns:
             The finished call. Errors are part of it, also errors of workers.
         """
-        if call.error is not None or not isinstance(call.tool, MCPTool):
-            return recorded_call(call, self.dispatcher)
-        started, clock = datetime.now(UTC), time.perf_counter()
+        if not isinstance(call.tool, MCPTool):
+            return make_here(call)
         try:
-            return self._returned(call, self._make(self._remote(call, call.tool)))
+            return _completed(call, self._made(self.remote(call, call.tool), call))
         except MCPError as error:
-            outcome = failed_call(call, error, self.dispatcher)
             if not isinstance(error, OutcomeUnknown | StoppedWithin):
-                return outcome  # the call was not made
-            duration = round(time.perf_counter() - clock, 6)
-            record = replace(outcome.record, started_at=utc_text(started), duration=duration, attempts=1)
-            return replace(outcome, record=record)
+                return call.run.not_made(call.plan, error, written=False)
+            call.end()
+            call.attempts = 1
+            return call.failed(error)
 
-    def _remote(self, call: PlannedCall, tool: MCPTool) -> RemoteCall:
-        shared = self.dispatcher
+    def remote(self, call: CallInProgress, tool: MCPTool) -> RemoteCall:
+        run = call.run
         return RemoteCall(
-            call=call,
+            call=replace(call.plan, tool=tool, arguments=call.arguments, input_row=call.input_row),
             tool=tool,
             connect=self.connect,
-            run=shared.id,
-            key=shared.secrets.key,
-            pinning=shared.pinning,
-            blobs=shared.save_blob is not None,
+            run=run.id,
+            key=run.secrets.key,
+            blobs=run.save_blob is not None,
         )
 
-    def _make(self, remote: RemoteCall) -> CallOutcome:
+    def _made(self, remote: RemoteCall, call: CallInProgress) -> CallOutcome:
+        is_canceled = call.is_canceled or _never
         try:
-            return self._answer(remote)
+            return self._answer(remote, is_canceled)
         except OutcomeUnknown:
-            if self._is_canceled() or not remote.tool.may_repeat:
+            if is_canceled() or not remote.tool.may_repeat:
                 raise
-        return self._answer(remote)
+        return self._answer(remote, is_canceled)
 
-    def _answer(self, remote: RemoteCall) -> CallOutcome:
-        if self._is_canceled():
+    def _answer(self, remote: RemoteCall, is_canceled: Callable[[], bool]) -> CallOutcome:
+        if is_canceled():
             raise _stopped_before()
         try:
             future = self.executor.submit(remote_call, remote)
@@ -107,7 +97,7 @@ class Workers:
             ) from None
         while not future.done():
             wait([future], timeout=_POLL_SECONDS)
-            if not future.done() and self._is_canceled():
+            if not future.done() and is_canceled():
                 self._stop(future)
         if future.cancelled():
             raise OutcomeUnknown("The executor canceled the call")
@@ -128,23 +118,21 @@ class Workers:
         if not future.done():
             raise StoppedWithin()
 
-    def _is_canceled(self) -> bool:
-        asked = self.dispatcher.is_canceled
-        return asked is not None and asked()
 
-    def _returned(self, call: PlannedCall, outcome: CallOutcome) -> CallOutcome:
-        """Completes a worker's outcome in this process: saves files, marks secrets known only here."""
-        record = self._scrubbed(outcome.record)
-        if outcome.answer is not None:
-            files, image = save_blobs(call, outcome.answer.blocks, self.dispatcher)
-            record = replace(record, files=files, image=image)
-        return replace(outcome, record=record, answer=None)
+def _completed(call: CallInProgress, outcome: CallOutcome) -> CallOutcome:
+    """Completes a worker's outcome in this process: saves files, marks secrets known only here."""
+    scrub, record = call.run.secrets.scrub, outcome.record
+    parts = ("arguments", "result", "structured_result", "error")
+    texts: dict[str, str | None] = {part: scrub(getattr(record, part)) for part in parts}
+    record = replace(record, **texts)
+    if outcome.answer is not None and call.run.save_blob is not None:
+        files, image = save_blobs(call.plan, outcome.answer.blocks, call.run.save_blob)
+        record = replace(record, files=files, image=image)
+    return replace(outcome, record=record, coercions=call.coercions, note=call.note, answer=None)
 
-    def _scrubbed(self, record: CallRecord) -> CallRecord:
-        scrub = self.dispatcher.secrets.scrub
-        parts = ("arguments", "result", "structured_result", "error")
-        texts = {part: cast("str | None", scrub(getattr(record, part))) for part in parts}
-        return replace(record, **texts)
+
+def _never() -> bool:
+    return False
 
 
 def _stopped_before() -> Canceled:

@@ -309,22 +309,23 @@ class MCPToolCaller:
 
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
         """Makes the calls."""
-        from ..audit.journal import new_run_id
-        from ..runs.engine import BlobStore
+        from ..runs.saved_blobs import BlobStore
         from .caller.execution import Sessions, data_area, run_calls
         from .caller.results_table import ResultsWriter
         from .views.calls_page import calls_page
 
-        folder, run_id = data_area(ctx), new_run_id()
+        folder = data_area(ctx)
         rows = None if parameters is None else parameters.to_pyarrow()
         output = knext.BatchOutputTable.create(row_ids="keep")
         layout = self._layout(None if parameters is None else parameters.schema)
         writer = ResultsWriter(layout, rows, output.append)
-        with Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions:
-            dispatcher = sessions.dispatcher(run_id, self.pinning, BlobStore(folder, run_id).save)
-            run = run_calls(self, ctx, tools, rows, sessions, dispatcher, folder, writer.add)
+        timeouts = connection.timeouts_from_settings(self)
+        with Sessions(ctx, credential, timeouts, pinning=self.pinning) as sessions:
+            sessions.run.save_blob = BlobStore(folder, sessions.run.id).save
+            run = run_calls(self, ctx, tools, rows, sessions, folder, writer.add)
         writer.close()
-        ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.head
+        journal = sessions.run.journal
+        ctx.flow_variables["mcp_audit_head"] = "" if journal is None else journal.head
         summary = run.summary
         summary.unfit, summary.absent, summary.properties = writer.unfit, writer.absent, writer.properties
         warnings = [visible(summary.warning() or "")]
@@ -333,7 +334,9 @@ class MCPToolCaller:
             from .audit_workflow import save_after_run
 
             records = read_journal(run.journal_file).records
-            warnings.append(save_after_run(records, self.save_audit_workflow_to, folder, run_id) or "")
+            warnings.append(
+                save_after_run(records, self.save_audit_workflow_to, folder, sessions.run.id) or ""
+            )
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
         return output, knext.view_html(calls_page(summary))

@@ -10,9 +10,9 @@ from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.authorization import BearerAuth
 from knime_mcp.client.conversation import memory
 from knime_mcp.client.mcp_client import SessionPool
+from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.definitions import Definitions, Pinning
-from knime_mcp.runs.engine import Run
-from knime_mcp.runs.one_call import CallInProgress, PlannedCall, recorded_call
+from knime_mcp.runs.engine import CallInProgress, Run
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import (
@@ -40,7 +40,7 @@ def outcome_of(script, *, listed=False, **arguments):
     with ScriptedServer(script) as server:
         pool = SessionPool(lambda route: MCPClient(route.url, limits=Limits(attempts=3)))
         with pool:
-            dispatcher = Run(
+            run = Run(
                 id="r",
                 pool=pool,
                 definitions=Definitions(pool),
@@ -50,7 +50,7 @@ def outcome_of(script, *, listed=False, **arguments):
             chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
             if listed:  # as for every tool that is pinned
                 pool.client(chosen.route).list_tools()
-            return recorded_call(PlannedCall(tool=chosen, arguments=arguments), dispatcher)
+            return run.call(PlannedCall(tool=chosen, arguments=arguments))
 
 
 def test_nothing_of_a_call_waits_for_the_garbage_collector():
@@ -122,9 +122,9 @@ def test_a_secret_that_becomes_known_during_the_call_is_marked_in_what_was_sent_
     script = modern(tools__call=[http(401), rpc(text("n3w-t0ken") | {"resultType": "complete"})])
     pool = SessionPool(lambda route: MCPClient(route.url, auth=Renewed("0ld-t0ken")))
     with ScriptedServer(script) as server, pool:
-        dispatcher = Run(id="r", pool=pool, definitions=Definitions(pool), secrets=SecretMarker())
+        run = Run(id="r", pool=pool, definitions=Definitions(pool), secrets=SecretMarker())
         chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
-        record = recorded_call(PlannedCall(tool=chosen, arguments={"a": "n3w-t0ken"}), dispatcher).record
+        record = run.call(PlannedCall(tool=chosen, arguments={"a": "n3w-t0ken"})).record
     assert record.ok
     assert json.loads(record.arguments)["a"].startswith("⟨secret ")
     assert record.result.startswith("⟨secret ")

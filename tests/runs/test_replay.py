@@ -16,7 +16,7 @@ from knime_mcp.runs.replaying import Replayer, read_recording, recording_of
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.texts import canonical_json
 from tests.support import peers
-from tests.support.recordings import dispatching, record_calls, replay, replayed_server
+from tests.support.recordings import record_calls, replay, replayed_server, running
 
 pytestmark = pytest.mark.requirement("T49")
 
@@ -276,11 +276,11 @@ def test_what_was_not_made_is_not_made_now():
 def test_canceling_ends_a_replay_and_is_told_once(recorded):
     calls = recorded(*[("add", {"a": number}) for number in range(30)])
     stop = threading.Event()
-    with dispatching("again") as dispatcher:
+    with running("again") as run:
         told = []
         replayer = Replayer(
-            dispatcher=dispatcher,
-            options=ReplayOptions(concurrency=2),
+            run,
+            ReplayOptions(concurrency=2),
             is_canceled=stop.is_set,
             on_cancel=lambda: told.append(1),
         )
@@ -290,3 +290,26 @@ def test_canceling_ends_a_replay_and_is_told_once(recorded):
         with pytest.raises(Canceled):
             list(replaying)
     assert told == [1]
+
+
+@pytest.mark.parametrize("knows_server", [True, False], ids=["with a server", "only a name"])
+def test_a_tool_that_was_not_found(recorded, replayed, knows_server):
+    """A name that a model made up has no server: it is looked up at all servers on record."""
+    (made,) = recorded(("add", {"a": 1}))
+    base = replayed.url("/base")
+    missing = CallRecord(
+        run="r1",
+        call=2,
+        status=CallStatus.NOT_FOUND,
+        tool_name="sum",
+        server=base if knows_server else None,
+        arguments='{"a":1}',
+        error="There is no tool 'sum'",
+    )
+    calls = [made, RecordedCall.of(missing, 2)]
+    assert replay(calls).verdicts == [("add", "same"), ("sum", "same")]
+    there = replay(calls, servers={base: replayed.url("/renamed")}).of("sum")
+    assert there.verdict.value == "different"
+    assert "There was no such tool then" in there.reason
+    assert "/renamed has it now" in there.reason
+    assert there.new is None

@@ -1,7 +1,7 @@
 """What a run has to say stays short, however much there is to say."""
 
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.runs.one_call import CallOutcome
+from knime_mcp.runs.call_values import CallOutcome
 from knime_mcp.runs.table_run import RunSummary
 from knime_mcp.tools.views.calls_page import calls_page
 from knime_mcp.types.tool import MCPTool

@@ -4,11 +4,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.mcp_client import MCPClient, SessionPool
-from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.runs.engine import Run
-from knime_mcp.runs.one_call import PlannedCall, failed_call
+from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.runs.call_values import PlannedCall
+from knime_mcp.runs.definitions import Pinning, pinned_tool
+from knime_mcp.runs.engine import CallInProgress, RunRecords, new_run
 from knime_mcp.runs.table_run import run_batch
 from knime_mcp.runs.workers import Workers
 from knime_mcp.types.routing import ServerRoute
@@ -24,10 +23,9 @@ def noting_server(notes):
 
 def connect(route):
     """Connects a worker, as code outside of the command line does it."""
-    pool = SessionPool(lambda found: MCPClient(found.url))
-    return Run(
-        id="", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(), pinning=Pinning.IGNORE
-    )
+    run = new_run(lambda found: MCPClient(found.url), id="")
+    run.pinning = Pinning.IGNORE
+    return run
 
 
 class Noting:
@@ -36,21 +34,22 @@ class Noting:
     def __init__(self, url, file):
         self.file = file
         self.route = ServerRoute.parse(url)
-        self.dispatcher = connect(self.route)
+        self.run = connect(self.route)
         self.canceled = False
 
     def workers(self, executor):
-        """What makes the calls on the executor's workers."""
-        fields = {
-            name: getattr(self.dispatcher, name) for name in ("pool", "definitions", "secrets", "pinning")
-        }
-        dispatcher = Run(id="r1", is_canceled=lambda: self.canceled, **fields)
-        return Workers(executor=executor, connect=connect, dispatcher=dispatcher)
+        """A run whose calls are made on the executor's workers."""
+        make = Workers(executor=executor, connect=connect).make
+        return replace(self.run, id="r1", is_canceled=lambda: self.canceled, make=make, records=RunRecords())
 
     def call(self, name="note", row=None, **arguments):
         """A call of one of the tools."""
-        tool = pinned_tool(self.dispatcher.definitions.find(self.route, name), self.route, shown_name=name)
+        tool = pinned_tool(self.run.definitions.find(self.route, name), self.route, shown_name=name)
         return PlannedCall(tool=tool, arguments=arguments, input_row=row)
+
+    def remote(self, plan):
+        """A call in the form in which it is sent to a worker."""
+        return Workers(executor=None, connect=connect).remote(CallInProgress(plan, self.run), plan.tool)
 
     @property
     def lines(self):
@@ -69,20 +68,9 @@ class Noting:
         until(condition, lambda: f"{what}. The server noted {self.lines}")
 
 
-def run(calls, workers, concurrency=2, journal=None):
+def run(calls, workers, concurrency=2):
     """Makes calls as a batch does; gives their outcomes in order."""
-
-    def kept(outcome):
-        return outcome if journal is None else replace(outcome, record=journal.append(outcome.record))
-
-    return list(
-        run_batch(
-            calls,
-            lambda call: kept(workers.recorded_call(call)),
-            failed=lambda call, error: kept(failed_call(call, error, workers.dispatcher)),
-            concurrency=concurrency,
-        )
-    )
+    return list(run_batch(calls, workers.call, failed=workers.not_made, concurrency=concurrency))
 
 
 def local_cluster():

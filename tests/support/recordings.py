@@ -1,4 +1,4 @@
-"""Records calls as an agent or a Caller does: through the one dispatch, into a journal."""
+"""Records calls as an agent or a Caller does: through the engine, into a journal."""
 
 import json
 import sys
@@ -6,12 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.mcp_client import MCPClient, SessionPool
-from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.runs.engine import Run
-from knime_mcp.runs.one_call import PlannedCall, recorded_call
+from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.runs.call_values import PlannedCall
+from knime_mcp.runs.definitions import Pinning, pinned_tool
+from knime_mcp.runs.engine import new_run
 from knime_mcp.runs.replay_decision import ReplayOptions
 from knime_mcp.runs.replaying import Replayer
 from knime_mcp.types.routing import ServerRoute
@@ -35,36 +33,24 @@ def replayed_server(notes, default="base"):
 
 
 @contextmanager
-def dispatching(run="r1"):
-    """A dispatcher over real sessions, closed at the end."""
-    pool = SessionPool(lambda route: MCPClient(route.url, transport=route.transport))
-    with pool:
-        yield Run(
-            id=run,
-            pool=pool,
-            definitions=Definitions(pool),
-            secrets=SecretMarker(),
-            pinning=Pinning.IGNORE,
-        )
+def running(run="r1"):
+    """A run over real sessions, closed at the end."""
+    made = new_run(lambda route: MCPClient(route.url, transport=route.transport), id=run)
+    made.pinning = Pinning.IGNORE
+    with made.pool, made:
+        yield made
 
 
 def record_calls(path, url, calls=CALLS, run="r1", prefix=""):
     """Calls tools at a server and writes the journal; gives the records as written."""
     route = ServerRoute.parse(url)
-    with dispatching(run) as dispatcher, Journal(path, run=run) as journal:
+    with running(run) as made:
+        made.open_journal(path, about="")
+        find = made.definitions.find
+        tools = [pinned_tool(find(route, name), route, shown_name=prefix + name) for name, _ in calls]
         return [
-            journal.append(
-                recorded_call(
-                    PlannedCall(
-                        tool=pinned_tool(
-                            dispatcher.definitions.find(route, name), route, shown_name=prefix + name
-                        ),
-                        arguments=arguments,
-                    ),
-                    dispatcher,
-                ).record
-            )
-            for name, arguments in calls
+            made.call(PlannedCall(tool=tool, arguments=arguments)).record
+            for tool, (_, arguments) in zip(tools, calls, strict=True)
         ]
 
 
@@ -87,6 +73,6 @@ class Replayed:
 
 def replay(calls, **options):
     """Replays calls with options."""
-    with dispatching("again") as dispatcher:
-        replayer = Replayer(dispatcher=dispatcher, options=ReplayOptions(**options))
+    with running("again") as run:
+        replayer = Replayer(run, ReplayOptions(**options))
         return Replayed(list(replayer.replay(calls)))

@@ -11,7 +11,7 @@ from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.definitions import Definitions, pinned_tool
-from knime_mcp.runs.engine import Run
+from knime_mcp.runs.engine import Run, RunRecords
 from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.types.routing import ServerRoute
 
@@ -42,21 +42,17 @@ def toolbox(pool, tools, *, run_workflow=None, secrets=(), registry=None, option
     """A toolbox whose calls go through the sessions of `pool`."""
     registry = DataRegistry() if registry is None else registry
     records = []
-    dispatcher = Run(
+    run = Run(
         id="run-1",
         pool=pool,
         definitions=Definitions(pool),
         secrets=SecretMarker(secrets),
         run_workflow=run_workflow,
+        records=RunRecords(on_record=records.append),
         **more,
     )
-
-    def keep(record):
-        records.append(record)
-        return record
-
     toolset = Toolset(tools)
-    executor = ToolExecutor(toolset, dispatcher, on_record=keep, registry=registry, options=options)
+    executor = ToolExecutor(toolset, run, registry=registry, options=options)
     return Box(executor, toolset, records)
 
 

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
@@ -34,7 +34,6 @@ _log = logging.getLogger(__name__)
 _WHOLE_TIMELINES: Final = 100
 _SHOWN_NOTES: Final = 5
 _SHOWN_CALLS: Final = 4
-_LAST_SECONDS: Final = 2.0  # for calls that are under way when the run ends
 _POLL_SECONDS: Final = 0.1
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,7 +93,7 @@ class PromptRuns:
         limit = self.prompter.options.iteration_limit
         progress = _Progress(report, [prompt.row for prompt in prompts], limit, on_event)
         if self.finished is not None:
-            self.finished.take_over(prompts, self._keep_earlier)
+            self.finished.take_over(prompts, self.prompter.run.take_over)
             again = repeated_calls(self.finished.unfinished)
             if again:
                 self.notes[
@@ -186,9 +185,6 @@ class PromptRuns:
             )
             return self.prompter.failed(prompt, unexpected)
 
-    def _keep_earlier(self, record: CallRecord) -> None:
-        self.prompter.keep(replace(record, resumed_from=record.resumed_from or record.run))
-
     def _keep(self, answered: Answered) -> None:
         if self.finished is None:
             return
@@ -205,7 +201,7 @@ class PromptRuns:
                         raise answered.error
                     self._take(answered)
         finally:
-            self.prompter.under_way.end(_LAST_SECONDS)
+            self.prompter.run.records.finish()
 
     def _take(self, answered: Answered) -> None:
         self.first = self.first or answered
@@ -245,8 +241,8 @@ class PromptRuns:
         return fixed
 
     def _journal_text(self) -> str | None:
-        journal = self.prompter.journal
-        if not journal.count or journal.path is None:
+        journal = self.prompter.run.journal
+        if journal is None or not journal.count or journal.path is None:
             return None
         calls = "The tool call is" if journal.count == 1 else f"The {journal.count} tool calls are"
         return f"{calls} on record in {journal.path}"

@@ -8,19 +8,18 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import Canceled, MCPError
 from ..agent_events import Ending, PromptGiven
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
-from ..toolbox.tool_executor import CallsUnderWay, ToolExecutor, ToolOptions
+from ..toolbox.tool_executor import ToolExecutor, ToolOptions
 from .conversation_history import renamed
 from .conversation_table import Entry, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from langchain_core.messages import BaseMessage
 
@@ -75,41 +74,22 @@ class Answered:
     notes: tuple[str, ...] = ()
 
 
-class CallKeeper(Protocol):
-    """A store of call records, such as a `Journal`. Safe to use from several threads."""
-
-    @property
-    def count(self) -> int: ...
-
-    @property
-    def path(self) -> Path | None:
-        """The file, None if the records are kept in memory only."""
-        ...
-
-    def append(self, record: CallRecord) -> CallRecord:
-        """Adds the record of a finished call; returns it with its number and its place in the chain."""
-        ...
-
-
 @dataclass(slots=True, kw_only=True)
 class Prompter:
     """An agent that answers prompts.
 
     Attributes:
         model: The model, without LangChain's retries.
-        dispatcher: The sessions, secrets and settings that all calls share.
-        journal: The store for the record of every call.
+        run: Makes and records all calls.
         data: Tables that tools can take.
         data_prefix: The text before the list of the data.
         to_table: Turns an Arrow table into a table of the host.
         records: The finished calls, as the journal holds them.
-        under_way: The calls without a record yet.
     """
 
     model: EndpointModel
     toolset: Toolset
-    dispatcher: Run
-    journal: CallKeeper
+    run: Run
     options: AgentOptions
     tool_options: ToolOptions
     system_message: str = ""
@@ -117,7 +97,9 @@ class Prompter:
     data_prefix: str = ""
     to_table: Callable[[Any], Any] | None = None
     records: list[CallRecord] = field(default_factory=list["CallRecord"])
-    under_way: CallsUnderWay = field(default_factory=CallsUnderWay)
+
+    def __post_init__(self) -> None:
+        self.run.records.on_record = self.records.append
 
     def ask(
         self,
@@ -155,9 +137,7 @@ class Prompter:
 
         executor = ToolExecutor(
             self.toolset,
-            self._dispatcher(host, ended),
-            on_record=lambda record: self.keep(replace(record, input_row=prompt.row)),
-            under_way=self.under_way,
+            self._part_of(prompt, host, ended),
             registry=registry,
             options=self.tool_options,
             earlier=_origins(prompt.history),
@@ -173,11 +153,12 @@ class Prompter:
             raise outcome.error
         return self._answered(prompt, registry, timeline, outcome, tuple(executor.notes))
 
-    def _dispatcher(self, host: HostThread, ended: threading.Event) -> Run:
-        """The dispatcher of one run: workflows run in the host's thread, and none after the run ended."""
-        run_workflow, digest = self.dispatcher.run_workflow, self.dispatcher.workflow_digest
+    def _part_of(self, prompt: Prompt, host: HostThread, ended: threading.Event) -> Run:
+        """A prompt's part of the run: workflows run in the host's thread, and none after the prompt ended."""
+        run_workflow, digest = self.run.run_workflow, self.run.workflow_digest
         return replace(
-            self.dispatcher,
+            self.run,
+            input_row=prompt.row,
             run_workflow=None if run_workflow is None else host.here(_until_ended(ended, run_workflow)),
             workflow_digest=None if digest is None else host.here(digest),
         )
@@ -244,18 +225,12 @@ class Prompter:
 
         if not isinstance(message, AIMessage) or not message.tool_calls:
             return message
-        secrets = self.dispatcher.secrets
+        secrets = self.run.secrets
         calls = [
             {**call, "args": self.toolset.marked(call["name"], call["args"], secrets)}
             for call in message.tool_calls
         ]
         return message.model_copy(update={"tool_calls": calls})
-
-    def keep(self, record: CallRecord) -> CallRecord:
-        """Adds the record of a finished call, in any thread; returns the record as the journal holds it."""
-        kept = self.journal.append(replace(record, run=self.dispatcher.id))
-        self.records.append(kept)
-        return kept
 
     def failed(self, prompt: Prompt, error: MCPError) -> Answered:
         """The answer for a prompt that was not sent to the model: its history and the error."""

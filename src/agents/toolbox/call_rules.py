@@ -9,12 +9,13 @@
     deny  * if not read-only, after-untrusted
     allow *
 
-A rule is ``allow`` or ``deny``, a pattern for the tool's name (``*`` any text, ``?`` one character; upper and
-lower case do not matter; quotes around a name that holds `` @ `` or `` if ``), then optionally ``@`` and a
-pattern for the server (its URL, or its host alone), then optionally ``if`` and conditions separated by
-commas, all of which must hold: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow``,
-``mcp``, ``after-untrusted``, each also with ``not``. A rule without a name applies to all tools. Empty lines
-and lines that begin with ``#`` are ignored. A call that no rule fits is allowed.
+A rule is ``allow`` or ``deny`` (the verbs of `VERDICTS`), a pattern for the tool's name (``*`` any text,
+``?`` one character; upper and lower case do not matter; quotes around a name that holds `` @ `` or `` if ``),
+then optionally ``@`` and a pattern for the server (its URL, or its host alone), then optionally ``if`` and
+conditions separated by commas, all of which must hold: ``read-only``, ``destructive``, ``idempotent``,
+``open-world``, ``workflow``, ``mcp``, ``after-untrusted``, each also with ``not``. A rule without a name
+applies to all tools. Empty lines and lines that begin with ``#`` are ignored. A call that no rule fits is
+allowed.
 
 The first four conditions are annotations, which servers write about their own tools
 (https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations). Annotations of a server
@@ -35,12 +36,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self, assert_never
 from urllib.parse import urlsplit
 
-from ...types.errors import SettingInvalid
+from ...runs.call_values import Allow, Deny
+from ...types.errors import MCPError, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from ...runs.call_values import GateAnswer
     from ...types.tool import Tool
 
 _HINTS: Final = {
@@ -72,7 +75,7 @@ class Condition:
 class Rule:
     """One line. `name` is a pattern for the shown name or the server's; with `server` None any place fits."""
 
-    allow: bool
+    verb: str  # a key of `VERDICTS`
     name: str = "*"
     server: str | None = None
     conditions: tuple[Condition, ...] = ()
@@ -80,7 +83,7 @@ class Rule:
     def __str__(self) -> str:
         place = f" @ {self.server}" if self.server is not None else ""
         conditions = f" if {', '.join(map(str, self.conditions))}" if self.conditions else ""
-        return f"{'allow' if self.allow else 'deny'} {self.name}{place}{conditions}"
+        return f"{self.verb} {self.name}{place}{conditions}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,41 +109,49 @@ class CallRules:
     def trusts(self, server: str) -> bool:
         return any(_is_server(pattern, server) for pattern in self.trusted)
 
-    def denial(
+    def deciding(
         self, tool: Tool, shown_name: str | None = None, *, after_untrusted: bool = False
-    ) -> str | None:
-        """Returns the rule that denies calls of a tool; None if calls are allowed.
+    ) -> Rule | None:
+        """The rule that decides about calls of a tool, which is the first that fits; None if there is none.
 
         `shown_name` is the name that people see, if it differs from the tool's name; `after_untrusted` says
         whether the model has read a text from a server that is not trusted.
         """
-        if not self.rules:
-            return None
         names, server, known = _facts(tool, self)
         facts = {**known, _AFTER_UNTRUSTED: after_untrusted}
         if shown_name is not None:
             names = (*names, shown_name)
-        for rule in self.rules:
-            if _fits(rule, names, server, facts):
-                return None if rule.allow else str(rule)
-        return None
+        return next((rule for rule in self.rules if _fits(rule, names, server, facts)), None)
+
+
+def _denied(rule: Rule) -> GateAnswer:
+    return Deny(
+        MCPError(
+            f"Calls of this tool are not allowed here (rule: {rule})",
+            fix="Go on without it, and say in your answer what could not be done",
+        )
+    )
+
+
+VERDICTS: Final[Mapping[str, Callable[[Rule], GateAnswer]]] = {"allow": lambda _: Allow(), "deny": _denied}
+"""What a rule that decides says of a call, by the verb it begins with."""
 
 
 def _rule(line: str, number: int) -> Rule:
     match = _RULE.fullmatch(line)
     words = (match["name"] or "").lower().split() if match else []
     # An incomplete rule must not be read as a rule about a tool with an odd name.
-    if match is None or match["verb"].lower() not in {"allow", "deny"} or {"if", "@"} & set(words):
+    if match is None or match["verb"].lower() not in VERDICTS or {"if", "@"} & set(words):
         raise SettingInvalid(
             f"Line {number} of the rules for calls cannot be read: {line[:100]!r}",
             setting=_SETTING,
-            fix="Write 'allow' or 'deny', a tool's name, and if you like '@' with a server and 'if' with "
-            "conditions, such as: deny delete_* @ *.example.com if destructive",
+            fix=f"Write {' or '.join(map(repr, VERDICTS))}, a tool's name, and if you like '@' with a server"
+            " and 'if' with conditions, such as: deny delete_* @ *.example.com if destructive",
         )
     parts = [] if match["conditions"] is None else match["conditions"].split(",")
     conditions = tuple(_condition(part, number) for part in parts)
     return Rule(
-        allow=match["verb"].lower() == "allow",
+        verb=match["verb"].lower(),
         name=match["quoted"] if match["quoted"] is not None else match["name"] or "*",
         server=match["server"],
         conditions=conditions,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...audit.record import CallRecord
-    from ...runs.one_call import CallOutcome, ToolAnswer
+    from ...runs.call_values import CallOutcome, ToolAnswer
     from ...types.tool import Tool
     from .data_registry import DataItem, DataRegistry
     from .toolset import BoundTool

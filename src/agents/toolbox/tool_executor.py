@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
-from ...audit.record import CallStatus, utc_text
-from ...runs.one_call import DataInput, PlannedCall, failed_call, recorded_call
+from ...audit.record import CallStatus
+from ...runs.call_values import Allow, DataInput, PlannedCall
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ProtocolError
 from ...types.texts import compact_json, pointer_text
 from ...types.tool import MCPTool, WorkflowTool
 from .built_ins import BuiltIns
-from .call_rules import CallRules
+from .call_rules import VERDICTS, CallRules
 from .data_registry import DataRegistry
 from .replies import (
     LargeResults,
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 
     from ...audit.record import CallRecord
     from ...client.validation.argument_schemas import ArgumentValidator
+    from ...runs.call_values import CallOutcome, GateAnswer
     from ...runs.engine import Run
-    from ...runs.one_call import CallOutcome
     from ...types.tool import Tool
     from .toolset import BoundTool, Toolset
 
@@ -70,9 +69,7 @@ class ToolExecutor:
 
     Args:
         toolset: The tools.
-        dispatcher: The sessions, secrets and workflow runner that the calls of the run share.
-        on_record: Called with the record of each finished call, in any thread; returns the record as kept.
-        under_way: Holds the calls while they run; the run waits for them at its end.
+        run: The run that makes and records the calls; the rules are its gate.
         registry: The data of the run. Without one, data are kept only if some tool takes or gives tables.
         options: How tools are offered and run.
         earlier: The servers that wrote the tool results in the history, "" for an unknown server.
@@ -84,10 +81,8 @@ class ToolExecutor:
     def __init__(
         self,
         toolset: Toolset,
-        dispatcher: Run,
+        run: Run,
         *,
-        on_record: Callable[[CallRecord], CallRecord] = lambda record: record,
-        under_way: CallsUnderWay | None = None,
         registry: DataRegistry | None = None,
         options: ToolOptions | None = None,
         earlier: Iterable[str] = (),
@@ -96,9 +91,7 @@ class ToolExecutor:
         self.registry = DataRegistry() if registry is None else registry
         self.notes: dict[str, None] = {}
         self._toolset = toolset
-        self._dispatcher = dispatcher
-        self._on_record = on_record
-        self._under_way = under_way or CallsUnderWay()
+        self._run = replace(run, gate=self._gate) if options.rules.rules else run
         self._options = options
         large = LargeResults(options.longest_result, toolset.free_name("read_result"))
         keeps_data = registry is not None or toolset.has_data
@@ -155,30 +148,23 @@ class ToolExecutor:
         Raises:
             Canceled: The run was canceled.
         """
-        denied = self._denial(bound, request.iteration)
-        call = PlannedCall(
-            tool=bound.tool,
-            arguments=request.arguments,
-            iteration=request.iteration,
-            error=denied,
-            denied=denied is not None,
-        )
+        call = PlannedCall(tool=bound.tool, arguments=request.arguments, iteration=request.iteration)
         match bound.tool:
             case MCPTool():
-                outcome = self._record(call, is_canceled)
+                outcome = self._run.call(call, is_canceled=is_canceled)
             case WorkflowTool():
-                outcome = self._record_workflow(bound.tool, bound.name, call, is_canceled)
+                outcome = self._workflow_call(bound.tool, bound.name, call, is_canceled)
                 # LangGraph saves replies in its checkpoints, which cannot hold a value of KNIME's.
                 bound = replace(bound, tool=replace(bound.tool, native=None))
             case _:
                 assert_never(bound.tool)
         return self._reply(bound, request, outcome, reads_on=reads_on)
 
-    def _record_workflow(
+    def _workflow_call(
         self, tool: WorkflowTool, name: str, call: PlannedCall, is_canceled: Callable[[], bool]
     ) -> CallOutcome:
         given = cast("Mapping[str, Any]", call.arguments)
-        call = replace(call, arguments=self._toolset.marked(name, given, self._dispatcher.secrets))
+        call = self._run.gated(replace(call, arguments=self._toolset.marked(name, given, self._run.secrets)))
         if not call.denied:
             try:
                 arguments, data = workflow_arguments(tool, given, self.registry)
@@ -188,25 +174,20 @@ class ToolExecutor:
         while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
             if is_canceled():
                 canceled = Canceled("The run was canceled before the workflow began")
-                return self._record(replace(call, error=canceled), is_canceled)
+                return self._run.call(replace(call, error=canceled))
         try:
-            return self._record(call, is_canceled)
+            return self._run.call(call, is_canceled=is_canceled)
         finally:
             self._workflow_lock.release()
 
-    def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:
-        if not self._options.rules.rules:
-            return None
-        since = self._untrusted_since
-        rule = self._options.rules.denial(
-            bound.tool, bound.shown_name, after_untrusted=since is not None and iteration > since
-        )
-        if rule is None:
-            return None
-        return MCPError(
-            f"Calls of this tool are not allowed here (rule: {rule})",
-            fix="Go on without it, and say in your answer what could not be done",
-        )
+    def _gate(self, plan: PlannedCall) -> GateAnswer:
+        """Asks the rules about a call; see `Run.gate`."""
+        assert plan.tool is not None
+        since, turn = self._untrusted_since, plan.iteration or 0
+        shown_name = self._toolset.of(plan.tool).shown_name
+        after_untrusted = since is not None and turn > since
+        rule = self._options.rules.deciding(plan.tool, shown_name, after_untrusted=after_untrusted)
+        return Allow() if rule is None else VERDICTS[rule.verb](rule)
 
     def _refused(self, request: ToolRequest, bound: BoundTool | None) -> ToolReply:
         """Answers a request with an unknown tool name or unreadable arguments."""
@@ -220,22 +201,12 @@ class ToolExecutor:
             error = unreadable_arguments(request.error, written)
         call = PlannedCall(
             tool=None if bound is None else bound.tool,
-            arguments=self._toolset.marked(request.name, request.arguments, self._dispatcher.secrets),
+            arguments=self._toolset.marked(request.name, request.arguments, self._run.secrets),
             name=request.name,
             iteration=request.iteration,
             error=error,
         )
-        return self._reply(bound, request, self._record(call, lambda: False), reads_on=True)
-
-    def _record(self, call: PlannedCall, is_canceled: Callable[[], bool]) -> CallOutcome:
-        """Makes and records one call: the only place that knows the engine behind it."""
-        run_is_canceled = self._dispatcher.is_canceled
-
-        def either_is_canceled() -> bool:
-            return is_canceled() or (run_is_canceled is not None and run_is_canceled())
-
-        dispatcher = replace(self._dispatcher, is_canceled=either_is_canceled)
-        return self._under_way.run(call, dispatcher, self._on_record)
+        return self._reply(bound, request, self._run.call(call), reads_on=True)
 
     def _reply(
         self, bound: BoundTool | None, request: ToolRequest, outcome: CallOutcome, *, reads_on: bool
@@ -272,53 +243,6 @@ def _has_failed(record: CallRecord) -> bool:
     """Returns whether a tool failed, or its server does not have it any more."""
     gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
     return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}
-
-
-_UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunningCall:
-    call: PlannedCall
-    dispatcher: Run
-    keep: Callable[[CallRecord], CallRecord]
-    at: str
-
-
-class CallsUnderWay:
-    """Calls that have begun and have no record yet. The end of a run waits for them for a short time.
-
-    A workflow cannot be interrupted, and a canceled call may go on. Calls that are still running after that
-    time are recorded as unfinished, as they may have had effects. Safe to use from several threads.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._numbers = itertools.count()
-        self._calls: dict[int, _RunningCall] = {}
-
-    def run(
-        self, call: PlannedCall, dispatcher: Run, keep: Callable[[CallRecord], CallRecord]
-    ) -> CallOutcome:
-        """Runs a call and passes its record to `keep`, which returns the record as written to the journal."""
-        number, at = next(self._numbers), utc_text(datetime.now(UTC))
-        with self._changed:
-            self._calls[number] = _RunningCall(call=call, dispatcher=dispatcher, keep=keep, at=at)
-        outcome = recorded_call(call, dispatcher)
-        with self._changed:
-            if self._calls.pop(number, None) is None:
-                return outcome  # too late: `end` has already recorded the call
-            self._changed.notify_all()
-            return replace(outcome, record=keep(outcome.record))
-
-    def end(self, seconds: float) -> None:
-        """Waits up to so many seconds for running calls at the end of a run, then records the rest."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._calls, timeout=seconds)
-            unfinished, self._calls = list(self._calls.values()), {}
-            for running in unfinished:
-                record = failed_call(running.call, Canceled(_UNKNOWN), running.dispatcher).record
-                running.keep(replace(record, started_at=running.at))
 
 
 def workflow_arguments(

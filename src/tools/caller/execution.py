@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, assert_never
 
 from ...audit.journal import SUFFIX
-from ...audit.secrets import SecretMarker
-from ...client.mcp_client import SessionPool
 from ...runs.cell_arguments import parse_arguments_setting
-from ...runs.definitions import Definitions, Pinning, pinned_tool
-from ...runs.engine import Run
+from ...runs.definitions import Pinning, pinned_tool
+from ...runs.engine import new_run
 from ...runs.parameter_table import ParameterRows, PlannedCalls
 from ...runs.table_run import TableRun
 from ...types.columns import knime_value
@@ -37,11 +35,12 @@ from ..recorded_steps import segment_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
 
     from ...client.limits import Timeouts
     from ...client.mcp_client import MCPClient
+    from ...runs.call_values import CallOutcome
     from ...runs.engine import WorkflowRunner
-    from ...runs.one_call import CallOutcome, PlannedCall
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
     from ..node_settings.connection import Credential
@@ -50,33 +49,49 @@ if TYPE_CHECKING:
 _SUGGESTIONS: Final = 3
 _SHOWN: Final = 10
 
+WorkflowMode = Literal["DEFAULT", "DETACHED", "DEBUG"]
 JOURNALS: Final = "mcp-audit"
 """The folder of the journals in the workflow's data area."""
 
 
 class Sessions:
-    """The sessions of one execution; closes them on exit.
+    """The sessions of one execution and its `run`, both ended on exit.
 
-    ``port`` is the object at the credential port, None if the port is not connected. Raises `SettingInvalid`
+    `port` is the object at the credential port, None if the port is not connected. Raises `SettingInvalid`
     if it has no token that can be sent.
     """
 
-    def __init__(self, ctx: Any, port: Any | None, timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        ctx: Any,
+        port: Any | None,
+        timeouts: Timeouts,
+        *,
+        pinning: str = Pinning.IGNORE.value,
+        workflow_mode: WorkflowMode = "DETACHED",
+    ) -> None:
         self.stop = threading.Event()  # set to make calls in flight end
         self._ctx = ctx
         self._timeouts = timeouts
         self._found: dict[str, Credential] = {}
         self._problems: dict[str, MCPError] = {}
         self._port = None if port is None else credential_from_port(port)
-        self._secrets = SecretMarker([self._port.password] if self._port else [])
-        self._pool = SessionPool(self._connect)
-        self._definitions = Definitions(self._pool)
+        self.run = new_run(self._connect, secrets=[self._port.password] if self._port else [])
+        self.run.pinning = Pinning(pinning)
+        self.run.run_workflow = workflow_runner(ctx, workflow_mode)
+        self.run.workflow_digest = segment_digest
+        self.run.is_canceled = self.stop.is_set
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._pool.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.run.__exit__(kind, error, trace)
+        finally:
+            self.run.pool.close()
 
     def know(self, *routes: ServerRoute) -> None:
         """Looks up the credentials that routes name. An unknown name fails only the calls that need it.
@@ -91,24 +106,9 @@ class Sessions:
             else:
                 if credential is not None:
                     self._found[name] = credential
-                    self._secrets.learn([credential.password])
+                    self.run.secrets.learn([credential.password])
         if self._port is not None:
             check_one_origin([route.url for route in routes if route.credential is None])
-
-    def dispatcher(
-        self, run: str, pinning: str, save_blob: Callable[[PlannedCall, int, bytes, str], str]
-    ) -> Run:
-        return Run(
-            id=run,
-            pool=self._pool,
-            definitions=self._definitions,
-            secrets=self._secrets,
-            pinning=Pinning(pinning),
-            run_workflow=workflow_runner(self._ctx, "DETACHED"),
-            workflow_digest=segment_digest,
-            save_blob=save_blob,
-            is_canceled=self.stop.is_set,
-        )
 
     def _connect(self, route: ServerRoute) -> MCPClient:
         refuse_commands(route)
@@ -151,7 +151,7 @@ def data_area(ctx: Any) -> Path:
     return folder
 
 
-def workflow_runner(ctx: Any, mode: Literal["DEFAULT", "DETACHED", "DEBUG"]) -> WorkflowRunner | None:
+def workflow_runner(ctx: Any, mode: WorkflowMode) -> WorkflowRunner | None:
     """Runs workflow tools in KNIME, in the thread that calls it; None before KNIME 5.5, which cannot.
 
     ``DEFAULT`` keeps the output tables readable, ``DETACHED`` does not, ``DEBUG`` also shows each workflow as
@@ -178,7 +178,6 @@ def run_calls(
     tools: Any,
     rows: Any,
     sessions: Sessions,
-    dispatcher: Run,
     folder: Path,
     take: Callable[[CallOutcome], None],
 ) -> TableRun:
@@ -187,7 +186,7 @@ def run_calls(
     ``tools`` and ``rows`` are the tables *Tools* and *Parameters*, this one as Arrow table with RowIDs.
     ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
     """
-    plan = _planned(node, ctx, tools, rows, sessions, dispatcher)
+    plan = _planned(node, ctx, tools, rows, sessions)
     about, journals, earlier = _about(node, tools), folder / JOURNALS, None
     if node.resume:
         from ...runs.resuming import latest_to_resume
@@ -195,11 +194,11 @@ def run_calls(
         earlier = latest_to_resume(journals, about)
     run = TableRun(
         plan=plan,
-        shared=dispatcher,
+        shared=sessions.run,
         stop=sessions.stop,
         concurrency=node.concurrency,
         fail=node.on_error == "fail",
-        journal_file=journals / f"{dispatcher.id}{SUFFIX}",
+        journal_file=journals / f"{sessions.run.id}{SUFFIX}",
         about=about,
         earlier=earlier,
     )
@@ -229,17 +228,18 @@ def _failure(run: TableRun, outcome: CallOutcome) -> MCPError:
     else:
         row = f" in row {record.input_row}" if record.input_row is not None else ""
         what = f"Tool {record.tool_name or 'unknown'} failed{row}: {text}"
-    if run.plan.total == 1 or run.journal is None:
+    journal = run.shared.journal
+    if run.plan.total == 1 or journal is None:
         return MCPError(what)
     return MCPError(
         what,
-        fix=f"{run.journal.count} of {run.plan.total} calls are kept in {run.journal.path}. To go on with "
+        fix=f"{journal.count} of {run.plan.total} calls are kept in {journal.path}. To go on with "
         "the others, correct the row or set 'If a call fails' to 'Make an error row', switch on 'Resume an "
         "interrupted run', and execute again",
     )
 
 
-def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions, dispatcher: Run) -> PlannedCalls:
+def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> PlannedCalls:
     per_row = connection.chosen_column(node.tool_per_row_column)
     is_json = node.arguments_source == "json_column"
     lookup = ToolLookup((), ()) if tools is None else _lookup(tools, node.tool_column)
@@ -250,7 +250,7 @@ def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions, dis
             sessions.know(route)
             # From server and name only, as the error rows have it if its definition cannot be had.
             tool = MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
-            definition = dispatcher.definitions.find(route, name, is_canceled=ctx.is_canceled)
+            definition = sessions.run.definitions.find(route, name, is_canceled=ctx.is_canceled)
             tool = _pinned(pinned_tool(definition, route, shown_name=name), node.pinned_digest)
         elif per_row is None:
             tool = _pinned(lookup.find(node.chosen_tool()), node.pinned_digest)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...audit.record import CallRecord
-    from ...runs.one_call import CallOutcome
+    from ...runs.call_values import CallOutcome
     from ...runs.parameter_table import ResultKind
 
 

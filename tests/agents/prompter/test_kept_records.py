@@ -6,12 +6,8 @@ import time
 
 import pytest
 
-from knime_mcp.agents.toolbox.tool_executor import CallsUnderWay
-from knime_mcp.audit.secrets import SecretMarker
-from knime_mcp.client.mcp_client import SessionPool
-from knime_mcp.runs.definitions import Definitions
-from knime_mcp.runs.engine import Run
-from knime_mcp.runs.one_call import PlannedCall
+from knime_mcp.runs.call_values import PlannedCall
+from knime_mcp.runs.engine import new_run
 from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.types.tool import WorkflowTool
 from tests.support.chat_server import call, calls
@@ -57,27 +53,18 @@ def test_a_call_that_does_not_end_is_on_record_as_such():
         let_go.wait(30)
         return "late", ()
 
-    def keep(record):
-        kept.append(record)
-        return record
-
-    under_way = CallsUnderWay()
-    with SessionPool(lambda route: client_for(route, None)) as pool:
-        dispatcher = Run(
-            id="r",
-            pool=pool,
-            definitions=Definitions(pool),
-            secrets=SecretMarker(["hidden"]),
-            run_workflow=workflow,
-        )
+    run = new_run(lambda route: client_for(route, None), id="r", secrets=["hidden"])
+    run.run_workflow = workflow
+    run.records.on_record = kept.append
+    with run.pool:
         wanted = PlannedCall(tool=WorkflowTool("Greet", "", {}), arguments={"a": "hidden"}, iteration=2)
-        thread = threading.Thread(target=under_way.run, args=(wanted, dispatcher, keep))
+        thread = threading.Thread(target=run.call, args=(wanted,))
         thread.start()
         assert began.wait(30)
-        under_way.end(0.01)
+        run.records.finish(0.01)
         let_go.set()
         thread.join(30)
-        under_way.end(0.0)
+        run.records.finish(0.0)
     (record,) = kept
     assert (record.status, record.iteration, record.tool_name) == ("canceled", 2, "Greet")
     assert "whether it did its work is not known" in record.error

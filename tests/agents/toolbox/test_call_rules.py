@@ -2,9 +2,10 @@
 
 import pytest
 
-from knime_mcp.agents.toolbox.call_rules import CallRules
+from knime_mcp.agents.toolbox.call_rules import VERDICTS, CallRules
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
-from knime_mcp.types.errors import SettingInvalid
+from knime_mcp.runs.call_values import Deny
+from knime_mcp.types.errors import MCPError, SettingInvalid
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
 WORKFLOW = WorkflowTool("Delete all", "", {})
@@ -15,12 +16,18 @@ def mcp(name="delete_row", host="crm.example", annotations=None, tool_name=None)
     return MCPTool(name, "", {}, f"https://{host}/mcp", tool_name or name, annotations=annotations)
 
 
+def denial(rules, tool, *names, **facts):
+    """The rule that denies calls, as text."""
+    rule = rules.deciding(tool, *names, **facts)
+    return str(rule) if rule is not None and isinstance(VERDICTS[rule.verb](rule), Deny) else None
+
+
 def decide(rules, tool, trusted=""):
-    return CallRules.parse(rules, trusted).denial(tool)
+    return denial(CallRules.parse(rules, trusted), tool)
 
 
 def test_no_rules_allow_all():
-    assert CallRules().denial(mcp()) is None
+    assert denial(CallRules(), mcp()) is None
     assert decide("\n# a comment\n\n", mcp()) is None
 
 
@@ -32,10 +39,18 @@ def test_the_first_rule_that_fits_decides():
     assert decide("deny *", mcp("get")) == "deny *"
 
 
+def test_another_verdict_is_one_entry(monkeypatch):
+    monkeypatch.setitem(VERDICTS, "ask", lambda rule: Deny(MCPError(f"Ask a person first ({rule})")))
+    rule = CallRules.parse("Ask delete_*").deciding(mcp())
+    assert str(VERDICTS[rule.verb](rule).reason) == "Ask a person first (ask delete_*)."
+    with pytest.raises(SettingInvalid, match="Write 'allow' or 'deny' or 'ask', a tool's name"):
+        CallRules.parse("forbid *")
+
+
 def test_names_of_server_and_people():
     assert decide("deny drop", mcp("crm_drop", tool_name="drop")) == "deny drop"
     assert decide("deny crm_drop", mcp("crm_drop", tool_name="drop")) == "deny crm_drop"
-    assert CallRules.parse('deny "drop @ crm.example"').denial(mcp("drop"), "drop @ crm.example")
+    assert denial(CallRules.parse('deny "drop @ crm.example"'), mcp("drop"), "drop @ crm.example")
 
 
 @pytest.mark.parametrize(
@@ -151,11 +166,11 @@ def test_a_denied_call_is_an_answer_and_a_record(box, tools_of, server):
 
 def test_after_a_result_of_an_untrusted_server():
     policy = CallRules.parse("deny delete_* if after-untrusted", "crm.example")
-    assert policy.denial(mcp()) is None
-    assert policy.denial(mcp(), after_untrusted=True) == "deny delete_* if after-untrusted"
+    assert denial(policy, mcp()) is None
+    assert denial(policy, mcp(), after_untrusted=True) == "deny delete_* if after-untrusted"
     careful = CallRules.parse("deny * if not read-only, after-untrusted", "crm.example")
-    assert careful.denial(mcp(annotations=HARMLESS), after_untrusted=True) is None
-    assert careful.denial(mcp(host="other.example", annotations=HARMLESS), after_untrusted=True)
+    assert denial(careful, mcp(annotations=HARMLESS), after_untrusted=True) is None
+    assert denial(careful, mcp(host="other.example", annotations=HARMLESS), after_untrusted=True)
 
 
 @pytest.mark.parametrize(("trusted", "denied"), [("", True), ("127.0.0.1", False)])

@@ -13,7 +13,7 @@ from knime_mcp.agents.toolbox.replies import LargeResults, ReplyMaker
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
 from knime_mcp.client.protocol.tools import ABSENT, ImageContent
-from knime_mcp.runs.one_call import ToolAnswer
+from knime_mcp.runs.call_values import ToolAnswer
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 

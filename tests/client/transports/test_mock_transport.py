@@ -71,9 +71,9 @@ def test_a_connection_can_fail_and_the_call_is_not_made_twice():
 def test_callbacks_and_cancel_work():
     sent = []
     with answering(lambda _: {"content": [{"type": "text", "text": "done"}]}) as client:
-        meanwhile = lambda: sent.append("busy")  # noqa: E731
+        busy = lambda: sent.append("busy")  # noqa: E731
         attempt = lambda: sent.append("attempt")  # noqa: E731
-        assert client.call_tool("add", meanwhile=meanwhile, on_attempt=attempt).text == "done"
+        assert client.call_tool("add", on_sent=busy, on_attempt=attempt).text == "done"
         with pytest.raises(Canceled):
             client.call_tool("add", is_canceled=lambda: True)
     assert sent == ["busy", "attempt"]

@@ -15,7 +15,7 @@ def server(tmp_path):
     file = tmp_path / "notes.txt"
     with peers.running(noting.noting_server(file)) as running:
         found = noting.Noting(running.url("/mcp"), file)
-        with found.dispatcher.pool:
+        with found.run.pool:
             yield found
 
 

@@ -31,7 +31,7 @@ def holders(client, count=1):
 def test_a_killed_worker_is_a_row_and_no_second_call(server, doomed):
     workers = server.workers(dask_executor(doomed))
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(workers.recorded_call, server.call(row="R1", text="slow", seconds=60))
+        future = thread.submit(workers.call, server.call(row="R1", text="slow", seconds=60))
         server.wait_for("begun slow")
         for pid in holders(doomed):
             os.kill(pid, signal.SIGKILL)
@@ -40,13 +40,13 @@ def test_a_killed_worker_is_a_row_and_no_second_call(server, doomed):
     assert "unknown whether the call ran" in record.error
     assert "row R1" in record.error
     assert server.said("begun slow") == 1
-    assert workers.recorded_call(server.call(text="after")).record.result == "noted after"
+    assert workers.call(server.call(text="after")).record.result == "noted after"
 
 
 def test_a_worker_that_leaves_in_order_repeats_nothing(server, doomed):
     workers = server.workers(dask_executor(doomed))
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(workers.recorded_call, server.call(text="slow", seconds=60))
+        future = thread.submit(workers.call, server.call(text="slow", seconds=60))
         server.wait_for("begun slow")
         (busy,) = [address for address, tasks in doomed.processing().items() if tasks]
         doomed.restart_workers([busy], timeout=100)
@@ -59,7 +59,7 @@ def test_a_worker_that_leaves_in_order_repeats_nothing(server, doomed):
 def test_what_may_be_repeated_is_made_again(server, doomed, tool):
     workers = server.workers(dask_executor(doomed))
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(workers.recorded_call, server.call(tool, text="again", seconds=8))
+        future = thread.submit(workers.call, server.call(tool, text="again", seconds=8))
         server.wait_for("begun again")
         for pid in holders(doomed):
             os.kill(pid, signal.SIGKILL)
@@ -69,9 +69,7 @@ def test_what_may_be_repeated_is_made_again(server, doomed, tool):
 
 def test_a_result_that_is_lost_is_not_made_again(server, doomed):
     """Dask computes a result again when the worker that holds it is gone before anybody fetched it."""
-    workers = server.workers(dask_executor(doomed))
-    call = server.call(text="once")
-    held = doomed.submit(remote_call, workers._remote(call, call.tool), pure=False, retries=0)
+    held = doomed.submit(remote_call, server.remote(server.call(text="once")), pure=False, retries=0)
     server.wait_for("done once")
     server.wait(held.done, "the worker has the result")
     (holder,) = next(iter(doomed.who_has([held]).values()))
@@ -93,12 +91,12 @@ def test_notes_at_the_scheduler_go_with_their_calls(server, client):
 def test_canceling_stops_the_call_at_the_server(server, client):
     workers = server.workers(dask_executor(client))
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(workers.recorded_call, server.call(text="runs", seconds=60))
+        future = thread.submit(workers.call, server.call(text="runs", seconds=60))
         server.wait_for("begun runs")
         server.canceled = True
         record = future.result(30).record
     assert record.status is CallStatus.CANCELED
     assert "unknown whether the call ran" in record.error
     server.wait_for("canceled runs")
-    assert "before this call" in workers.recorded_call(server.call(text="later")).record.error
+    assert "before this call" in workers.call(server.call(text="later")).record.error
     assert server.said("begun later") == 0

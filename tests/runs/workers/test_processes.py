@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from knime_mcp.audit.record import CallStatus
-from knime_mcp.runs.one_call import PlannedCall
+from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.worker_side import RemoteCall
 from knime_mcp.runs.workers import ProcessWorkers
 from knime_mcp.types.errors import ArgumentsInvalid
@@ -43,10 +43,10 @@ def test_one_session_per_worker_and_server(server, processes):
 
 def test_what_fails_here_fails_there(server, processes):
     workers = server.workers(processes)
-    wrong = workers.recorded_call(server.call(text=["no", "text"])).record
+    wrong = workers.call(server.call(text=["no", "text"])).record
     assert (wrong.status, "/text" in wrong.error) == (CallStatus.INVALID_ARGUMENTS, True)
     known = PlannedCall(tool=server.call().tool, input_row="R7", error=ArgumentsInvalid("The cell is empty"))
-    assert "The cell is empty" in workers.recorded_call(known).record.error
+    assert "The cell is empty" in workers.call(known).record.error
     assert server.said("begun x") == 0
 
 
@@ -57,7 +57,7 @@ def test_a_killed_process_is_a_row_and_no_second_call(server, pool):
         pid = executor.submit(os.getpid).result(30)
         killed, rest = server.call(row="R1", text="slow", seconds=60), server.call(row="R2", text="fast")
         with ThreadPoolExecutor(1) as thread:
-            future = thread.submit(workers.recorded_call, killed)
+            future = thread.submit(workers.call, killed)
             server.wait_for("begun slow")
             for process in _workers_of(executor) or [pid]:
                 os.kill(process, signal.SIGKILL)
@@ -66,7 +66,7 @@ def test_a_killed_process_is_a_row_and_no_second_call(server, pool):
         assert "unknown whether the call ran" in record.error
         assert "row R1" in record.error
         assert record.started_at is not None
-        after = workers.recorded_call(rest).record
+        after = workers.call(rest).record
     assert server.said("begun slow") == 1
     if isinstance(executor, ProcessWorkers):
         assert after.result == "noted fast"
@@ -84,9 +84,7 @@ def _workers_of(executor):
 @pytest.mark.parametrize("tool", ["look", "put"])
 def test_what_may_be_repeated_is_made_again(server, tool):
     with ProcessWorkers(1) as executor, ThreadPoolExecutor(1) as thread:
-        future = thread.submit(
-            server.workers(executor).recorded_call, server.call(tool, text="again", seconds=3)
-        )
+        future = thread.submit(server.workers(executor).call, server.call(tool, text="again", seconds=3))
         server.wait_for("begun again")
         for process in _workers_of(executor):
             os.kill(process, signal.SIGKILL)
@@ -99,7 +97,7 @@ def test_other_rows_survive_a_killed_process(server):
         workers = server.workers(executor)
         futures = []
         for name, seconds in (("one", 60), ("two", 2)):
-            futures.append(threads.submit(workers.recorded_call, server.call(text=name, seconds=seconds)))
+            futures.append(threads.submit(workers.call, server.call(text=name, seconds=seconds)))
             server.wait_for(f"begun {name}")
             if name == "one":
                 first = _workers_of(executor)
@@ -112,7 +110,7 @@ def test_processes_that_never_live_are_given_up(server):
         for _ in range(6):
             with pytest.raises(Exception, match="terminated abruptly"):
                 executor.submit(os._exit, 1).result(30)
-        record = server.workers(executor).recorded_call(server.call(text="x")).record
+        record = server.workers(executor).call(server.call(text="x")).record
     assert "no worker any more" in record.error
     assert server.said("begun x") == 0
 
@@ -123,14 +121,12 @@ def test_all_processes_killed_at_once_are_replaced(server):
         for lost in [executor.submit(os._exit, 1) for _ in range(6)]:
             with pytest.raises(Exception, match="terminated abruptly"):
                 lost.result(60)
-        assert server.workers(executor).recorded_call(server.call(text="x")).record.result == "noted x"
+        assert server.workers(executor).call(server.call(text="x")).record.result == "noted x"
 
 
 def test_a_call_that_may_be_repeated_is_not_when_the_run_was_stopped(server):
     with ProcessWorkers(1) as executor, ThreadPoolExecutor(1) as thread:
-        future = thread.submit(
-            server.workers(executor).recorded_call, server.call("look", text="once", seconds=60)
-        )
+        future = thread.submit(server.workers(executor).call, server.call("look", text="once", seconds=60))
         server.wait_for("begun once")
         server.canceled = True
         for process in _workers_of(executor):
@@ -143,11 +139,11 @@ def test_a_call_that_may_be_repeated_is_not_when_the_run_was_stopped(server):
 def test_canceling_tells_what_ran_from_what_did_not(server):
     with ProcessWorkers(1) as executor, ThreadPoolExecutor(2) as threads:
         workers = server.workers(executor)
-        running = threads.submit(workers.recorded_call, server.call(text="runs", seconds=60))
+        running = threads.submit(workers.call, server.call(text="runs", seconds=60))
         server.wait_for("begun runs")
-        waiting = threads.submit(workers.recorded_call, server.call(text="waits"))
+        waiting = threads.submit(workers.call, server.call(text="waits"))
         server.canceled = True
-        later = workers.recorded_call(server.call(text="later")).record
+        later = workers.call(server.call(text="later")).record
         assert running.result(30).record.status is CallStatus.CANCELED
         assert waiting.result(30).record.status is CallStatus.CANCELED
         assert "before this call" in later.error
@@ -156,8 +152,7 @@ def test_canceling_tells_what_ran_from_what_did_not(server):
 
 
 def test_a_call_on_its_way_shows_nothing(server):
-    workers = server.workers(None)
-    remote = workers._remote(server.call(row="R1", text=SECRET), server.call().tool)
+    remote = server.remote(server.call(row="R1", text=SECRET))
     assert SECRET not in repr(remote)
     assert "note" in repr(remote)
     again = pickle.loads(pickle.dumps(remote))

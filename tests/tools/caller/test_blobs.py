@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.runs.engine import BlobStore
-from knime_mcp.runs.one_call import PlannedCall
+from knime_mcp.runs.call_values import PlannedCall
+from knime_mcp.runs.saved_blobs import BlobStore
 
 
 @pytest.mark.parametrize(

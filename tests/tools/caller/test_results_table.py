@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.runs.one_call import CallOutcome
+from knime_mcp.runs.call_values import CallOutcome
 from knime_mcp.tools.caller.results_table import ResultsWriter, plan_results
 from knime_mcp.types.columns import ColumnForm
 from knime_mcp.types.errors import MCPError
