@@ -73,10 +73,6 @@ class Run:
     At the end of ``with run:`` the journal is closed: as complete, canceled or failed.
 
     Attributes:
-        id: Id of the run.
-        pool: The sessions.
-        definitions: The servers' current definitions of tools.
-        secrets: Marks secrets in records.
         pinning: The action for a tool that changed since it was chosen.
         gate: Decides about each call before anything is checked; None allows all calls.
         input_row: RowID that all calls without one have in their records, such as that of an agent's prompt.
@@ -89,7 +85,6 @@ class Run:
         on_progress: Called with the progress that tools report, in the thread of the call or of a reader.
         check: Checks a call before it is made, and completes its tool and arguments; raises `MCPError`.
         make: Makes a checked call, here or elsewhere, such as on a worker; errors are part of the outcome.
-        records: What is written of the calls.
     """
 
     pool: SessionPool
@@ -123,16 +118,7 @@ class Run:
     ) -> Self:
         """Opens the journal of the run; from now on, every call is written there before it is handed on.
 
-        Args:
-            file: The file; its folder is created.
-            about: The tool and settings of the run, without secrets.
-            calls: The number of calls, if known.
-            append: Whether the file may hold other runs.
-            follows: Hash of the last record of the run that this one resumes, "" for none.
-
-        Raises:
-            JournalError: The file to append to is not a journal.
-            OSError: The file cannot be written, or is not empty although ``append`` is False.
+        For the options and what is raised see `Journal`.
         """
         self.records.journal = Journal(
             file, run=self.id, about=about, calls=calls, append=append, follows=follows
@@ -273,8 +259,7 @@ class MemoryJournal:
             self.count, self.head = kept.call, kept.hash or ""
         return kept
 
-    def close(self, outcome: Outcome = "complete") -> None:
-        """There is nothing to close."""
+    def close(self, outcome: Outcome = "complete") -> None: ...
 
 
 class CallInProgress:
@@ -282,7 +267,6 @@ class CallInProgress:
 
     Attributes:
         tool: The tool as it is called, None if it is not known.
-        arguments: The arguments as sent.
         coercions: Descriptions of the changes that were necessary to the arguments.
         note: A warning.
         digest: Digest of the workflow that was run; the digest of an MCP tool is in the tool.
@@ -321,15 +305,12 @@ class CallInProgress:
         return self.run.input_row if self.plan.input_row is None else self.plan.input_row
 
     def begin(self) -> None:
-        """Starts the clock."""
         self._started_at, self._clock = utc_text(datetime.now(UTC)), time.perf_counter()
 
     def end(self) -> None:
-        """Stops the clock."""
         self._duration = round(time.perf_counter() - self._clock, 6)
 
     def sent(self) -> None:
-        """Counts an attempt."""
         self.attempts += 1
 
     def prepare(self) -> None:
@@ -347,11 +328,7 @@ class CallInProgress:
         return replace(answer, text=text, structured=structured)
 
     def answered(self, answer: ToolAnswer) -> CallOutcome:
-        """The outcome of a call that was answered; saves the files of the answer, whose secrets are marked.
-
-        Raises:
-            MCPError: A file cannot be saved.
-        """
+        """The outcome of a call that was answered; saves the answer's files, or raises `MCPError`."""
         structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
         files, image = (), None
         if self.run.save_blob is not None and answer.blocks:

@@ -1,89 +1,23 @@
 """The node *MCP Tool Caller*: calls a tool once, or once per row of a table.
 
-This module holds the dialog and the ports, checks the settings, and calls the modules that do the work. The
-node keeps no state between calls of KNIME, and imports large modules in `execute` only.
+This module holds the ports, checks the settings, and calls the modules that do the work; the dialog is in
+`caller_dialog`. The node keeps no state between calls of KNIME, and imports large modules in `execute` only.
 """
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
 from ..types.errors import MCPError, SettingInvalid
-from ..types.texts import shortened, visible
-from .node_settings import connection, shared_parameters
-from .node_settings.connection import NO_COLUMN, chosen_column
-from .node_settings.flow_choices import decode_choices
-from .node_settings.shared_parameters import column_choices, labelled
+from ..types.texts import visible
+from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog
+from .node_settings import connection
+from .node_settings.connection import chosen_column
 
 if TYPE_CHECKING:
     from .caller.results_table import ResultsLayout
-
-
-_log = logging.getLogger(__name__)
-
-_BY_NAME: Final = "<by name>"
-"""The choice to use *Tool name* instead. First and default: see `credentials.NO_CREDENTIAL`."""
-_TOOLS, _PARAMETERS = 0, 1  # ports
-_MOST_CONCURRENT: Final = 64
-_LONGEST_DESCRIPTION: Final = 300
-
-
-class _ArgumentsSource(knext.EnumParameterOptions):
-    columns = ("Columns", "Each column that is named like a parameter of the tool gives that argument.")
-    json_column = ("A JSON column", "One column holds all arguments of the row as a JSON object.")
-
-
-class _OnError(knext.EnumParameterOptions):
-    row = (
-        "Make an error row",
-        "The other calls go on. The row says in *Status* and *Error* what went wrong and what to do.",
-    )
-    fail = (
-        "Fail",
-        "The node fails at the first failed call. The calls that finished are kept, see *Resume an"
-        " interrupted run*.",
-    )
-
-
-@knext.parameter_group(label="Argument")
-class _Argument:
-    """An argument with name and value."""
-
-    name = knext.StringParameter(
-        "Name", "Name of the parameter, exactly as the tool has it.", default_value=""
-    )
-    value = knext.StringParameter(
-        "Value",
-        "The value. Text is taken as it is; numbers, `true`, `false`, and for lists and objects JSON such as"
-        ' `["a", "b"]`, are read as such where the tool wants them.',
-        default_value="",
-    )
-
-
-def _tool_choices(context: Any) -> list[Any]:
-    """Offers the tools that Providers announced. Never raises, as the dialog would not open then."""
-    try:
-        tools = decode_choices(context.flow_variables)
-    except Exception as error:
-        _log.debug("No tools in the dialog: %s", type(error).__name__)
-        tools = []
-    first = (_BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
-    offered = ((entry.name, visible(entry.label), visible(_about(entry))) for entry in tools)
-    return labelled([first, *offered])
-
-
-def _about(entry: Any) -> str:
-    short = shortened(" ".join(entry.description.split()), _LONGEST_DESCRIPTION)
-    kind = "Workflow" if entry.type == "workflow" else f"MCP tool at {entry.server}"
-    return f"{kind}. {short}" if short else kind
-
-
-def _parameter_columns(specs: list[Any]) -> list[str]:
-    schema = specs[_PARAMETERS]
-    return [] if schema is None else [column.name for column in schema]
 
 
 @knext.node(
@@ -121,7 +55,7 @@ def _parameter_columns(specs: list[Any]) -> list[str]:
     " and when and how long. Columns of *Parameters* with the name of one of these get ` (input)` behind it.",
 )
 @knext.output_view("Calls", "The tool with its description and parameters, and what became of the calls.")
-class MCPToolCaller:
+class MCPToolCaller(CallerDialog):
     """Calls a tool of an MCP server, once or once per row.
 
     Takes a tool, from the *MCP Tool Provider* or by the address of its server, and calls it: once with the
@@ -159,133 +93,6 @@ class MCPToolCaller:
     Credentials, and arguments that a tool declares as passwords, do not appear in the results, the journal or
     in error messages; a mark stands in their place.
     """
-
-    server_url = shared_parameters.server_url()
-    credentials = shared_parameters.credentials()
-    tool = knext.StringParameter(
-        "Tool",
-        "Which tool to call. The tools of every *MCP Tool Provider* whose flow variables reach this node are"
-        " offered here, with their parameters: connect the Provider's *Tools* table, or its flow variable"
-        f" port. Choose `{_BY_NAME}` to enter a name instead.",
-        default_value=_BY_NAME,
-        choices=_tool_choices,
-    )
-    tool_name = knext.StringParameter(
-        "Tool name",
-        "Name of the tool to call: as the *Tools* table shows it, its RowID, or `name @ server` where several"
-        " servers have a tool of that name. Without a *Tools* table, the name that the server knows.",
-        default_value="",
-    )
-    arguments = knext.ParameterArray(
-        label="Arguments",
-        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
-        " same for every row, and a row's own values win.",
-        parameters=_Argument(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add argument",
-        array_title="Argument",
-    )
-
-    arguments_json = knext.MultilineStringParameter(
-        "Arguments as JSON",
-        'Arguments as one JSON object, such as `{"city": "Konstanz", "days": 3}`, for values that are lists,'
-        " objects or null. Arguments entered as name and value win over these.",
-        default_value="",
-        number_of_lines=6,
-        is_advanced=True,
-    )
-    arguments_source = knext.EnumParameter(
-        "Arguments of a row",
-        "Where a row of *Parameters* holds its arguments.",
-        default_value=_ArgumentsSource.columns.name,
-        enum=_ArgumentsSource,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
-    arguments_column = knext.StringParameter(
-        "Column with the arguments",
-        "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String"
-        " column.",
-        default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _parameter_columns),
-        is_advanced=True,
-    )
-    tool_per_row_column = knext.StringParameter(
-        "Column with the tool's name",
-        "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
-        f" `{NO_COLUMN}` to call the same tool for every row.",
-        default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _parameter_columns),
-        is_advanced=True,
-    )
-    tool_column = shared_parameters.tool_column(_TOOLS)
-    on_error = knext.EnumParameter(
-        "If a call fails",
-        "What to do when a tool fails, cannot be reached, or does not take the arguments.",
-        default_value=_OnError.row.name,
-        enum=_OnError,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
-    resume = knext.BoolParameter(
-        "Resume an interrupted run",
-        "After a run that was canceled, failed or was killed: rows whose call gave a result are filled in"
-        " from that run and not called again. Row, tool and arguments must be the same. Does nothing after a"
-        " run that came to its end.",
-        default_value=False,
-        is_advanced=True,
-    )
-    concurrency = knext.IntParameter(
-        "Calls at a time",
-        "How many calls may be on their way at once. Lower it for servers that complain about too many"
-        " requests. Workflow tools always run one by one.",
-        default_value=4,
-        min_value=1,
-        max_value=_MOST_CONCURRENT,
-        is_advanced=True,
-    )
-    expand_structured = knext.StringParameter(
-        "Structured values as columns",
-        "Properties of the structured result that get columns of their own, separated by commas, with their"
-        " type after a colon if it is not text: `city, temperature: number, tags: json`. Types are string,"
-        " number, integer, boolean and json. The column *Structured result* always has all of it.",
-        default_value="",
-        is_advanced=True,
-    )
-    pinning = shared_parameters.pinning()
-    pinned_digest = knext.StringParameter(
-        "Pinned digest",
-        "The *Digest* of the definition that you want to call, from the *Tools* or *Results* table. Empty"
-        " takes the one that the tool cell remembers.",
-        default_value="",
-        is_advanced=True,
-    )
-    save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
-    send_credentials_as = shared_parameters.send_credentials_as()
-    header_name = shared_parameters.header_name()
-    issuer = shared_parameters.issuer()
-    scope = shared_parameters.scope()
-    extra_headers = shared_parameters.extra_headers()
-    transport = shared_parameters.transport()
-    connect_timeout = shared_parameters.connect_timeout()
-    idle_timeout = shared_parameters.idle_timeout()
-    total_timeout = shared_parameters.total_timeout()
-
-    _with_tools = knext.DialogContextCondition(shared_parameters.is_connected(_TOOLS))
-    _with_parameters = knext.DialogContextCondition(shared_parameters.is_connected(_PARAMETERS))
-    for _setting in (server_url, credentials, send_credentials_as, extra_headers, transport):
-        _setting.rule(_with_tools, knext.Effect.HIDE)
-    for _setting in (arguments_source, tool_per_row_column):
-        _setting.rule(_with_parameters, knext.Effect.SHOW)
-    tool_column.rule(_with_tools, knext.Effect.SHOW)
-    tool_name.rule(knext.OneOf(tool, [_BY_NAME]), knext.Effect.SHOW)
-    header_name.rule(knext.OneOf(send_credentials_as, ["header"]), knext.Effect.SHOW)
-    for _setting in (issuer, scope):
-        _setting.rule(knext.OneOf(send_credentials_as, ["client_credentials"]), knext.Effect.SHOW)
-    arguments_column.rule(
-        knext.OneOf(arguments_source, [_ArgumentsSource.json_column.name]), knext.Effect.SHOW
-    )
-    del _setting, _with_tools, _with_parameters
 
     def configure(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and announces the columns, without network access."""
@@ -354,7 +161,7 @@ class MCPToolCaller:
 
     def chosen_tool(self) -> str:
         """The name of the tool for all calls; empty if no tool is chosen."""
-        return self.tool_name.strip() if self.tool == _BY_NAME else self.tool
+        return self.tool_name.strip() if self.tool == BY_NAME else self.tool
 
     def _check_calls(self, tools: Any, parameters: Any) -> None:
         """Checks the settings for the tool and its arguments against the specs of the inputs."""
@@ -381,7 +188,7 @@ class MCPToolCaller:
                 setting="tool_name",
                 fix="Open the dialog and choose a tool, or enter the name of one",
             )
-        if self.arguments_source == _ArgumentsSource.json_column.name and parameters is not None:
+        if self.arguments_source == ArgumentsSource.json_column.name and parameters is not None:
             column = chosen_column(self.arguments_column)
             if column is None:
                 raise SettingInvalid(

@@ -195,10 +195,10 @@ def _defaults() -> dict[str, Any]:
     """The Caller's parameters as a fresh node has them: a workflow has to hold all of them."""
     from knime.extension import parameter
 
-    from .mcp_caller import MCPToolCaller
+    from .caller.caller_dialog import CallerDialog
 
     extract = cast("Any", parameter).extract_parameters
-    return cast("dict[str, Any]", extract(MCPToolCaller())["model"])
+    return cast("dict[str, Any]", extract(CallerDialog())["model"])
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:
