@@ -68,29 +68,126 @@ def test_build_tells_all_problems_of_a_pack_and_keeps_the_old_catalogue(cli, hom
     assert (tmp_path / "c.sqlite").read_bytes() == before
 
 
-def test_an_extension_that_cannot_be_imported_is_reported_and_the_rest_built(cli, homes, tmp_path):
-    (tmp_path / "knime.yml").write_text(
-        "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: src/gone\n"
-    )
-    done = cli("nodes", "build", "--extension", "knime.yml", "-o", "c.sqlite", env=homes)
+def plugin(letter):
+    registered = plugin_xml(f'factory-class="org.b.{letter}NodeFactory"')
+    return {"plugin.xml": registered, f"org/b/{letter}NodeFactory.xml": node(f"{letter} Node")}
+
+
+def names_in(path):
+    with Catalogue(path) as catalogue:
+        return {node.name for node in catalogue.nodes()}
+
+
+def test_a_pack_is_added_to_what_commands_know_without_a_catalogue(cli, homes, tmp_path):
+    (tmp_path / "mine.yaml").write_text(PACK)
+    done = cli("nodes", "build", "--pack", "mine.yaml", env=homes)
     assert done.code == 0, done.err
-    assert "Left out: 1 × is a Python extension that cannot be imported" in done.err
+    assert "nodes from spec pack knime-basics" in done.err
+    found = cli("nodes", "search", "VLOOKUP", "--json", env=homes).json
+    assert found["nodes"][0]["name"] == "Value Lookup"
+    assert cli("nodes", "show", "TRIGGER.MINE", env=homes).code == 0
 
 
-@pytest.mark.parametrize("named", ["knime.yml", "."])
-def test_an_extension_that_registers_no_nodes_is_reported_with_the_usual_reason(cli, homes, tmp_path, named):
-    (tmp_path / "knime.yml").write_text("name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: main\n")
-    (tmp_path / "main.py").write_text("import knime.extension as knext\n")
-    beside = cli("nodes", "build", "--extension", named, "-o", "c.sqlite", env=homes)
-    assert beside.code == 0, beside.err
-    assert "Left out: 1 × is a Python extension that registers no nodes" in beside.err
-    alone = cli("nodes", "build", "--extension", named, "--bare", "-o", "d.sqlite", env=homes)
-    assert alone.code == 1
-    what = tmp_path.name if named == "." else named
-    told = " ".join(alone.err.split())
-    assert f"There are no nodes in the sources. {what} is a Python extension that registers no nodes" in told
-    for done in (beside, alone):
-        assert "names as extension_module must define the nodes" in " ".join(done.err.split())
+def test_sources_that_are_not_read_anew_stay(cli, plugins, homes, tmp_path):
+    path = tmp_path / "data" / "knime-mcp" / "nodes.sqlite"
+    (tmp_path / "mine.yaml").write_text(
+        PACK + "old_names: [{node_type: T, subtype: WAS, instead: TRIGGER.MINE}]"
+    )
+    assert cli("nodes", "build", "--plugins", plugins, env=homes).code == 0
+    assert cli("nodes", "build", "--pack", "mine.yaml", env=homes).code == 0
+    jar = write_jar(
+        tmp_path / "more" / "org.b_1.0.0.jar",
+        {
+            "plugin.xml": plugin_xml('factory-class="org.b.BNodeFactory"'),
+            "org/b/BNodeFactory.xml": node("B Node"),
+        },
+    )
+    done = cli("nodes", "build", "--plugins", jar, env=homes)
+    assert "As before: 2 nodes of sources that were not read now" in done.err
+    assert {"A Node", "Mine", "B Node", "Joiner"} <= names_in(path)
+    assert cli("nodes", "show", "T.WAS", env=homes).code == 0  # the pack's old names, too
+    # A source that is read anew counts as it is now.
+    write_jar(
+        jar,
+        {
+            "plugin.xml": plugin_xml('factory-class="org.b.CNodeFactory"'),
+            "org/b/CNodeFactory.xml": node("C Node"),
+        },
+    )
+    assert cli("nodes", "build", "--plugins", jar, env=homes).code == 0
+    assert {"A Node", "Mine", "C Node"} <= names_in(path)
+    assert "B Node" not in names_in(path)
+    done = cli("nodes", "build", "--bare", "--pack", "mine.yaml", env=homes)
+    assert names_in(path) == {"Mine"}
+
+
+def test_well_known_nodes_of_knime_go_when_knimes_own_come(cli, homes, tmp_path):
+    registered = plugin_xml('factory-class="org.knime.base.node.JoinerNodeFactory"')
+    files = {"plugin.xml": registered, "org/knime/base/node/JoinerNodeFactory.xml": node("Joiner")}
+    write_jar(tmp_path / "plugins" / "org.knime.base_5.5.0.jar", files)
+    (tmp_path / "mine.yaml").write_text(PACK)
+    assert cli("nodes", "build", "--pack", "mine.yaml", "-o", "c.sqlite", env=homes).code == 0
+    assert "Value Lookup" in names_in(tmp_path / "c.sqlite")
+    assert cli("nodes", "build", "--knime", "plugins", "-o", "c.sqlite", env=homes).code == 0
+    assert cli("nodes", "build", "--pack", "mine.yaml", "-o", "c.sqlite", env=homes).code == 0
+    with Catalogue(tmp_path / "c.sqlite") as catalogue:
+        assert [found.id for found in catalogue.nodes() if found.name == "Joiner"] == [
+            "org.knime.base.node.JoinerNodeFactory"
+        ]
+    assert "Value Lookup" not in names_in(tmp_path / "c.sqlite")
+
+
+def test_a_plug_in_that_was_removed_from_a_folder_goes_with_the_next_reading(cli, plugins, homes, tmp_path):
+    gone = write_jar(plugins / "org.b_1.0.0.jar", plugin("B"))
+    for there in (True, False):
+        assert cli("nodes", "build", "--plugins", plugins, "-o", "c.sqlite", env=homes).code == 0
+        assert ("B Node" in names_in(tmp_path / "c.sqlite")) is there
+        gone.unlink(missing_ok=True)
+
+
+def test_a_catalogue_that_cannot_be_read_is_replaced_and_that_is_said(cli, homes, tmp_path):
+    (tmp_path / "mine.yaml").write_text(PACK)
+    (tmp_path / "c.sqlite").write_text("no catalogue")
+    done = cli("nodes", "build", "--pack", "mine.yaml", "-o", "c.sqlite", env=homes)
+    assert done.code == 0
+    assert "Nothing is taken over from it." in done.err
+
+
+NO_MODULE = "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: src/gone\n"
+NO_NODES = "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: main\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "named", "said"),
+    [
+        ("--extension", "gone/knime.yml", "The extension gone/knime.yml cannot be read: "),
+        (
+            "--extension",
+            "none/knime.yml",
+            "cannot be read: it registers no nodes: the module that its",
+        ),
+        ("--extension", "none", "names as extension_module must define the nodes"),
+        ("--plugins", "empty", "There are no nodes in empty. empty has no plug-ins in it."),
+        ("--knime", "empty", "Name the folder of an installed KNIME (with 'plugins' in it)"),
+    ],
+)
+def test_a_source_without_nodes_is_an_error_and_the_catalogue_stays(
+    cli, plugins, homes, tmp_path, option, named, said
+):
+    for folder, text in (("gone", NO_MODULE), ("none", NO_NODES), ("empty", "")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / ("knime.yml" if text else "x")).write_text(text)
+    (tmp_path / "none" / "main.py").write_text("import knime.extension as knext\n")
+    assert cli("nodes", "build", "--plugins", plugins, "-o", "c.sqlite", env=homes).code == 0
+    before = (tmp_path / "c.sqlite").read_bytes()
+    done = cli("nodes", "build", option, named, "--plugins", plugins, "-o", "c.sqlite", env=homes)
+    assert done.code == 1
+    told = " ".join(done.err.split())
+    assert said in told
+    assert "c.sqlite is as it was: Catalogue " in told
+    assert (tmp_path / "c.sqlite").read_bytes() == before
+    assert cli("nodes", "build", option, named, "-o", "d.sqlite", env=homes).code == 1
+    assert not (tmp_path / "d.sqlite").exists()
 
 
 @pytest.mark.parametrize("option", ["--knime", "--plugins", "--extension", "--pack"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...types.errors import MCPError
 from ...types.texts import counted
 from ..command_errors import CommandError, ExitCode, reports_errors
 from ..terminal import err, note, plain, print_json, say
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from ...knowledge.catalogue_reader import Catalogue
     from ...knowledge.node_model import CatalogueOrigin, NodeSpec
     from ...knowledge.sources.catalogue_build import BuildReport
-    from ...knowledge.sources.knime_plugins import Skipped
-
 
 CatalogueOption = Annotated[
     Path | None,
@@ -227,7 +226,11 @@ def build(
         ),
     ] = None,
     bare: Annotated[
-        bool, typer.Option("--bare", help="Leave out the nodes and packs that come with knime-mcp.")
+        bool,
+        typer.Option(
+            "--bare",
+            help="Only what is named here: without what the catalogue had, and what comes with knime-mcp.",
+        ),
     ] = False,
     skipped: Annotated[
         bool, typer.Option("--skipped", help="Name everything that was left out, not only a few of a kind.")
@@ -236,29 +239,42 @@ def build(
 ) -> ExitCode:
     """Build the catalogue of nodes from an installed KNIME, plug-ins, Python extensions and spec packs.
 
-    Options may be repeated. A catalogue that servers read may be rebuilt while they do: they take the new one
-    with their next answer. What could not be read is reported, with the reason, and is no failure.
+    Options may be repeated. What is in the catalogue stays, unless its source is read anew. A catalogue that
+    servers read may be rebuilt while they do: they take the new one with their next answer. A node that
+    cannot be read is reported, with the reason. A source without nodes is an error, and the catalogue stays
+    as it was.
 
     Example: knime-mcp nodes build --knime /opt/knime
     """
     from ...knowledge.default_catalogue import user_catalogue
     from ...knowledge.sources.catalogue_build import build_catalogue
+    from ...knowledge.sources.spec_packs import basic_nodes
     from ..files import check_output
     from ..terminal import steps_progress
 
     check_output(out)
     path = out if out is not None else user_catalogue()
-    with steps_progress() as bar:
-        nodes, left_out = _extensions(extension or [], bare)
-        report = build_catalogue(
-            path,
-            plugins=[*(knime or []), *(plugins or [])],
-            packs=pack or [],
-            with_own_packs=not bare,
-            extensions=nodes,
-            skipped=left_out,
-            on_step=bar,
-        )
+    earlier = None if bare else _earlier(path)
+    try:
+        with steps_progress() as bar:
+            report = build_catalogue(
+                path,
+                plugins=[*(knime or []), *(plugins or [])],
+                packs=pack or [],
+                with_own_packs=not bare,
+                extensions=_extensions(extension or [], bare),
+                stand_ins=() if bare else basic_nodes(),
+                earlier=earlier,
+                on_step=bar,
+            )
+    except (MCPError, CommandError):
+        if earlier is not None:
+            note(f"{path} is as it was:")
+            tell_origin(earlier.origin)
+        raise
+    finally:
+        if earlier is not None:
+            earlier.close()
     if as_json:
         print_json(_report_json(report))
         return ExitCode.OK
@@ -266,25 +282,26 @@ def build(
     return ExitCode.OK
 
 
-def _extensions(files: Sequence[Path], bare: bool) -> tuple[list[NodeSpec], list[Skipped]]:
-    """The nodes of extensions, and the extensions that cannot be imported or register no nodes."""
-    from ...knowledge.sources.knime_plugins import Skipped
+def _earlier(path: Path) -> Catalogue | None:
+    """The catalogue to add to; None if there is none that can be read."""
+    from ...knowledge.catalogue_reader import Catalogue
 
+    try:
+        return Catalogue(path) if path.exists() else None
+    except MCPError as error:
+        note(f"{error.what}. Nothing is taken over from it.")
+        return None
+
+
+def _extensions(files: Sequence[Path], bare: bool) -> list[NodeSpec]:
     nodes = [] if bare else own_nodes()
-    left_out: list[Skipped] = []
     for file in files:
-        name = file.resolve().name
-        try:
-            described = extension_nodes(file)
-            known = {node.id for node in nodes}
-            nodes += [node for node in described if node.id not in known]
-            if not described:
-                reason = "is a Python extension that registers no nodes"
-                left_out.append(Skipped(what=name, where=str(file), reason=reason, detail=_NO_NODES))
-        except CommandError as error:
-            reason = "is a Python extension that cannot be imported"
-            left_out.append(Skipped(what=name, where=str(file), reason=reason, detail=str(error)))
-    return nodes, left_out
+        described = extension_nodes(file)
+        if not described:
+            raise _unreadable(file, f"it registers no nodes: {_NO_NODES}")
+        known = {node.id for node in nodes}
+        nodes += [node for node in described if node.id not in known]
+    return nodes
 
 
 def _tell(report: BuildReport, *, every: bool) -> None:
@@ -298,6 +315,8 @@ def _tell(report: BuildReport, *, every: bool) -> None:
         note(f"Without options: {report.plugins.from_code} nodes whose description is in compiled code")
     if report.plugins.well_known:
         note(f"In short: {report.plugins.well_known} nodes of KNIME that describe themselves in code")
+    if report.kept:
+        note(f"As before: {counted(report.kept, 'node')} of sources that were not read now")
     for source in report.origin.sources:
         err().print(plain(f"{source.nodes:6} nodes from {source.text}"))
     say(
@@ -316,11 +335,12 @@ def _report_json(report: BuildReport) -> dict[str, Any]:
         "version": origin.version,
         "built_at": origin.built_at,
         "nodes": origin.nodes,
+        "kept": report.kept,
         "plugins": report.plugins.bundles,
         "without_options": report.plugins.from_code,
         "in_short": report.plugins.well_known,
         "bytes": report.size,
         "seconds": round(report.seconds, 3),
         "sources": [asdict(source) for source in origin.sources],
-        "skipped": [asdict(entry) for entry in report.skipped],
+        "skipped": [asdict(entry) for entry in report.plugins.skipped],
     }

@@ -30,19 +30,26 @@ from ..catalogue_file import (
     packed,
     to_json,
 )
-from ..node_model import CatalogueOrigin, SourceSummary
+from ..node_model import CatalogueOrigin, SourceKind, SourceSummary
 from ..packs import own_packs
 from ..query_words import folded, spellings, words_in
 from .knime_plugins import PluginNodes, Skipped, read_plugins
+from .plugin_bundles import shown
 from .spec_packs import Pack, read_pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from ..catalogue_reader import Catalogue
     from ..node_model import NodeSpec, OldName, Parameter
 
 
 _MOST_REASONS: Final = 3
+_KNIMES_BASE: Final = "org.knime.base."
+"""How the factories of the plug-in begin that is in every installed KNIME."""
+_STAND_INS: Final = "knime-basics"
+"""The pack of `basic_nodes`."""
+
 
 _SHORTEST_SPELLED: Final = 4
 _SPELLED_FIELDS: Final = 3
@@ -58,16 +65,17 @@ Step = tuple[str, int, int]
 class BuildReport:
     path: Path
     origin: CatalogueOrigin
-    skipped: tuple[Skipped, ...]
     plugins: PluginNodes
+    kept: int  # nodes that an earlier catalogue had
     seconds: float
     size: int
 
     def reasons(self) -> dict[str, tuple[Skipped, ...]]:
         """The skipped nodes by reason, the most frequent reason first."""
-        counts = Counter(entry.reason for entry in self.skipped)
+        skipped = self.plugins.skipped
+        counts = Counter(entry.reason for entry in skipped)
         return {
-            reason: tuple(entry for entry in self.skipped if entry.reason == reason)
+            reason: tuple(entry for entry in skipped if entry.reason == reason)
             for reason, _ in counts.most_common()
         }
 
@@ -79,43 +87,73 @@ def build_catalogue(
     packs: Sequence[Path] = (),
     with_own_packs: bool = True,
     extensions: Sequence[NodeSpec] = (),
-    skipped: Sequence[Skipped] = (),
+    stand_ins: Sequence[NodeSpec] = (),
+    earlier: Catalogue | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> BuildReport:
     """Builds a catalogue. The file is replaced only once the new catalogue is complete.
 
     `plugins` are installed KNIMEs, folders of plug-ins, or plug-ins. A pack with the name of an included pack
-    replaces that pack. `extensions` are nodes of Python extensions, see `read_extension`.
+    replaces that pack. `extensions` are nodes of Python extensions, see `read_extension`. The nodes of an
+    `earlier` catalogue stay, unless their source is read anew; `stand_ins` are for where KNIME's own nodes
+    are in neither. A source that was named but has no nodes is an error.
     """
     begin = time.perf_counter()
     read = _read_packs(packs, with_own_packs)
     found = read_plugins(plugins, on_step=on_step) if plugins else PluginNodes()
-    left_out = (*skipped, *found.skipped)
-    nodes = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
-    if not nodes:
-        where = ", ".join(str(root) for root in plugins) or "the sources"
-        why = "".join(f". {entry}" for entry in left_out[:_MOST_REASONS])
+    named = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
+    kept, old_names = _kept(earlier, named, plugins) if earlier is not None else ([], [])
+    nodes = [*named, *kept]
+    if not any(node.id.startswith(_KNIMES_BASE) for node in nodes):
+        known = {node.id for node in nodes}
+        nodes += (node for node in stand_ins if node.id not in known)
+    if found.without_nodes or not nodes:
+        where = ", ".join(map(shown, found.without_nodes)) or "the sources"
+        reasons = [
+            entry for entry in found.skipped if entry.where.startswith(tuple(map(shown, found.without_nodes)))
+        ]
+        why = "".join(f". {entry}" for entry in reasons[:_MOST_REASONS])
         raise CatalogueError(
             f"There are no nodes in {where}{why}",
-            fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins."
-            if plugins or not left_out
-            else "",
+            fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins.",
         )
+    types = [name for pack in read for name in pack.types]
+    types += (node.node_type for node in kept if node.origin.kind is SourceKind.SPEC_PACK)
     origin = write_catalogue(
         path,
         nodes,
-        type_order=tuple(dict.fromkeys(name for pack in read for name in pack.types)),
-        old_names=[name for pack in read for name in pack.old_names],
+        type_order=tuple(dict.fromkeys(types)),
+        old_names=dict.fromkeys([*(name for pack in read for name in pack.old_names), *old_names]),
         on_step=on_step,
     )
     return BuildReport(
         path=path,
         origin=origin,
-        skipped=left_out,
         plugins=found,
+        kept=len(kept),
         seconds=time.perf_counter() - begin,
         size=path.stat().st_size,
     )
+
+
+def _kept(
+    earlier: Catalogue, named: Sequence[NodeSpec], roots: Sequence[Path]
+) -> tuple[list[NodeSpec], list[OldName]]:
+    """What stays of an earlier catalogue: nodes of sources that were not read anew, and their old names."""
+    anew = {(node.origin.kind, node.origin.name) for node in named}
+    taken = {key for node in named for key in _keys(node)}
+    folders = tuple(f"{root.absolute()}{os.sep}" for root in roots)
+
+    def stays(node: NodeSpec) -> bool:
+        origin = node.origin
+        # A plug-in that was removed from an installation is in no list of what was read.
+        gone = origin.kind is SourceKind.KNIME and str(Path(origin.file or "").absolute()).startswith(folders)
+        return not gone and (origin.kind, origin.name) not in anew and taken.isdisjoint(_keys(node))
+
+    with earlier.reading() as reader:
+        nodes = [node for node in reader.nodes() if node.origin.name != _STAND_INS and stays(node)]
+        known = {name for node in nodes for name in (node.id, node.node_type)}
+        return nodes, [old for old in reader.old_names() if known.issuperset(old.instead)]
 
 
 def _read_packs(packs: Sequence[Path], with_own: bool) -> list[Pack]:
@@ -184,13 +222,18 @@ def _in_order(nodes: list[NodeSpec], type_order: Sequence[str]) -> list[NodeSpec
 def _refuse_duplicates(nodes: list[NodeSpec]) -> None:
     seen: dict[tuple[str, ...], NodeSpec] = {}
     for node in nodes:
-        for key in ((node.id,), (node.node_type, node.subtype)):
+        for key in _keys(node):
             other = seen.setdefault(key, node)
             if other is not node:
                 raise CatalogueError(
                     f"Two nodes are called {'.'.join(key)}: in {_where(other)} and in {_where(node)}",
                     fix="Build the catalogue with one of the two sources, or rename one.",
                 )
+
+
+def _keys(node: NodeSpec) -> tuple[tuple[str, ...], ...]:
+    """What may be in a catalogue only once."""
+    return (node.id,), (node.node_type, node.subtype)
 
 
 def _where(node: NodeSpec) -> str:

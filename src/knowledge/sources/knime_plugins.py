@@ -74,6 +74,7 @@ class Skipped:
 class PluginNodes:
     nodes: list[NodeSpec] = field(default_factory=list[NodeSpec])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
+    without_nodes: list[Path] = field(default_factory=list["Path"])  # roots that were named for nothing
     bundles: int = 0
     from_code: int = 0  # nodes whose description (without options) is in compiled code
     well_known: int = 0  # nodes that are described by this program, as their classes are no help
@@ -85,10 +86,12 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
     locations = {path: root for root, paths in bundles.items() for path in paths}
     result = PluginNodes()
     silent = set(locations)  # neither a node nor a reason
+    fertile: set[Path] = set()
     categories: dict[str, str] = {}
     found: list[NodeSpec] = []
     for done, (location, root) in enumerate(locations.items(), 1):
-        before = len(found) + len(result.skipped)
+        nodes_before = len(found)
+        before = nodes_before + len(result.skipped)
         try:
             with opened(location, root=root) as bundle:
                 found += _PluginReader(bundle, result, categories).nodes()
@@ -104,8 +107,11 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
             )
         if len(found) + len(result.skipped) > before:
             silent.remove(location)
+        if len(found) > nodes_before:
+            fertile.add(root)
         if on_step is not None:
             on_step(("Reading plug-ins", done, len(locations)))
+    result.without_nodes = [root for root in bundles if root not in fertile]
     for root, paths in bundles.items():
         if silent.issuperset(paths):
             reason = NO_NODES if paths else NO_PLUGINS

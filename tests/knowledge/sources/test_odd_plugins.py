@@ -23,7 +23,7 @@ def test_a_folder_whose_name_is_no_unicode(tmp_path):
     with Catalogue(report.path) as catalogue:
         (found,) = catalogue.nodes()
     assert (found.name, found.origin.name) == ("Odd", "odd?")
-    assert [entry.what for entry in report.skipped] == ["damaged?.jar"]
+    assert [entry.what for entry in report.plugins.skipped] == ["damaged?.jar"]
 
 
 def test_a_pack_whose_name_is_no_unicode(tmp_path):

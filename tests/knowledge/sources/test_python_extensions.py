@@ -16,7 +16,6 @@ from knime_mcp.cli.nodes.node_catalogue import extension_nodes, nodes_of, own_fi
 from knime_mcp.knowledge import default_catalogue
 from knime_mcp.knowledge.catalogue_file import CatalogueError
 from knime_mcp.knowledge.catalogue_reader import Catalogue, fingerprint
-from knime_mcp.knowledge.sources import knime_plugins
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from knime_mcp.knowledge.sources.python_extensions import plain_text, read_extension
 from knime_mcp.version import VERSION
@@ -341,33 +340,22 @@ def test_a_source_without_nodes_is_an_error_that_says_what_to_name(tmp_path):
     assert not (tmp_path / "o.sqlite").exists()
 
 
-def test_a_source_without_nodes_beside_others_is_reported(tmp_path):
+def test_a_source_without_nodes_beside_others_is_an_error_too(tmp_path):
     (tmp_path / "empty").mkdir()
     write_jar(tmp_path / "library" / "org.l_1.0.0.jar", {"plugin.xml": plugin_xml()})
     registered = plugin_xml('factory-class="org.a.ANodeFactory" category-path="/"')
     write_jar(tmp_path / "a.jar", {"plugin.xml": registered, "org/a/ANodeFactory.xml": described("A")})
     sources = [tmp_path / name for name in ("empty", "a.jar", "library")]
-    report = build_catalogue(tmp_path / "o.sqlite", plugins=sources, with_own_packs=False)
-    assert [str(entry) for entry in report.skipped] == [
-        "empty has no plug-ins in it",
-        "library has only plug-ins that register no nodes",
-    ]
-
-
-def test_where_only_an_extension_has_no_nodes_no_knime_is_asked_for(tmp_path):
-    skipped = [knime_plugins.Skipped(what="x", where="x", reason="registers no nodes", detail="so it is")]
     with pytest.raises(CatalogueError) as caught:
-        build_catalogue(tmp_path / "o.sqlite", with_own_packs=False, skipped=skipped)
-    assert str(caught.value) == "There are no nodes in the sources. x registers no nodes: so it is."
+        build_catalogue(tmp_path / "o.sqlite", plugins=sources, with_own_packs=False)
+    assert str(caught.value).startswith(
+        f"There are no nodes in {tmp_path / 'empty'}, {tmp_path / 'library'}. empty has no plug-ins in it."
+        " library has only plug-ins that register no nodes."
+    )
+    assert not (tmp_path / "o.sqlite").exists()
 
 
 def test_where_nothing_can_be_read_it_is_said_why(tmp_path):
     (tmp_path / "a.jar").write_text("no jar")
-    skipped = [
-        knime_plugins.Skipped(what="knime.yml", where="x", reason="cannot be imported", detail="no such file")
-    ]
-    said = r"in .*a\.jar\. knime\.yml cannot be imported: no such file\. a\.jar is no readable plug-in: "
-    with pytest.raises(CatalogueError, match=said):
-        build_catalogue(
-            tmp_path / "o.sqlite", plugins=[tmp_path / "a.jar"], with_own_packs=False, skipped=skipped
-        )
+    with pytest.raises(CatalogueError, match=r"in .*a\.jar\. a\.jar is no readable plug-in: "):
+        build_catalogue(tmp_path / "o.sqlite", plugins=[tmp_path / "a.jar"], with_own_packs=False)
