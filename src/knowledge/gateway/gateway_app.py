@@ -62,7 +62,7 @@ def opened_gateway(
             stack.callback(supabase.close)
             sources.append(supabase)
         if settings.elasticsearch_indices:
-            from .outside_services import ElasticsearchTool
+            from .elasticsearch_tool import ElasticsearchTool
 
             elasticsearch = ElasticsearchTool(settings)
             stack.callback(elasticsearch.close)

@@ -190,6 +190,64 @@ def test_elasticsearch_searches_an_allowed_index(searching, there):
     assert there.asked[-1][1] == query | {"timeout": "10s"}
 
 
+BUCKETS = {"terms": {"field": "a", "size": 100}}
+NESTED = {"match_all": {}}
+for _ in range(200):
+    NESTED = {"bool": {"must": [NESTED], "wrapper": {}}}
+EVERYTHING = {
+    "query": {
+        "bool": {
+            "must": {"multi_match": {"query": "join", "fields": ["title^2", "text"], "type": "best_fields"}},
+            "filter": [
+                {"term": {"kind": "node"}},
+                {"terms": {"tag": ["a", "b"], "boost": 2}},
+                {"range": {"year": {"gte": 2020, "lt": 2027}}},
+                {"nested": {"path": "ports", "query": {"exists": {"field": "ports.type"}}}},
+                {"constant_score": {"filter": {"wildcard": {"name": {"value": "Row*"}}}}},
+            ],
+            "must_not": [{"ids": {"values": ["1"]}}, {"regexp": {"name": "x.*y"}}],
+            "minimum_should_match": "50%",
+        }
+    },
+    "from": 10,
+    "size": 20,
+    "sort": ["_score", {"year": {"order": "desc", "missing": "_last"}}, {"name": "asc"}],
+    "_source": {"includes": ["title", "ports.*"]},
+    "fields": ["title", {"field": "when", "format": "yyyy"}],
+    "highlight": {
+        "fields": {"title": {"number_of_fragments": 3}},
+        "pre_tags": ["<b>"],
+        "post_tags": ["</b>"],
+    },
+    "aggs": {
+        "kinds": {
+            "terms": {"field": "kind", "size": 20, "order": [{"_count": "desc"}, {"_key": "asc"}]},
+            "aggs": {"best": {"top_hits": {"size": 1, "sort": [{"year": "desc"}], "_source": "title"}}},
+        },
+        "years": {"date_histogram": {"field": "when", "calendar_interval": "year"}},
+        "prices": {"range": {"field": "price", "ranges": [{"to": 10}, {"from": 10}]}},
+        "mine": {"filters": {"filters": {"joiners": {"match": {"title": {"query": "join"}}}}}},
+        "mean": {"avg": {"field": "price"}},
+    },
+}
+
+
+@pytest.mark.requirement("W4")
+def test_elasticsearch_gets_whatever_is_allowed_as_it_was_sent(searching, there):
+    status, body = searching.call("elasticsearch", index="nodes", query=EVERYTHING)
+    assert status == 200, body
+    assert there.asked[-1][1] == EVERYTHING | {"timeout": "10s"}
+
+
+def test_what_elasticsearch_may_not_be_asked_is_said_with_its_place_and_what_may(searching):
+    query = {"bool": {"filter": [{"term": {"a": 1}}, {"script": {"script": "1"}}]}}
+    _, body = searching.call("elasticsearch", index="nodes", query=query)
+    assert body["details"]["pointer"] == "/query/bool/filter/1"
+    assert "'script' was unexpected" in body["error"]
+    assert "Allowed queries: match_all, match_none, match, " in body["error"]
+    assert "aggregations: avg, sum, " in body["error"]
+
+
 @pytest.mark.requirement("W4")
 @pytest.mark.parametrize(
     ("index", "query"),
@@ -206,6 +264,25 @@ def test_elasticsearch_searches_an_allowed_index(searching, there):
         ("nodes", {"terms": {"user": {"index": "secrets", "id": "2", "path": "x"}}}),
         ("nodes", {"wrapper": {"query": "eyJ9"}}),
         ("nodes", {"more_like_this": {"like": [{"_index": "secrets", "_id": "1"}]}}),
+        ("nodes", {"terms_set": {"tags": {"terms": ["a"], "minimum_should_match_script": {"source": "1"}}}}),
+        ("nodes", {"regexp": {"name": {"value": "(a|b)*", "max_determinized_states": 2_000_000_000}}}),
+        ("nodes", {"query_string": {"query": "/(a|b)*/"}}),
+        ("nodes", {"geo_shape": {"where": {"indexed_shape": {"index": "secrets", "id": "1", "path": "x"}}}}),
+        ("nodes", {"function_score": {"query": {"match_all": {}}}}),
+        ("nodes", {"match": {"title": "a"}, "match_all": {}}),
+        ("nodes", {"bool": {"must": {"terms": {"a": list(range(1_001))}}}}),
+        ("nodes", {"aggs": {"many": {"terms": {"field": "a", "size": 1_000_000}}}}),
+        ("nodes", {"aggs": {"a": {"terms": {"field": "a", "size": 100, "shard_size": 1_000_000}}}}),
+        ("nodes", {"aggs": {"a": {"scripted_metric": {"map_script": "1"}}}}),
+        ("nodes", {"aggs": {"a": {"terms": {"script": {"source": "1"}}}}}),
+        ("nodes", {"aggs": {"a": {"global": {}}}}),
+        ("nodes", {"aggs": {"a": BUCKETS | {"aggs": {"b": BUCKETS | {"aggs": {"c": BUCKETS}}}}}}),
+        ("nodes", {"aggs": {"a": {"filters": {"filters": {"x": {"wrapper": {"query": "eyJ9"}}}}}}}),
+        ("nodes", {"query": {"match_all": {}}, "sort": [{"_script": {"script": "1", "type": "number"}}]}),
+        ("nodes", {"query": {"match_all": {}}, "from": 9_999, "size": 2}),
+        ("nodes", {"highlight": {"fields": {"a": {"highlight_query": {"match_all": {}}}}}}),
+        ("nodes", {"highlight": {"fields": {}, "number_of_fragments": 1_000_000}}),
+        ("nodes", NESTED),
     ],
 )
 def test_elasticsearch_reaches_no_further(searching, there, index, query):
@@ -215,7 +292,9 @@ def test_elasticsearch_reaches_no_further(searching, there, index, query):
 
 
 def test_a_query_that_elasticsearch_refuses_is_the_callers_error(searching, there):
-    status, body = searching.call("elasticsearch", index="nodes", query={"nonsense": {}})
+    refusal = {"error": {"type": "parsing_exception", "reason": "secret"}, "status": 400}
+    there.answer = (400, refusal)
+    status, body = searching.call("elasticsearch", index="nodes", query={"range": {"no-date": {"gte": "x"}}})
     assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
     assert "parsing_exception" in body["error"]
     assert "secret" not in str(body)

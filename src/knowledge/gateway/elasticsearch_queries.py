@@ -1,0 +1,172 @@
+"""Which searches the tool ``elasticsearch`` passes on: a schema of queries and aggregations, and their sizes.
+
+What is not in the schema is refused, also what later versions of Elasticsearch add. So no search runs a
+script, reads another index (lookups of terms, shapes and documents), hides a query in another one, or raises
+a limit of the server (``max_determinized_states``). How many buckets a histogram has only Elasticsearch
+knows; it refuses more than ``search.max_buckets``.
+https://www.elastic.co/docs/reference/query-languages/query-dsl
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import jsonschema_rs
+
+from .gateway import does_not_fit
+
+_Schema = dict[str, Any]
+NAME: Final = "elasticsearch"
+_DEFAULT_SIZE: Final = 10
+_MOST_BUCKETS: Final = 10_000
+_LAST_HIT: Final = 10_000  # as ``index.max_result_window``
+
+_PLAIN: Final = ["string", "number", "boolean", "null"]
+_VALUE: Final[_Schema] = {"type": _PLAIN, "maxLength": 4_096}
+_VALUES: Final[_Schema] = _VALUE | {"type": [*_PLAIN, "array"], "items": _VALUE, "maxItems": 1_000}
+_QUERY: Final[_Schema] = {"$ref": "#/$defs/query"}
+
+
+def _object(names: str = "", **special: _Schema) -> _Schema:
+    """An object with these keys for plain values, and `special` ones, and no others."""
+    properties = dict.fromkeys(names.split(), _VALUE) | special
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _map_of(schema: _Schema, most: int = 100) -> _Schema:
+    return {"type": "object", "additionalProperties": schema, "maxProperties": most}
+
+
+def _or_list(schema: _Schema, most: int = 1_000) -> _Schema:
+    return {"if": {"type": "array"}, "then": {"items": schema, "maxItems": most}, "else": schema}
+
+
+def _by_field(names: str) -> _Schema:
+    """A field with options, or with a plain value instead of them, as in ``{"term": {"a": 1}}``."""
+    return _map_of(_object(names) | _VALUE | {"type": [*_PLAIN, "object"]})
+
+
+_TEXT: Final = "query operator minimum_should_match fuzziness analyzer lenient boost"
+_PHRASE: Final = "query slop analyzer boost"
+_TERM: Final = "value case_insensitive boost"
+_QUERIES: Final[_Schema] = {
+    "match_all": _object("boost"),
+    "match_none": _object(),
+    "match": _by_field(_TEXT),
+    "match_bool_prefix": _by_field(_TEXT),
+    "match_phrase": _by_field(_PHRASE),
+    "match_phrase_prefix": _by_field(_PHRASE),
+    "multi_match": _object(f"{_TEXT} type tie_breaker", fields=_VALUES),
+    "simple_query_string": _object("query default_operator analyzer lenient boost", fields=_VALUES),
+    "term": _by_field(_TERM),
+    "terms": _map_of(_VALUES),  # an object instead of a list would look the terms up in another index
+    "prefix": _by_field(_TERM),
+    "wildcard": _by_field(f"{_TERM} wildcard"),
+    "regexp": _by_field(_TERM),
+    "fuzzy": _by_field(f"{_TERM} fuzziness prefix_length transpositions"),
+    "range": _by_field("gt gte lt lte format relation time_zone boost"),
+    "exists": _object("field boost"),
+    "ids": _object(values=_VALUES),
+    "bool": _object(
+        "minimum_should_match boost",
+        **dict.fromkeys(("must", "should", "filter", "must_not"), _or_list(_QUERY)),
+    ),
+    "constant_score": _object("boost", filter=_QUERY),
+    "dis_max": _object("tie_breaker boost", queries=_or_list(_QUERY)),
+    "boosting": _object("negative_boost", positive=_QUERY, negative=_QUERY),
+    "nested": _object("path score_mode ignore_unmapped", query=_QUERY),
+}
+_OPTIONAL: Final = {"type": [*_PLAIN, "object"]}
+_SORT: Final = _or_list(_by_field("order mode missing unmapped_type format") | _OPTIONAL)
+_SOURCE: Final = _or_list(_object(includes=_VALUES, excludes=_VALUES) | _VALUE | _OPTIONAL)
+
+
+def _aggregations(most: int) -> _Schema:
+    size = {"type": "integer", "minimum": 1, "maximum": most}
+    bounds = _or_list(_object("from to key"), most)
+    ranges = _object("field keyed format missing time_zone", ranges=bounds)
+    histogram = "field min_doc_count missing offset keyed format time_zone"
+    listed = {"order": _or_list(_map_of(_VALUE)), "include": _VALUES, "exclude": _VALUES}
+    metrics = ("avg", "sum", "min", "max", "value_count", "stats", "extended_stats", "cardinality", "missing")
+    return {
+        **dict.fromkeys(metrics, _object("field missing")),
+        "percentiles": _object("field missing keyed", percents=_VALUES),
+        "terms": _object("field missing min_doc_count", size=size, **listed),
+        "histogram": _object(f"{histogram} interval"),
+        "date_histogram": _object(f"{histogram} calendar_interval fixed_interval"),
+        "range": ranges,
+        "date_range": ranges,
+        "filter": _QUERY,
+        "filters": _object("other_bucket other_bucket_key", filters=_map_of(_QUERY, most)),
+        "nested": _object("path"),
+        "reverse_nested": _object("path"),
+        "top_hits": _object("from", size=size, sort=_SORT, _source=_SOURCE),
+        "aggs": {"$ref": "#/$defs/aggs"},
+    }
+
+
+class AllowedSearches:
+    """The searches of an index; `most` limits hits, and the buckets of each aggregation."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._aggregations = _aggregations(most)
+        styles = "type order encoder require_field_match fragment_size"
+        marks = {"pre_tags": _VALUES, "post_tags": _VALUES, "number_of_fragments": {"maximum": most} | _VALUE}
+        begin: dict[str, _Schema] = {"from": {"type": "integer", "minimum": 0, "maximum": _LAST_HIT}}
+        self._body = _object(
+            query=_QUERY,
+            size={"type": "integer", "minimum": 0, "maximum": most},
+            aggs={"$ref": "#/$defs/aggs"},
+            sort=_SORT,
+            _source=_SOURCE,
+            fields=_or_list(_object("field format") | _VALUE | _OPTIONAL),
+            highlight=_object(styles, fields=_map_of(_object(styles, **marks)), **marks),
+            **begin,
+        )
+        one_of = {"additionalProperties": False, "type": "object", "minProperties": 1}
+        aggregation = one_of | {"properties": self._aggregations, "maxProperties": 2}
+        definitions = {
+            "query": one_of | {"properties": _QUERIES, "maxProperties": 1},
+            "aggs": _map_of(aggregation, 20),
+        }
+        self._validator = jsonschema_rs.validator_for(self._body | {"$defs": definitions})
+
+    def body(self, query: dict[str, Any]) -> dict[str, Any]:
+        """The body of a search, which may be given as its query alone; an error says what is not allowed."""
+        keys: _Schema = self._body["properties"]
+        is_body = not set(query).isdisjoint(keys)
+        body: dict[str, Any] = dict(query) if is_body else {"query": query}
+        if unknown := ", ".join(sorted(set(body) - set(keys)))[:200]:
+            what = f"A search body may not have {unknown}. Allowed: {', '.join(sorted(keys))}."
+            raise does_not_fit(NAME, "/query", what)
+        try:
+            found = next(iter(self._validator.iter_errors(body)), None)
+        except ValueError:  # the validator reads 255 levels, and numbers of a usual size
+            raise does_not_fit(NAME, "/query", "is nested too deeply, or has a number too large") from None
+        if found is not None:
+            place = [str(part) for part in found.instance_path][0 if is_body else 1 :]
+            pointer = "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in place)
+            kinds = f"queries: {', '.join(_QUERIES)}; aggregations: {', '.join(self._aggregations)}"
+            what = f"{str(found.message)[:300]}. Allowed {kinds}; see docs/gateway.md for their options."
+            raise does_not_fit(NAME, f"/query{pointer}"[:400], what)
+        body.setdefault("size", min(_DEFAULT_SIZE, self._most))
+        if body["size"] + body.get("from", 0) > _LAST_HIT:
+            raise does_not_fit(NAME, "/query/from", f"from and size reach to hit {_LAST_HIT} at most")
+        if (buckets := _buckets(body.get("aggs", {}))) > _MOST_BUCKETS:
+            what = f"{buckets} buckets are too many: {_MOST_BUCKETS} at most. Ask for smaller sizes."
+            raise does_not_fit(NAME, "/query/aggs", what)
+        return body
+
+
+def _buckets(aggregations: dict[str, Any]) -> int:
+    """How many buckets and hits aggregations have at most, as far as the request says."""
+    total = 0
+    for entry in aggregations.values():
+        own: int = entry["terms"].get("size", _DEFAULT_SIZE) if "terms" in entry else 1
+        if "top_hits" in entry:
+            own = entry["top_hits"].get("size", 3)
+        for kind, parts in (("range", "ranges"), ("date_range", "ranges"), ("filters", "filters")):
+            own *= max(1, len(entry.get(kind, {}).get(parts, ())))
+        total += own * (1 + _buckets(entry.get("aggs", {})))
+    return total
