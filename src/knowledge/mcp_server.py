@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+    from starlette.applications import Starlette
 
     from ..stdio.pipes import Incoming, Outgoing
     from .node_service import NodeKnowledgeMCPService
@@ -79,11 +80,25 @@ async def serve_http(
     """
     from ..web.listening import Listener, WholeRequests, serve
 
-    app = sdk_server(tools).streamable_http_app(
-        streamable_http_path=PATH, json_response=True, stateless_http=True, host=host
-    )
+    app = mcp_app(tools, checks_host=host in LOOPBACK)
     listener = Listener(WholeRequests(app), host, port, patience=_PATIENCE, grace=_STOP_SECONDS)
     await serve([listener], on_ready=lambda urls: on_ready(f"{urls[0]}{PATH}") if on_ready else None)
+
+
+def mcp_app(tools: ServedTools, *, checks_host: bool) -> Starlette:
+    """The server as a web application.
+
+    `checks_host` refuses requests to other hosts than this machine, which pages of foreign sites could send.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return sdk_server(tools).streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        transport_security=None if checks_host else unchecked,  # None: as the host, by default this machine
+    )
 
 
 class ServedTools:

@@ -14,7 +14,7 @@ from .node_model import SourceKind
 from .node_references import resolve_type, resolved_node
 from .node_search import search
 from .tool_arguments import count_in, read_arguments
-from .tool_definitions import TOOLS, TOOLS_BY_NAME
+from .tool_definitions import TOOLS
 from .vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -38,27 +38,28 @@ _MOST_VALID: Final = 50
 class NodeKnowledgeMCPService:
     """The tools, by name. Thread-safe."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, tools: Sequence[ToolDefinition] = TOOLS) -> None:
         self.catalogue = catalogue
+        self._tools = {tool.name: tool for tool in tools}
         # Load these now, so that the first call does not wait for them.
         vocabulary()
         with catalogue.reading() as reader:
             index_of(reader)
 
     def get_available_tools(self) -> tuple[ToolDefinition, ...]:
-        return TOOLS
+        return tuple(self._tools.values())
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Calls a tool; the structured result fits the tool's output schema.
 
         Raises `ToolNotFound`, `ArgumentsInvalid` (which says what is allowed), or `CatalogueError`.
         """
-        if name not in TOOLS_BY_NAME:
-            known = tuple(TOOLS_BY_NAME)
+        if name not in self._tools:
+            known = tuple(self._tools)
             raise ToolNotFound(
                 f"There is no tool '{name[:80]}'", suggestions=known, fix=f"Tools: {', '.join(known)}."
             )
-        read, changed = read_arguments(TOOLS_BY_NAME[name], arguments)
+        read, changed = read_arguments(self._tools[name], arguments)
         with self.catalogue.reading() as reader:
             found = _HANDLERS[name](_Call(name, read, reader))
             origin = origin_as_json(reader.origin)

@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import re
+import select
 import signal
 import socket
 from contextlib import nullcontext, suppress
@@ -24,13 +25,22 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _UNREAD_MS: Final = 30_000
+_OPEN_DOOR: Final = 1.0
+"""Seconds for which an ending listener still accepts, so that clients hear of its end with an answer."""
+_CLOSED_DOOR: Final = 0.5
+ENDING: Final = "knime_mcp.ending"
+"""Key of a request's scope: whether its listener is about to end."""
+
 
 _UVICORN: Final = ">=0.30,<0.55"
 """As in pyproject.toml; a test compares them. Raise the bound only after reading uvicorn's changes."""
 
-_OF_SERVER: Final = ("capture_signals", "serve")
+_OF_SERVER: Final = ("capture_signals", "serve", "shutdown")
+_OF_SHUTDOWN: Final = ("servers", "server_state", "connections")
 _OF_PROTOCOL: Final = ("connection_made", "connection_lost", "data_received", "on_response_complete")
 _OF_CONNECTION: Final = ("cycle", "loop", "transport")
+
+_TWO_LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 _log = logging.getLogger(__name__)
 _MAYBE_NO_ID: Final = re.compile(rb'"id"\s*:\s*(?:[\[{ntf]|-?[0-9]+[.eE])')
@@ -59,9 +69,10 @@ class Listener:
         scheme = "https" if options.get("ssl_certfile") else "http"
         name = f"[{host}]" if ":" in host else host
         self.url = f"{scheme}://{name}:{self._socket.getsockname()[1]}"
+        self._door = _Door(app)
         self._server = _Quiet(
             uvicorn.Config(
-                app,
+                self._door,
                 # Not httptools, which keeps spaces around the values of headers.
                 http=type("PatientProtocol", (_PatientProtocol,), {"seconds": patience}),
                 ws="none",
@@ -93,9 +104,58 @@ class Listener:
                     raise OSError("The listener ended before it began")
             await asyncio.sleep(0.005)
 
-    def end(self) -> None:
-        """Stops accepting requests; `run` ends when the last request is answered."""
+    async def end(self) -> None:
+        """Lets clients go; `run` ends when the last request is answered.
+
+        Each answer says that its connection ends. A connection that were closed first would reset a request
+        that its client has just sent.
+        """
+        if not self._server.started:
+            self._server.should_exit = True
+            return
+        self._door.ending = True
+        await self._emptied(_OPEN_DOOR)
+        self._socket.listen(0)
+        # A socket resets what it has not accepted when it is closed.
+        while select.select([self._socket], [], [], 0)[0]:
+            await asyncio.sleep(0)
+        for server in self._server.servers:
+            server.close()
+        await self._emptied(_CLOSED_DOOR)
         self._server.should_exit = True
+
+    async def _emptied(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while self._server.server_state.connections and loop.time() < end:
+            await asyncio.sleep(0.01)
+
+
+class _Door:
+    """ASGI middleware that ends the connection of an answer: with its listener, or after a doubtful request.
+
+    A request with both Content-Length and Transfer-Encoding may be an attempt to smuggle another one past a
+    proxy: https://www.rfc-editor.org/rfc/rfc9112#section-6.1-15
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.ending = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope[ENDING] = self.ending
+        doubtful = {name for name, _ in scope["headers"]} >= _TWO_LENGTHS
+
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and (self.ending or doubtful):
+                headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"connection"]
+                message = {**message, "headers": [*headers, (b"connection", b"close")]}
+            await send(message)
+
+        await self._app(scope, receive, closing)
 
 
 class _Quiet(uvicorn.Server):
@@ -141,8 +201,7 @@ async def serve(
         log.setLevel(logging.CRITICAL)  # requests that are cut off now are not errors
         if on_end is not None:
             on_end()
-        for listener in listeners:
-            listener.end()
+        await asyncio.gather(*(listener.end() for listener in listeners))
         await asyncio.gather(*running)
 
 
@@ -178,6 +237,9 @@ def check_uvicorn(
     """
     set_at_first = protocol.__init__.__code__.co_names
     missing = [f"Server.{name}" for name in _OF_SERVER if not hasattr(server, name)]
+    if not missing:
+        used = server.shutdown.__code__.co_names
+        missing += [f"Server().{name}" for name in _OF_SHUTDOWN if name not in used]
     missing += [f"H11Protocol.{name}" for name in _OF_PROTOCOL if not hasattr(protocol, name)]
     missing += [f"H11Protocol().{name}" for name in _OF_CONNECTION if name not in set_at_first]
     if missing:

@@ -153,6 +153,19 @@ def test_a_port_that_is_taken_is_said(catalogue_file, url):
     assert "Choose another port" in done.stderr
 
 
+def test_an_address_beyond_this_machine_needs_keys_or_a_word(catalogue_file):
+    done = subprocess.run(
+        nodes_command("serve", "--http", "0", "--host", "0.0.0.0", "--catalogue", catalogue_file),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    told = " ".join(done.stderr.split())
+    assert "nodes gateway --host 0.0.0.0" in told
+    assert "--without-keys" in told
+
+
 def test_an_address_of_ipv6_that_is_taken_is_said(capsys):
     @reports_errors
     def serve_nodes():

@@ -16,7 +16,6 @@ from ..terminal import complain, note, print_json, say, show, table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
-    from ...knowledge.catalogue_reader import Catalogue
     from ...knowledge.gateway.api_keys import ApiKey, KeyStore
 
 _SCOPES = ("tools:read", "tools:execute", "health:check")
@@ -31,6 +30,10 @@ KeysFileOption = Annotated[
 def serve(
     http: HttpOption = None,
     host: HostOption = "127.0.0.1",
+    without_keys: Annotated[
+        bool,
+        typer.Option("--without-keys", help="Let everybody read who reaches an address beyond this machine."),
+    ] = False,
     log_level: LogLevelOption = LogLevel.WARNING,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
@@ -41,31 +44,28 @@ def serve(
 
     Example: knime-mcp nodes serve --http 8080
     """
-    log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
-    with open_catalogue(catalogue) as opened:
-        signaled = _serve(opened, http=http, host=host)
-    if signaled:
-        end_now()
-    return ExitCode.OK
-
-
-def _serve(opened: Catalogue, *, http: int | None, host: str) -> bool:
     import anyio
 
     from ...knowledge.mcp_server import LOOPBACK, ServedTools, serve_http, serve_stdio
     from ...knowledge.node_service import NodeKnowledgeMCPService
 
-    tools = ServedTools(NodeKnowledgeMCPService(opened))
-    if http is None:
-        return anyio.run(serve_stdio, tools)
-    tell_origin(opened.origin)
-    if host not in LOOPBACK:
-        complain(
-            f"Everybody who reaches {host} can read this catalogue, and nothing is encrypted. Put a proxy"
-            " with TLS and access control in front of it."
+    log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
+    if http is not None and host not in LOOPBACK and not without_keys:
+        raise UsageError(
+            f"Everybody who reaches {host} could read this catalogue. 'knime-mcp nodes gateway --host {host}'"
+            " serves the same at /mcp to clients with a key; --without-keys is for a proxy that guards it."
         )
-    anyio.run(lambda: serve_http(tools, http, host=host, on_ready=announce))
-    return False
+    with open_catalogue(catalogue) as opened:
+        tools = ServedTools(NodeKnowledgeMCPService(opened))
+        if http is None:
+            if anyio.run(serve_stdio, tools):
+                end_now()
+            return ExitCode.OK
+        tell_origin(opened.origin)
+        if host not in LOOPBACK:
+            complain(f"Everybody who reaches {host} can read this catalogue, and nothing is encrypted.")
+        anyio.run(lambda: serve_http(tools, http, host=host, on_ready=announce))
+    return ExitCode.OK
 
 
 @reports_errors
@@ -90,7 +90,7 @@ def gateway(
     ] = None,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
-    """Serve node knowledge over plain HTTP: for programs that do not speak MCP, and as a web page.
+    """Serve node knowledge to a team: over MCP at /mcp, over plain HTTP, and as a web page.
 
     Every request needs a key; 'knime-mcp nodes keys create' makes one. Further settings are environment
     variables, listed in docs/gateway.md; an option counts more than its variable.

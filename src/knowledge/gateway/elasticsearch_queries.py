@@ -115,6 +115,7 @@ class AllowedSearches:
         marks = {"pre_tags": _VALUES, "post_tags": _VALUES, "number_of_fragments": {"maximum": most} | _VALUE}
         begin: dict[str, _Schema] = {"from": {"type": "integer", "minimum": 0, "maximum": _LAST_HIT}}
         self._body = _object(
+            "",
             query=_QUERY,
             size={"type": "integer", "minimum": 0, "maximum": most},
             aggs={"$ref": "#/$defs/aggs"},

@@ -10,6 +10,7 @@ from fastapi import Body, Request, Response
 from pydantic import Discriminator, Tag
 
 from ...version import VERSION
+from ...web.listening import ENDING
 from .api_keys import Scope
 from .gateway_bodies import (
     MCPHealth,
@@ -81,7 +82,8 @@ async def health(request: Request) -> Response:
 )
 async def public_health(request: Request) -> Response:
     """Report whether the gateway works."""
-    record_of(request).error = problem = gateway_of(request).problem()
+    ending = "The listener is about to end" if request.scope.get(ENDING) else None
+    record_of(request).error = problem = gateway_of(request).problem() or ending
     body = PublicHealth(
         status="healthy" if problem is None else "unhealthy", version=VERSION, timestamp=int(time.time())
     )

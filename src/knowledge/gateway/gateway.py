@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
@@ -25,7 +26,7 @@ from .gateway_errors import MCPError, MCPErrorType, as_mcp_error, unavailable
 from .observing import Metrics, RequestRecord, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 
     from ..catalogue_reader import Catalogue
     from ..tool_definitions import ToolDefinition
@@ -219,20 +220,27 @@ class Gateway:
         """
         registry = self.tools()
         record.tool = registry.find(name).name
+        checked = registry.validate_tool_params(name, arguments)
+        with self.observed(name, arguments, record):
+            if registry.is_brief(name, checked):
+                return registry.invoke_tool(name, checked)
+            with anyio.fail_after(self.settings.gateway_tool_timeout):
+                return await anyio.to_thread.run_sync(
+                    registry.invoke_tool, name, checked, abandon_on_cancel=True
+                )
+
+    @contextmanager
+    def observed(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> Generator[None]:
+        """Observes a call: its span, metrics, and record. Every error leaves it as an `MCPError`."""
+        record.tool = name
         query = arguments.get("query")
         if isinstance(query, str):
             record.query_hash = self.keys.hashed(query)
-        checked = registry.validate_tool_params(name, arguments)
         started = time.perf_counter()
         outcome = "ok"
         with self.spans.call(name) as span:
             try:
-                if registry.is_brief(name, checked):
-                    return registry.invoke_tool(name, checked)
-                with anyio.fail_after(self.settings.gateway_tool_timeout):
-                    return await anyio.to_thread.run_sync(
-                        registry.invoke_tool, name, checked, abandon_on_cancel=True
-                    )
+                yield
             except Exception as error:
                 failure = as_mcp_error(error)
                 outcome = failure.error_type.value

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 from ...types.errors import SettingInvalid
 from ...version import VERSION
@@ -24,6 +25,7 @@ from .endpoints import INTERNAL, PUBLIC
 from .gateway import Gateway, ToolRegistry
 from .gateway_errors import Envelope, failure, invalid_request
 from .gateway_settings import is_loopback
+from .mcp_endpoint import PATH, MCPEndpoint
 from .node_retriever import CatalogueKnowledge
 from .observing import LOGGER, REQUEST_ID, Metrics, Observed, Spans, record_of, spans_from_environment
 from .request_guard import KEY_HEADER, from_elsewhere, noted
@@ -84,12 +86,14 @@ def public_app(gateway: Gateway) -> FastAPI:
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
     for part in (*PUBLIC, page_router(with_keys=True)):
         app.include_router(part)
+    app.state.mcp = MCPEndpoint(gateway)
+    app.router.routes.append(Route(PATH, app.state.mcp, methods=["POST"]))
     if gateway.settings.gateway_cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=[origin.rstrip("/") for origin in gateway.settings.gateway_cors_origins],
+            allow_origins=gateway.settings.cors_origins,
             allow_methods=["GET", "POST"],
-            allow_headers=[KEY_HEADER, "Content-Type", REQUEST_ID],
+            allow_headers=[KEY_HEADER, "Authorization", "Content-Type", "MCP-Protocol-Version", REQUEST_ID],
             expose_headers=[REQUEST_ID, "Retry-After"],
         )
     app.add_middleware(Observed)
@@ -238,9 +242,10 @@ async def serve(
     if settings.gateway_internal_port >= 0:
         host, port = settings.gateway_internal_host, settings.gateway_internal_port
         listeners.append(_listener(gateway, internal, host, port))
-    await listening.serve(
-        listeners, on_ready=lambda urls: on_ready(urls[0], urls[1] if len(urls) > 1 else None), stop=stop
-    )
+    async with public.state.mcp.running():
+        await listening.serve(
+            listeners, on_ready=lambda urls: on_ready(urls[0], urls[1] if len(urls) > 1 else None), stop=stop
+        )
 
 
 def _listener(gateway: Gateway, app: FastAPI, host: str, port: int, **tls: Any) -> listening.Listener:

@@ -149,6 +149,10 @@ class GatewaySettings(BaseModel):
         return (url.rstrip("/"), key) if url and key else None
 
     @property
+    def cors_origins(self) -> list[str]:
+        return [origin.rstrip("/") for origin in self.gateway_cors_origins]
+
+    @property
     def needs_tls_warning(self) -> bool:
         """True if keys travel unencrypted to other machines."""
         plain = self.gateway_tls_certificate is None and not self.gateway_behind_proxy

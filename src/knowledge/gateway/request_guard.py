@@ -59,27 +59,27 @@ CALLING = (400, 404, 408, 413, 415, 503)
 
 
 def admit(request: Request, scope: Scope) -> None:
-    """Admits a request by the key in its header (401, 403, 429). The body is not read."""
-    sent = request.headers.getlist(KEY_HEADER)
-    if len(sent) != 1:
-        gateway_of(request).metrics.refused("key")
-        what = "Send an API key" if not sent else "Send one API key, not several,"
-        raise invalid_key(f"{what} in the header {KEY_HEADER}.")
-    admit_key(request, verified_key(request, sent[0]), scope)
+    """Admits a request by the key in its header (401, 429, 403). The body is not read."""
+    key = presented_key(request, request.headers.getlist(KEY_HEADER))
+    admit_key(request, key)
+    require(request, key, scope)
 
 
-def verified_key(request: Request, presented: str) -> ApiKey:
-    """The key that a client presents; an error (401) if it is not valid."""
+def presented_key(request: Request, sent: list[str]) -> ApiKey:
+    """The key that a client presents; an error (401) if it is not valid, or not one."""
     gateway = gateway_of(request)
-    key = gateway.keys.verify(presented)
-    if key is None:
-        gateway.metrics.refused("key")
+    key = gateway.keys.verify(sent[0]) if len(sent) == 1 else None
+    if key is not None:
+        return key
+    gateway.metrics.refused("key")
+    if len(sent) == 1:
         raise invalid_key("This API key is unknown, expired or revoked. Ask for another one.")
-    return key
+    what = "Send an API key" if not sent else "Send one API key, not several,"
+    raise invalid_key(f"{what} in the header {KEY_HEADER}.")
 
 
-def admit_key(request: Request, key: ApiKey, scope: Scope) -> None:
-    """Admits a request with a valid key, if its rate (429) and scope (403) allow."""
+def admit_key(request: Request, key: ApiKey) -> None:
+    """Admits a request with a valid key, if its rate allows (429), and notes whose it is."""
     gateway, record = gateway_of(request), record_of(request)
     record.client, record.key_id = key.name, key.id
     per_minute = gateway.settings.gateway_rate_limit if key.rate_limit is None else key.rate_limit
@@ -92,8 +92,12 @@ def admit_key(request: Request, key: ApiKey, scope: Scope) -> None:
             headers={"Retry-After": str(wait)},
             details={"retry_after_seconds": wait},
         )
+
+
+def require(request: Request, key: ApiKey, scope: Scope) -> None:
+    """Refuses a request whose key lacks the scope (403)."""
     if scope not in key.scopes:
-        gateway.metrics.refused("scope")
+        gateway_of(request).metrics.refused("scope")
         raise invalid_request(
             f"This key lacks the scope {scope.value}. Ask for a key that has it.",
             status=403,

@@ -36,7 +36,8 @@ from .request_guard import (
     guarded,
     invalid_key,
     noted,
-    verified_key,
+    presented_key,
+    require,
     with_body,
 )
 
@@ -125,7 +126,8 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> Request:
         if key is None:
             raise invalid_key("Nobody is signed in.")
         request.state.visitor = key
-        admit_key(request, key, scope)
+        admit_key(request, key)
+        require(request, key, scope)
     return await _enter(request)
 
 
@@ -223,12 +225,13 @@ async def _sign_in(request: Request) -> Response:
     gateway = gateway_of(request)
     form = await _form(request)
     try:
-        key = verified_key(request, form.get("key", "").strip())
+        key = presented_key(request, [form.get("key", "").strip()])
+        admit_key(request, key)
     except MCPError as error:
         if error.status != 401:
             raise
-        return sign_in_page(request, problem=noted(request, error).user_message, headers=error.headers)
-    record_of(request).client, record_of(request).key_id = key.name, key.id
+        after, problem = _local(form.get("after", "")), noted(request, error).user_message
+        return sign_in_page(request, after=after, problem=problem, headers=error.headers)
     # A random name and not the key, because browsers send a cookie to every port of a host.
     name = secrets.token_urlsafe(32)
     gateway.sessions.put(name, key.id)
@@ -466,7 +469,9 @@ def error_page(request: Request, error: MCPError) -> Response:
     )
 
 
-def sign_in_page(request: Request, *, problem: str = "", headers: dict[str, str] | None = None) -> Response:
+def sign_in_page(
+    request: Request, *, after: str = "/", problem: str = "", headers: dict[str, str] | None = None
+) -> Response:
     """The page that asks for a key. `problem` says why the previous key was refused."""
     there = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return page(
@@ -475,7 +480,7 @@ def sign_in_page(request: Request, *, problem: str = "", headers: dict[str, str]
         status=401,
         headers=headers,
         problem=problem,
-        after=there if request.method == "GET" else "/",
+        after=there if request.method == "GET" else after,
         in_the_clear=gateway_of(request).settings.needs_tls_warning,
     )
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ class Running:
     url: str = ""
     internal: str | None = None
     made: list = field(default_factory=list)
+    stop: Callable[[], None] = lambda: None
 
     def key(self, *scopes, name="tester", **more):
         secret, key = self.gateway.keys.create(name, scopes or ALL, **more)
@@ -76,13 +78,14 @@ def served(gateway):
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
     assert ready.wait(30)
+    running.stop = lambda: state["loop"].call_soon_threadsafe(state["stop"].set)
     try:
         if "error" in state:
             raise state["error"]
         yield running
     finally:
-        if "error" not in state:
-            state["loop"].call_soon_threadsafe(state["stop"].set)
+        if "error" not in state and not state["loop"].is_closed():
+            running.stop()
         thread.join(45)
         assert not thread.is_alive()
 

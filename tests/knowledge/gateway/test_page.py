@@ -104,6 +104,20 @@ def test_titles_tell_pages_apart(visitor):
     assert len(set(titles)) == len(PATHS)
 
 
+def test_signing_in_counts_for_the_limit_of_the_key(start):
+    running = start()
+    form = {"key": running.key(rate_limit=2), "after": "/"}
+    with httpx.Client(base_url=running.url, headers=HTML) as client:
+        assert [client.post("/sign-in", data=form).status_code for _ in range(3)] == [303, 303, 429]
+
+
+@pytest.mark.parametrize("after", ["//elsewhere.example", "https://elsewhere.example/"])
+def test_a_wrong_key_leads_to_no_other_host(gateway, after):
+    with httpx.Client(base_url=gateway.url, headers=HTML) as client:
+        wrong = seen(client.post("/sign-in", data={"key": "wrong", "after": after}), 401)
+    assert {"name": "after", "type": "hidden", "value": "/"} in wrong.all("input")
+
+
 @pytest.mark.requirement("N25")
 @pytest.mark.parametrize("path", PATHS)
 def test_without_a_key_there_is_only_the_way_in(gateway, path):
@@ -122,6 +136,7 @@ def test_a_key_is_shown_once_and_a_cookie_stands_for_it(gateway, start):
     with httpx.Client(base_url=gateway.url, headers=HTML) as client:
         wrong = seen(client.post("/sign-in", data={"key": key[:-1], "after": "/tools"}), 401)
         assert "revoked" in wrong.text
+        assert {"name": "after", "type": "hidden", "value": "/tools"} in wrong.all("input")
         assert not client.cookies
         answer = client.post("/sign-in", data={"key": f" {key} ", "after": "/nodes?q=mail"})
         assert (answer.status_code, answer.headers["location"]) == (303, "/nodes?q=mail")
@@ -167,7 +182,7 @@ def test_scopes_and_limits_of_a_key_hold_on_the_page(gateway, start):
     with visit(gateway, gateway.key(Scope.TOOLS_READ)) as client:
         assert client.get("/tools/get_node_types").status_code == 200
         assert "tools:execute" in seen(client.post("/tools/get_node_types", data={"x": ""}), 403).text
-    limited = start(gateway_rate_limit=3)
+    limited = start(gateway_rate_limit=4)  # signing in counts, too
     with visit(limited, limited.key()) as client:
         assert [client.get("/").status_code for _ in range(4)] == [200] * 3 + [429]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 
 import httpx
@@ -245,3 +246,63 @@ def test_small_answers_are_sent_at_once():
     asyncio.run(connect())
     assert len(found) == 1
     assert found != [0]
+
+
+def test_a_request_with_two_lengths_ends_its_connection(start):
+    """RFC 9112, 6.1: it may be an attempt to smuggle another request past a proxy."""
+    running = start()
+    head = (
+        f"POST {V1}/invoke HTTP/1.1\r\nHost: x\r\nX-API-Key: {running.key()}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    found = raw(running, f"{head}0\r\n\r\nGET {V1}/tools HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert found.count(b"HTTP/1.1 ") == 1
+    assert b"connection: close" in found.lower()
+
+
+def test_clients_with_open_connections_lose_no_request_when_the_gateway_ends(start):
+    running = start()
+    headers = {"X-API-Key": running.key(rate_limit=0)}
+    answers, lost, begun = [], [], threading.Barrier(21, timeout=60)
+
+    def client():
+        first = True
+        with httpx.Client(base_url=running.url, headers=headers, verify=False) as client:
+            while True:
+                try:
+                    answer = client.post(
+                        "/mcp/invoke", json={"tool_name": "search_nodes", "params": {"query": "join"}}
+                    )
+                    answers.append((answer.status_code, answer.headers.get("connection")))
+                except httpx.ConnectError:
+                    return  # nothing was sent
+                except httpx.TransportError as error:
+                    lost.append(error)
+                    return
+                if first:
+                    begun.wait()
+                    first = False
+
+    threads = [threading.Thread(target=client, daemon=True) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    running.stop()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not lost
+    assert {status for status, _ in answers} == {200}
+    assert "close" in {connection for _, connection in answers}
+
+
+def test_health_says_that_the_gateway_ends_while_it_still_answers(start):
+    running = start()
+    with socket.create_connection(running.address, timeout=30) as waiting:  # keeps the door open for a while
+        waiting.sendall(b"GET /api/v1/public/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert waiting.recv(65536).startswith(b"HTTP/1.1 200 ")
+        running.stop()
+        found = 200
+        while found == 200:
+            found = httpx.get(f"{running.url}/api/v1/public/health", verify=False).status_code
+    assert found == 503
