@@ -6,8 +6,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from ..tools.views.calls_page import meaning_of
-from ..tools.views.html import Html
+from ..tools.views.html import Html, meaning_of
 from ..types.texts import shortened
 from ..types.tool import MCPTool, WorkflowTool
 from .agent_events import ModelAnswered, PromptGiven, RunEnded, TextDelta, TokenUsage, ToolFinished

@@ -170,8 +170,10 @@ def _text(cell: Any, kind: FieldKind) -> str | None:
         return None
     try:
         match kind:
+            case "count" if float(cell).is_integer():
+                return str(int(float(cell)))
             case "count":
-                return str(_integer(cell))
+                return str(cell)
             case "seconds":
                 # Spreadsheets write a decimal comma in many languages.
                 return f"{float(str(cell).replace(',', '.')):.6f}"
@@ -191,13 +193,6 @@ def _string(cell: Any) -> str:
             return cell.isoformat()
         case _:
             return str(cell)
-
-
-def _integer(cell: Any) -> int:
-    number = float(cell)
-    if not number.is_integer():
-        raise ValueError("not an integer")
-    return int(number)
 
 
 def _moment(cell: Any) -> str:

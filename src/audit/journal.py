@@ -60,7 +60,7 @@ def new_run_id() -> str:
 
 
 class Journal:
-    """A journal that is being written. Safe to use from several threads; closes on exit.
+    """A journal that is being written, from any thread; closes on exit.
 
     Args:
         path: The file; its folder is created. Existing content is never overwritten: without ``append`` the
@@ -166,8 +166,6 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class JournalContent:
-    """The content of a journal that was read."""
-
     run: str  # id of the run (of the last one, in a file that holds several)
     about: str  # the tool and settings of the run
     records: tuple[CallRecord, ...]  # the calls in the order in which they finished
@@ -218,8 +216,6 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """A line in the file of a journal."""
-
     number: int  # from 1
     start: int  # offset of its first byte in the file
     data: bytes
@@ -247,7 +243,6 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
 
 
 def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Number, offset and bytes of each line that is not empty."""
     start = 0
     for number, data in enumerate(file, start=1):
         if data.strip():

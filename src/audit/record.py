@@ -218,7 +218,6 @@ class CallRecord:
 
     @property
     def ok(self) -> bool:
-        """True if the call returned a result."""
         return self.status is CallStatus.OK
 
     @property
@@ -317,7 +316,6 @@ class Link:
 
     @property
     def run(self) -> str:
-        """Id of the run, "" if it is missing."""
         return self.texts.get("run", "")
 
     @property
@@ -383,8 +381,6 @@ def prepare(record: CallRecord) -> None:
 
 
 class _Members(NamedTuple):
-    """Members of a record's JSON."""
-
     written: list[str]  # in the form for the journal
     hashed: list[str]
 
@@ -403,7 +399,6 @@ _EARLY_KEYS, _LATE_KEYS = _keys_of("early"), _keys_of("late")
 
 
 def _early_members(values: dict[str, Any]) -> _Members:
-    """Members that are known before the call is answered."""
     kept = len(values["arguments"] or "") <= _LONGEST_KEPT
     return (_kept_early_members if kept else _made_early_members)(_early_values(values))
 

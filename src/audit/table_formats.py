@@ -47,25 +47,19 @@ class FileTable:
 
     CSV has no types, so its cells stay text until somebody who knows the types converts them: a postal code
     keeps its leading zero. An empty cell is missing, a cell of two quotes is the empty text.
-
-    Attributes:
-        table: The rows as a table, no two columns with the same name; columns of mixed types are JSON text.
-        typed: Whether cells have the types of the file; otherwise all cells are text.
-        objects: The rows as objects with the types of the file, if columns may have several types; or None.
     """
 
-    table: pa.Table
-    typed: bool
+    table: pa.Table  # no two columns have the same name; columns of mixed types are JSON text
+    typed: bool  # whether cells have the types of the file; otherwise all cells are text
     objects: list[dict[str, Any]] | None = None
+    """The rows as objects with the types of the file, if columns may have several types."""
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns, in order."""
         return self.table.column_names
 
     @property
     def total(self) -> int:
-        """The number of rows."""
         # Without columns, Arrow has no rows.
         return self.table.num_rows if self.objects is None else len(self.objects)
 
@@ -108,12 +102,7 @@ def wrong_ending(file: Path, endings: tuple[str, ...], what: str) -> str:
 
 
 def read_table_file(file: Path) -> FileTable:
-    """Reads a table in the format that the ending of the file's name says.
-
-    Raises:
-        TableError: The file has another ending, is a device or a pipe, or its content cannot be read.
-        OSError: The file cannot be opened.
-    """
+    """Reads a table in the format that the ending of the file's name says."""
     read = _format(file).read
     if read is None:
         raise TableError(wrong_ending(file, READABLE, "read"))
@@ -123,17 +112,7 @@ def read_table_file(file: Path) -> FileTable:
 
 
 class TableWriter:
-    """A file that a table is written into piece by piece, without RowIDs.
-
-    Args:
-        file: The file, opened with the first piece; its ending is the format.
-
-    Attributes:
-        file: The file.
-
-    Raises:
-        TableError: The file has an ending that no format is written into.
-    """
+    """A file, opened with the first piece, that a table is written into piece by piece, without RowIDs."""
 
     def __init__(self, file: Path) -> None:
         open_writer = _format(file).open_writer
@@ -156,11 +135,7 @@ class TableWriter:
                     self._writer.close()
 
     def write(self, piece: pa.Table) -> None:
-        """Appends rows; all pieces have the same columns.
-
-        Raises:
-            OSError: The rows could not be written.
-        """
+        """Appends rows; all pieces have the same columns."""
         if ROW_ID in piece.column_names:
             piece = piece.drop_columns([ROW_ID])
         if self._stream is None:

@@ -47,8 +47,6 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with the records."""
-
     verdict: Verdict  # never intact
     text: str  # a sentence that names the calls and their places
     run: str = ""  # "" if the problem concerns the whole file
@@ -212,7 +210,6 @@ def _verified(
 def _content_findings(
     run: str, links: Sequence[_ReadRecord], ordered: Sequence[_ReadRecord]
 ) -> list[Finding]:
-    """Finds records whose content does not match their hash."""
     numberless = [link for link in links if not link.call]
     wrong = [link for link in ordered if not link.has_its_hash]
     findings: list[Finding] = []
@@ -253,7 +250,6 @@ def _order_findings(run: str, ordered: Sequence[_ReadRecord], *, linked: bool) -
 
 
 def _end_findings(run: str, ordered: Sequence[_ReadRecord], closing: _Closing) -> list[Finding]:
-    """Finds differences from the run's closing record."""
     number = ordered[-1].call if ordered else 0
     named = _run_text(run)
     named = named[0].upper() + named[1:]
@@ -303,13 +299,11 @@ def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[_Read
 
 
 def _read_record(link: Link) -> _ReadRecord:
-    return _ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, _has_its_hash(link))
-
-
-def _has_its_hash(link: Link) -> bool:
-    if chain_hash(link.previous, link.texts) == link.hash:
-        return True
-    return chain_hash(link.previous, laid_out_anew(link.texts)) == link.hash
+    has_its_hash = (
+        chain_hash(link.previous, link.texts) == link.hash
+        or chain_hash(link.previous, laid_out_anew(link.texts)) == link.hash
+    )
+    return _ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, has_its_hash)
 
 
 def _ranges(calls: Iterable[int]) -> tuple[range, ...]:

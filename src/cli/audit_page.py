@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..audit.verify import Verdict
-from ..tools.views.calls_page import meaning_of, status_badge
 from ..tools.views.html import (
     badge,
     details,
@@ -15,10 +14,12 @@ from ..tools.views.html import (
     heading,
     join,
     json_block,
+    meaning_of,
     note,
     page,
     paragraph,
     properties,
+    status_badge,
 )
 from ..types.texts import beginning, counted
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..audit.journal import JournalError
 from ..runs.parameter_table import ParameterRows, PlannedCalls
 from ..runs.table_run import RunEnding, TableRun
-from ..tools.caller.results_table import ResultsWriter, plan_results
+from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
 from .command_errors import CommandError
 from .files import JSON, TableFile, json_record, writing

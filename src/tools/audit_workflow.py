@@ -199,7 +199,6 @@ class Canvas:
         self._last: int | None = None
 
     def note(self, text: str, *, color: int) -> None:
-        """Adds a note over the whole width."""
         from ..knwf import Annotation
 
         shown = shortened(text, _LONGEST_NOTE)
@@ -209,7 +208,6 @@ class Canvas:
         self._y += height + 30
 
     def heading(self, text: str) -> None:
-        """Adds a line of text above the calls of a turn."""
         from ..knwf import Annotation
 
         if text:
@@ -226,7 +224,6 @@ class Canvas:
             self._column = 0
 
     def add(self, record: CallRecord, place: int) -> None:
-        """Adds the node or the note of a call at the next free position."""
         from ..knwf import Position
 
         if self._column == _COLUMNS:
@@ -278,7 +275,6 @@ class Canvas:
     def _box(
         self, record: CallRecord, place: int, text: str, position: Position, *, height: int = _BOX
     ) -> None:
-        """Adds a note where the node of a call would stand."""
         from ..knwf import Annotation
 
         label = shortened(f"{record.call or place} · {record.tool_name or 'no tool'}\n{text}", _LONGEST_BOX)

@@ -17,7 +17,7 @@ from .node_settings import connection
 from .node_settings.connection import chosen_column
 
 if TYPE_CHECKING:
-    from .caller.results_table import ResultsLayout
+    from .caller.calls_report import ResultsLayout
 
 
 @knext.node(
@@ -95,7 +95,6 @@ class MCPToolCaller(CallerDialog):
     """
 
     def configure(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
-        """Checks the settings and announces the columns, without network access."""
         from ..types.columns import tool_column_names
 
         try:
@@ -115,11 +114,9 @@ class MCPToolCaller(CallerDialog):
             raise connection.as_setting_error(error) from None
 
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
-        """Makes the calls."""
         from ..runs.saved_blobs import BlobStore
+        from .caller.calls_report import ResultsWriter, calls_page
         from .caller.execution import Sessions, data_area, run_calls
-        from .caller.results_table import ResultsWriter
-        from .views.calls_page import calls_page
 
         folder = data_area(ctx)
         rows = None if parameters is None else parameters.to_pyarrow()
@@ -150,7 +147,7 @@ class MCPToolCaller(CallerDialog):
 
     def _layout(self, parameters: Any) -> ResultsLayout:
         from ..types.columns import choose_form
-        from .caller.results_table import image_type, plan_results
+        from .caller.calls_report import image_type, plan_results
 
         return plan_results(
             () if parameters is None else [column.name for column in parameters],

@@ -200,7 +200,6 @@ class MCPToolProvider:
     del _setting, _with_servers
 
     def configure(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any]:  # noqa: ARG002
-        """Checks the settings and announces the columns, without network access."""
         from .provider.provision_report import servers_schema, tools_schema
 
         try:
@@ -211,14 +210,15 @@ class MCPToolProvider:
         return tools_schema(form), servers_schema()
 
     def execute(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any, Any]:
-        """Lists the servers."""
         from .provider import provision_report
         from .provider.provide import NameFilter, provide
         from .provider.provision_report import catalogue, failure
 
         requests = self._requests(ctx, servers, credential)
-        if self.on_failure == _OnFailure.fail.name:
-            _refuse_bad_settings(requests)
+        if self.on_failure == _OnFailure.fail.name:  # all servers are wanted, or none: before any is asked
+            for request in requests:
+                if request.error is not None:
+                    raise connection.as_setting_error(request.error.at(row=request.row)) from None
         ctx.set_progress(0.0, f"Connecting to {counted(len(requests), 'server')}")
         timeouts = connection.timeouts_from_settings(self)
 
@@ -337,13 +337,6 @@ class MCPToolProvider:
         messages = warnings(provision)
         if messages:
             ctx.set_warning("\n".join(messages))
-
-
-def _refuse_bad_settings(requests: list[ServerRequest]) -> None:
-    """Fails before any server is asked if settings are wrong, as the person wants all servers or none."""
-    for request in requests:
-        if request.error is not None:
-            raise connection.as_setting_error(request.error.at(row=request.row)) from None
 
 
 def _table(data: Any) -> Any:

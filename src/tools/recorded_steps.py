@@ -202,7 +202,6 @@ def _defaults() -> dict[str, Any]:
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:
-    """The workflow of a tool; None where it cannot be resolved."""
     from ..knwf import read_workflow
 
     path = segment_file(tool)

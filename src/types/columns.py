@@ -42,7 +42,6 @@ ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "moment"]
 
 
 def arrow_type(kind: ColumnKind) -> pa.DataType:
-    """The Arrow type that KNIME accepts for a kind of column."""
     import pyarrow as pa
 
     types = {
@@ -97,8 +96,6 @@ _TOOL_FACTORIES: Final = frozenset({NATIVE_FACTORY, KNIME_TOOL_FACTORY, CARRIER_
 
 
 class ColumnForm(StrEnum):
-    """The ways in which a column can hold tools."""
-
     NATIVE = "native"
     """A cell type for tools of both kinds: KNIME's own if it has one, the project's outside KNIME."""
 
@@ -220,13 +217,14 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
     rows = [row for chunk in data.column(0).chunks for row in to_list(chunk)]
     tools: list[Tool | None] = [None] * len(rows)
     for name in names:
-        cells = _read_column(data.column(name), rows, name)
+        cells: list[Tool | None] = []
+        for chunk in data.column(name).chunks:
+            cells += _read_chunk(chunk, rows[len(cells) : len(cells) + len(chunk)], name)
         tools = [cell if tool is None else tool for tool, cell in zip(tools, cells, strict=True)]
     return tools
 
 
 def knime_value(tool: WorkflowTool) -> object:
-    """KNIME's own value of a workflow tool, for the execution context."""
     if isinstance(tool.native, NativeCell):
         return tool.native.value()
     if tool.native is not None:
@@ -256,13 +254,6 @@ def knime_value(tool: WorkflowTool) -> object:
 _NO_TOOLS: Final = "Connect the output of MCP Tool Provider or Workflow to Tool"
 
 
-def _read_column(column: Any, rows: Sequence[str], name: str) -> list[Tool | None]:
-    tools: list[Tool | None] = []
-    for chunk in column.chunks:
-        tools += _read_chunk(chunk, rows[len(tools) : len(tools) + len(chunk)], name)
-    return tools
-
-
 def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]:
     import pyarrow as pa
 
@@ -289,7 +280,6 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
 
 
 def _type_of(form: ColumnForm) -> Any:
-    """KNIME's type of a column of the form, None if KNIME has none."""
     import knime.api.schema as ks
 
     match form:

@@ -23,13 +23,11 @@ class ToolValueFactory(PythonValueFactory):
         super().__init__(MCPTool)
 
     def encode(self, value: Tool | None) -> dict[str, Any] | None:
-        """The fields of a tool by name, "0" to "8"; None for a missing cell."""
         if value is None:
             return None
         return {str(i): part for i, part in enumerate(to_fields(value))}
 
     def decode(self, storage: dict[str, Any] | None) -> Tool | None:
-        """The tool of a cell; None for a missing cell."""
         if storage is None:
             return None
         return from_fields(*(storage.get(str(i)) for i in range(len(FIELD_NAMES))))

@@ -155,7 +155,6 @@ def pointer_step(name: str | int) -> str:
 
 
 def pointer_text(path: Iterable[str | int]) -> str:
-    """A path as a pointer."""
     return "".join(map(pointer_step, path))
 
 

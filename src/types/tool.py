@@ -57,8 +57,6 @@ class ToolPort:
 
 
 class _AnyTool:
-    """What both kinds of tools have in common."""
-
     _row: str | int | None = None
     """The row of the cell that the tool was read from, for errors."""
 
@@ -176,7 +174,6 @@ class WorkflowTool(_WorkflowPorts):
 
     @property
     def output_spec(self) -> str:
-        """The outputs as JSON text, like `input_spec`."""
         return _spec_text(self.__dict__["_output_spec"])
 
     def _texts(self) -> tuple[object, ...]:
@@ -554,7 +551,6 @@ def from_json_text(text: str, *, row: str | None = None) -> Tool:
 
 
 def from_json_value(value: Any, *, row: str | None = None) -> Tool:
-    """Reads a tool from a parsed JSON value, as `from_json_text` does."""
     if not isinstance(value, dict):
         raise _unreadable("The tool is JSON, but not an object", FIELD_NAMES[TOOL_TYPE], row)
     members = cast("dict[str, Any]", value)

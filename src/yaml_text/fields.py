@@ -45,8 +45,6 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem of a file."""
-
     message: str
     position: Position | None
     severity: Severity = Severity.ERROR
@@ -78,15 +76,11 @@ def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 class YamlError(Exception):
-    """The text cannot be read."""
-
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)  # all that were found; the last one ended the reading
-        super().__init__("; ".join(_short(problem) for problem in self.problems))
-
-
-def _short(problem: Problem) -> str:
-    return f"line {problem.position.line if problem.position else '?'}: {problem.message}"
+        places = [str(problem.position.line) if problem.position else "?" for problem in self.problems]
+        messages = zip(places, self.problems, strict=True)
+        super().__init__("; ".join(f"line {line}: {problem.message}" for line, problem in messages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +208,6 @@ class Fields:
         return inner
 
     def mappings(self, key: str, default: Any = REQUIRED) -> list[Fields]:
-        """The keys of each mapping of a list."""
         entries: list[Any] = self.get(key, LIST, default=default) or []
         places = [(entry, (*self.path, key, index)) for index, entry in enumerate(entries)]
         return [

@@ -3,7 +3,7 @@
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.call_values import CallOutcome
 from knime_mcp.runs.table_run import RunSummary
-from knime_mcp.tools.views.calls_page import calls_page
+from knime_mcp.tools.caller.calls_report import calls_page
 from knime_mcp.types.tool import MCPTool
 
 

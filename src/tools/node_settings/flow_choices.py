@@ -36,8 +36,6 @@ _MAX_DEPTH: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
-    """A tool as a dialog shows it."""
-
     name: str  # shown name, unique in the Provider's table
     type: str = "mcp"  # or workflow
     server: str = ""  # URL without secrets, or stdio:<name>
@@ -109,7 +107,7 @@ def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
     branches = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(declared, str):
         return declared
-    if _is_texts(declared):
+    if isinstance(declared, list) and all(isinstance(kind, str) for kind in cast("list[Any]", declared)):
         kinds = cast("list[str]", declared)
     elif isinstance(branches, list) and depth < _MAX_DEPTH:
         kinds = [type_in_words(root, branch, depth + 1) for branch in cast("list[Any]", branches)[:6]]
@@ -118,10 +116,6 @@ def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
     else:
         kinds = ["object"] if "properties" in schema else []
     return " or ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or "any"
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value))
 
 
 def _decoded(entry: object) -> ToolChoice | None:

@@ -168,7 +168,6 @@ def _kind(schema: dict[str, Any]) -> str | None:
 
 
 def _is_of(value: Any, schema: dict[str, Any]) -> bool:
-    """Returns whether a value has one of the types that a schema names, or the schema names no type."""
     declared, kind = schema.get("type"), type_of(value)
     kinds = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
     return declared is None or kind in kinds or (kind == "integer" and "number" in kinds)
@@ -277,7 +276,6 @@ class _PatternReader:
         self._at = 0
 
     def whole(self) -> str:
-        """The text of the whole pattern."""
         text = self._choice()
         if self._peek():
             raise _UnknownError

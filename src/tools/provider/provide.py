@@ -52,8 +52,6 @@ _POLL: Final = 0.2  # seconds between looks at the cancel button
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequest:
-    """A server to list."""
-
     row: str  # RowID in the *Servers* table
     route: ServerRoute | None  # None if its settings cannot work
     prefix: str = ""  # in front of its tools' names
@@ -68,8 +66,6 @@ class ServerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvidedTool:
-    """A tool for the table."""
-
     definition: ToolDefinition  # as the server gives it
     tool: MCPTool  # for the tool cell, pinned to the definition
     findings: tuple[Finding, ...] = ()
@@ -81,8 +77,6 @@ class ProvidedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOutcome:
-    """The outcome of one server."""
-
     request: ServerRequest
     server: ServerInfo | None = None  # None if it was not reached
     tools: tuple[ProvidedTool, ...] = ()  # those that the filter keeps
@@ -100,8 +94,6 @@ class ServerOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provision:
-    """The outcomes of all servers."""
-
     outcomes: tuple[ServerOutcome, ...]  # one per request, in the order of the requests
     names: ShownNames
     useless_patterns: tuple[str, ...] = ()  # of the filter; they match no tool
@@ -112,7 +104,6 @@ class Provision:
 
     @property
     def failed(self) -> list[ServerOutcome]:
-        """The servers that gave no tools because of an error."""
         return [outcome for outcome in self.outcomes if outcome.error is not None]
 
 
@@ -156,7 +147,10 @@ def _list_all(
                 done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
                 for number, future in enumerate(done, start=answered + 1):
                     if on_progress is not None:
-                        message = f"Server {number} of {len(requests)}: {_in_words(*future.result())}"
+                        outcome, found = future.result()
+                        server = outcome.request.server or outcome.request.row
+                        what = "failed" if outcome.error else f"lists {counted(len(found), 'tool')}"
+                        message = f"Server {number} of {len(requests)}: {server} {what}"
                         on_progress(number / len(requests), message)
         finally:
             stop.set()
@@ -190,11 +184,6 @@ def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _
         seconds=monotonic() - started,
     )
     return outcome, definitions
-
-
-def _in_words(outcome: ServerOutcome, definitions: list[ToolDefinition]) -> str:
-    what = "failed" if outcome.error else f"lists {counted(len(definitions), 'tool')}"
-    return f"{outcome.request.server or outcome.request.row} {what}"
 
 
 def _combined(listings: Sequence[_Listing], name_filter: NameFilter) -> Provision:
@@ -271,8 +260,6 @@ def _phase(error: MCPError, steps: Sequence[Step]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedServer:
-    """A server and the names of its tools."""
-
     server: str  # URL without secrets, or stdio:<name>
     prefix: str = ""  # in front of each name
     names: Sequence[str]  # as the server has them, in its order
@@ -294,7 +281,9 @@ def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
     is shown as ``name @ host``, whatever the order of the servers. Names that are still equal (one server
     lists a name twice) are numbered in the server's order: ``name``, ``name (2)``.
     """
-    wanted = [[_with_prefix(server.prefix, name) for name in server.names] for server in servers]
+    wanted = [
+        [without_surrogates(server.prefix + name) or "unnamed" for name in server.names] for server in servers
+    ]
     owners = Counter(name for names in wanted for name in set(names))
     labels = server_labels([server.server for server in servers])
     qualified = [
@@ -357,10 +346,6 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 def _translated(pattern: str) -> str:
     # "**" means the same as "*", but would make the search slow.
     return re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
-
-
-def _with_prefix(prefix: str, name: str) -> str:
-    return without_surrogates(prefix + name) or "unnamed"
 
 
 def _numbered(names: list[list[str]]) -> tuple[tuple[str, ...], ...]:

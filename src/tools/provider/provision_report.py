@@ -72,7 +72,6 @@ def failure(provision: Provision) -> MCPError:
 
 
 def warnings(provision: Provision) -> list[str]:
-    """The warnings, the most important first."""
     if not provision.outcomes:
         return ["The Servers table has no rows, so no server was asked."]
     failed = provision.failed

@@ -11,8 +11,9 @@ import contextlib
 import html
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
+from ...audit.record import CallStatus
 from ...types.texts import beginning, escape, hidden_characters, name_of, visible, without_surrogates
 
 if TYPE_CHECKING:
@@ -154,6 +155,23 @@ def json_block(value: Any) -> Html:
 def badge(text: str, kind: BadgeKind = "neutral", *, title: str | None = None) -> Html:
     """A small label of one or two words; `title` is its tooltip."""
     return element("span", text, class_=f"badge {kind}", title=title)
+
+
+def meaning_of(status: CallStatus) -> BadgeKind:
+    """The meaning of a status: good, bad, or intended although there is no result."""
+    match status:
+        case CallStatus.OK:
+            return "good"
+        case CallStatus.DENIED | CallStatus.CANCELED:
+            return "warning"
+        case CallStatus.TOOL_ERROR | CallStatus.INVALID_ARGUMENTS | CallStatus.NOT_FOUND | CallStatus.FAILED:
+            return "bad"
+        case _:
+            assert_never(status)
+
+
+def status_badge(status: CallStatus) -> Html:
+    return badge(status.value, meaning_of(status))
 
 
 def note(*content: Content, kind: BadgeKind = "neutral") -> Html:

@@ -238,7 +238,7 @@ def test_the_first_image_is_a_picture_cell(server, tools_of, call):
 
 
 def test_the_view_shows_pictures_that_are_not_too_large(server, tools_of, call, monkeypatch):
-    from knime_mcp.tools.views import calls_page as calls
+    from knime_mcp.tools.caller import calls_report as calls
 
     pixel = {"tools": tools_of(server.url("/one")), "tool_name": "pixel"}
     assert 'src="data:image/png;base64,iVBOR' in call(**pixel).view_html

@@ -1,4 +1,7 @@
-"""Writes the table *Results* piece by piece as calls finish."""
+"""What the Caller says of its calls: the table *Results*, written piece by piece, and the view.
+
+The view shows the called tools with their schemas, and the outcomes of the calls.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
+from ...audit.record import CallStatus
+from ...client.protocol.messages import as_object
 from ...runs.parameter_table import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
 from ...types.columns import (
     ROW_ID,
@@ -21,8 +26,24 @@ from ...types.columns import (
     knime_type,
     write_tools,
 )
-from ...types.errors import MCPError, SettingInvalid
-from ...types.texts import canonical_json, without_surrogates
+from ...types.errors import MCPError, SettingInvalid, ToolFormatError
+from ...types.texts import canonical_json, counted, visible, without_surrogates
+from ...types.tool import MCPTool, WorkflowTool
+from ..views.html import (
+    Html,
+    badge,
+    data_image,
+    details,
+    element,
+    heading,
+    join,
+    json_block,
+    note,
+    page,
+    paragraph,
+    properties,
+    status_badge,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +53,8 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...runs.call_values import CallOutcome
     from ...runs.parameter_table import ResultKind
+    from ...runs.table_run import RunSummary
+    from ...types.tool import Tool
 
 
 JsonKind = Literal["string", "number", "integer", "boolean", "json"]
@@ -64,8 +87,6 @@ class StructuredColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResultsLayout:
-    """The columns of *Results*."""
-
     inputs: tuple[tuple[str, str], ...]  # of the parameter table: the name there and the name in *Results*
     form: ColumnForm  # in which tools are written
     images: bool  # whether there is an *Image* column
@@ -146,7 +167,6 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def image_type() -> Any:
-    """The logical type of PNG cells, None if this KNIME cannot write such cells from Python."""
     import knime.extension as knext
 
     try:
@@ -167,14 +187,6 @@ def image_cells(paths: list[str | None]) -> Any:
         picture = None if path is None else _picture(Path(path))
         storage.append(None if picture is None else arrow_type.encode(picture))
     return pa.ExtensionArray.from_storage(arrow_type, pa.array(storage, arrow_type.storage_type))
-
-
-def size_of_picture(path: str | None) -> int:
-    """The size of a saved PNG file in bytes; 0 if the file is missing."""
-    try:
-        return 0 if path is None else Path(path).stat().st_size
-    except OSError:
-        return 0
 
 
 def _picture(path: Path) -> Any | None:
@@ -251,14 +263,15 @@ class ResultsWriter:
         columns[column_name(form)] = write_tools([outcome.tool for outcome in outcomes], form)
         for name, attribute, kind in self.layout.own:
             columns[name] = _array([_value(record, attribute) for record in records], kind)
-        objects = [_object(record.structured_result) for record in records] if self.layout.structured else []
-        for properties in objects:
-            for key in properties.keys() & self.absent:
+        texts = [record.structured_result for record in records] if self.layout.structured else []
+        objects = [as_object(None if text is None else json.loads(text)) for text in texts]
+        for found in objects:
+            for key in found.keys() & self.absent:
                 del self.absent[key]
             if len(self.properties) < _SHOWN:  # keys may be data, and differ from row to row
-                self.properties.update(properties)
+                self.properties.update(found)
         for entry in self.layout.structured:
-            fitted = [self._fit(properties.get(entry.key), entry) for properties in objects]
+            fitted = [self._fit(found.get(entry.key), entry) for found in objects]
             columns[entry.column] = _array(fitted, entry.type)
         self.sink(pa.table({name: _whole(column) for name, column in columns.items()}))
         self._written += len(outcomes)
@@ -301,7 +314,11 @@ class ResultsWriter:
 
 def _size_of(record: CallRecord) -> int:
     texts = (record.tool, record.arguments, record.result, record.structured_result, record.error)
-    return sum(len(text) for text in texts if text) + size_of_picture(record.image)
+    size = sum(len(text) for text in texts if text)
+    try:
+        return size + (Path(record.image).stat().st_size if record.image is not None else 0)
+    except OSError:  # the file is missing
+        return size
 
 
 def _too_large(outcomes: Sequence[CallOutcome], size: int) -> MCPError:
@@ -324,11 +341,6 @@ def _array(values: list[Any], kind: ResultKind) -> Any:
     return image_cells(values) if kind == "image" else pa.array(values, arrow_type(kind))
 
 
-def _object(text: str | None) -> dict[str, Any]:
-    value = None if text is None else json.loads(text)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def _whole(column: Any) -> Any:
     """Joins the chunks of a column, as KNIME wants all batches of a table to have the same number of rows."""
     import pyarrow as pa
@@ -336,3 +348,115 @@ def _whole(column: Any) -> Any:
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+_SHOWN_TOOLS: Final = 20
+_SHOWN_PICTURES: Final = 10
+_LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some megabytes
+
+
+def calls_page(summary: RunSummary) -> str:
+    warning = visible(summary.warning() or "")
+    counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
+    totals = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
+    if summary.resumed:
+        totals += f"; {summary.resumed} of them filled in from the run before"
+    tools = [*summary.tools.values()]
+    more = len(tools) - _SHOWN_TOOLS
+    return page(
+        "MCP Tool Caller",
+        heading(1, "MCP Tool Caller"),
+        paragraph(totals),
+        note(warning, kind="warning") if warning else None,
+        heading(2, "Tool" if len(tools) == 1 else "Tools") if tools else None,
+        join(_tool(tool, opened=len(tools) == 1) for tool in tools[:_SHOWN_TOOLS]),
+        paragraph(f"… and {more} more tools, in the table", soft=True) if more > 0 else None,
+        _calls("Calls without a result", summary.failures, summary.failed),
+        _calls("Calls", summary.successes, summary.statuses[CallStatus.OK]),
+    )
+
+
+def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            kind, server, remote = "MCP tool", tool.route.display, tool.tool_name
+            declared = _output_schema(tool)
+        case WorkflowTool():
+            kind, server, remote, declared = "KNIME workflow", None, tool.name, None
+        case _:
+            assert_never(tool)
+    return details(
+        join((element("b", tool.name), badge(kind)), " "),
+        properties(
+            (
+                ("Type", kind),
+                ("Name", tool.name),
+                ("Name at the server", remote if remote != tool.name else None),
+                ("Description", tool.description),
+                ("Server", server),
+                ("Digest", tool.digest if isinstance(tool, MCPTool) else None),
+            )
+        ),
+        heading(3, "Parameter schema"),
+        json_block(tool.schema_json or "{}"),
+        heading(3, "Output schema") if declared is not None else None,
+        json_block(declared) if declared is not None else None,
+        opened=opened,
+    )
+
+
+def _output_schema(tool: MCPTool) -> Any:
+    """The output schema, or its text if that is not JSON, as the calls were made all the same."""
+    try:
+        return tool.output_schema
+    except ToolFormatError:
+        return tool.declared_json
+
+
+def _calls(title: str, records: list[CallRecord], count: int) -> Html:
+    if not records:
+        return Html()
+    more = count - len(records)
+    return join(
+        (
+            heading(2, title),
+            join(
+                _call(record, opened=count == 1, pictured=place < _SHOWN_PICTURES)
+                for place, record in enumerate(records)
+            ),
+            paragraph(f"… and {more} more, in the table", soft=True) if more > 0 else None,
+        )
+    )
+
+
+def _call(record: CallRecord, *, opened: bool, pictured: bool) -> Html:
+    where = record.input_row if record.input_row is not None else "Call"
+    duration = None if record.duration is None else f"{record.duration:.3f} s"
+    summary = join(
+        (
+            element("b", where),
+            element("span", record.tool_name or "no tool"),
+            status_badge(record.status),
+            badge("resumed") if record.resumed_from else None,
+            duration,
+        ),
+        " ",
+    )
+    return details(
+        summary,
+        json_block(record.arguments) if record.arguments is not None else None,
+        note(record.error, kind="bad") if record.error else None,
+        paragraph(record.result) if record.result else None,
+        _shown_picture(record.image) if pictured and record.image else None,
+        json_block(record.structured_result) if record.structured_result else None,
+        properties((("Files", "\n".join(record.files)), ("Started at", record.started_at))),
+        opened=opened,
+    )
+
+
+def _shown_picture(file: str) -> Html | None:
+    try:
+        data = Path(file).read_bytes() if Path(file).stat().st_size <= _LARGEST_PICTURE else None
+    except OSError:  # an earlier run's file may be gone
+        data = None
+    return data_image(data, "image/png", description="Image that the tool gave") if data else None

@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.call_values import CallOutcome
-from knime_mcp.tools.caller.results_table import ResultsWriter, plan_results
+from knime_mcp.tools.caller.calls_report import ResultsWriter, plan_results
 from knime_mcp.types.columns import ColumnForm
 from knime_mcp.types.errors import MCPError
 from knime_mcp.types.tool import MCPTool, to_json_text
