@@ -59,11 +59,7 @@ class Configuration:
 def configuration_node(
     node_id: int, configuration: Configuration, *, position: Position = ORIGIN, annotation: str = ""
 ) -> NativeNode:
-    """Makes a Configuration node.
-
-    Raises KnwfError: KNIME would refuse the settings: the variable has no name, the parameter's name is not
-    allowed, or the value has another type.
-    """
+    """Makes a Configuration node; KnwfError if KNIME would refuse its settings."""
     if not configuration.variable:
         raise KnwfError(f"node {node_id}: the name of its flow variable is empty")
     if configuration.parameter and not _PARAMETER_NAME.fullmatch(configuration.parameter):
@@ -157,10 +153,7 @@ def _details(settings: Configuration) -> tuple[Entry, ...]:
 
 
 def read_configuration(node: NativeNode) -> Configuration:
-    """Reads the settings of a Configuration node.
-
-    Raises KnwfError: the node is no Configuration node of a known kind, or its settings are incomplete.
-    """
+    """Reads the settings of a Configuration node; KnwfError for other nodes, and incomplete ones."""
     kind, model = CONFIGURATION_FACTORIES.get(node.factory), node.model
     if kind is None or model is None:
         raise KnwfError(f"{node_label(node)} is no Configuration node with settings")
@@ -190,10 +183,7 @@ def read_configuration(node: NativeNode) -> Configuration:
 
 
 def with_value(node: NativeNode, value: ConfigurationValue) -> NativeNode:
-    """The same Configuration node with another default.
-
-    Raises KnwfError: the node is of another kind or for credentials, or the value has another type.
-    """
+    """The same Configuration node with another default; KnwfError for credentials, or another type."""
     configuration = read_configuration(node)
     if configuration.kind == "credentials" or node.model is None:
         raise KnwfError(f"{node_label(node)} holds credentials")

@@ -34,16 +34,10 @@ def to_model(
 ) -> Config:
     """Converts parameters to the ``model`` of a node's settings file.
 
-    Args:
-        parameters: The JSON document, ``{"model": {name: value}}``. With a schema, unknown keys are refused,
-            because KNIME would silently drop them.
-        version: The extension's version, by which later versions know how to read the parameters.
-        schema: The node's schema (``schema`` of its dialog). Without it types follow the values: int becomes
-            a 32 bit integer (64 bit if necessary), float a double. An empty list then counts as a list of
-            groups, which is right for this extension's nodes; pass the schema for others.
-
-    Raises:
-        KnwfError: A value does not fit its type, a number is null, or a parameter is unknown.
+    With the node's schema (that of its dialog), unknown keys are refused, because KNIME would silently drop
+    them. Without it types follow the values: int becomes a 32 bit integer (64 bit if necessary), float a
+    double. An empty list then counts as a list of groups, which is right for this extension's nodes; pass the
+    schema for others. By ``version`` later versions of the extension know how to read the parameters.
     """
     values = _mapping(parameters.get(MODEL), "the parameters")
     properties = None if schema is None else _properties(_properties(schema).get(MODEL, {}))
@@ -52,14 +46,7 @@ def to_model(
 
 
 def from_model(model: Config) -> tuple[dict[str, Any], str]:
-    """Converts the ``model`` of a settings file to the JSON document.
-
-    Returns:
-        ``{"model": {…}}``, and the version of the extension that saved it, "0.0.0" if none is stored.
-
-    Raises:
-        KnwfError: An array lacks elements.
-    """
+    """The JSON document of settings, and the version of the extension that saved it, else "0.0.0"."""
     values = {child.key: _value(child) for child in model if not child.key.endswith(_MARKER_END)}
     return {MODEL: values}, model.text(VERSION_KEY, "0.0.0")
 

@@ -46,16 +46,10 @@ DEFAULT_LIMITS: Final = ArchiveLimits()
 
 
 class Archive:
-    """The files of a workflow archive, by their path below its one folder.
+    """The files of a workflow archive, by their path below its one folder; `name` is that of the folder.
 
-    An iterable of these paths; `read` gives the content. Use as a context manager.
-
-    Attributes:
-        name: Name of the folder, which is the workflow's name.
-
-    Raises:
-        KnwfError: The file is no zip file, or holds no or several folders, an unsafe or repeated name, or too
-            many files.
+    An iterable of these paths; `read` gives the content. KnwfError for a file that is no zip file, or holds
+    no or several folders, an unsafe or repeated name, or too many files.
     """
 
     def __init__(self, path: str | os.PathLike[str], limits: ArchiveLimits) -> None:
@@ -106,10 +100,7 @@ class Archive:
         return tops[0], files
 
     def read(self, path: str, *, settings: bool = False) -> bytes:
-        """The content of a file.
-
-        Raises KnwfError: the file does not exist, or is too large, encrypted or broken.
-        """
+        """The content of a file; KnwfError if there is none, or it is too large, encrypted or broken."""
         if path not in self._files:
             raise KnwfError(f"{path!r} is not in the archive")
         allowed = self._limits.settings_file if settings else self._limits.other_file
@@ -144,9 +135,6 @@ def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str,
     """Writes a workflow archive atomically; replaces an existing file.
 
     ``files`` are by their path below ``folder``, the only one in the archive.
-
-    Raises:
-        OSError: The file cannot be written.
     """
     target = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}-", suffix=".tmp", dir=target.parent)

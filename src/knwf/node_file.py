@@ -72,7 +72,7 @@ _ANNOTATION_KEYS: Final = {
 def read_node(settings: Config, node_id: int, position: Position) -> tuple[NativeNode, list[Problem]]:
     """Reads a node of the root of its settings file; returns it with its problems.
 
-    Raises KnwfError: the settings name no factory, so that the kind of node is unknown.
+    KnwfError if the settings name no factory, so that the kind of node is unknown.
     """
     factory = settings.text("factory")
     if not factory:
@@ -262,13 +262,8 @@ def declared_ports(
 ) -> tuple[Port, ...]:
     """Makes ports from a node's description by a host of extensions.
 
-    Args:
-        specifiers: ``input_port_specifier`` or ``output_port_specifier`` of a described node: objects with
-            ``name``, ``type_string``, ``group`` and ``optional``.
-        present: The numbers of a node's optional ports and groups, by name; 0 by default.
-
-    Raises:
-        KnwfError: ``present`` names a port that the node does not declare.
+    ``specifiers`` is its ``input_port_specifier`` or ``output_port_specifier``; ``present`` has the numbers
+    of a node's optional ports and groups, by name, 0 by default.
     """
     counts = dict(present or {})
     ports = tuple(
@@ -301,25 +296,11 @@ def extension_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """Makes a node of a Python extension.
+    """Makes a node of a Python extension, with all its declared ports in order.
 
-    Args:
-        node_id: Id in the workflow.
-        name: Name of the node, as people see it.
-        extension_id: Id of the extension, such as ``org.knime_mcp.mcp``.
-        extension_node_id: The node's id in the extension.
-        version: The extension's version, for the parameters.
-        parameters: The *whole* JSON document ``{"model": {…}}``: KNIME refuses a document that lacks a
-            parameter of this version. None leaves the defaults.
-        schema: The node's schema; see `json_parameters.to_model`.
-        inputs: All declared input ports, in order.
-        outputs: All declared output ports, in order.
-        variables: Parameters that flow variables control.
-        position: Place on the canvas.
-        annotation: Label below the node.
-
-    Raises:
-        KnwfError: The parameters or the numbers of ports are not possible.
+    ``parameters`` is the *whole* JSON document ``{"model": {…}}``, as KNIME refuses one that lacks a
+    parameter of this version; None leaves the defaults. ``schema`` is the node's, see
+    `json_parameters.to_model`.
     """
     groups_in = tuple(_port_group(port, "Input", i) for i, port in enumerate(inputs))
     groups_out = tuple(_port_group(port, "Output", i) for i, port in enumerate(outputs))

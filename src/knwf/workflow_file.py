@@ -93,14 +93,8 @@ _CONNECTION: Final = {
 def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAULT_LIMITS) -> Workflow:
     """Reads a workflow archive (``.knwf``).
 
-    Args:
-        path: The file.
-        limits: Limits against archives that unpack to more than a machine can hold.
-
-    Raises:
-        KnwfError: The file is no zip file with one workflow, is unsafe or too large, or its
-            ``workflow.knime`` is broken.
-        OSError: The file cannot be read.
+    KnwfError if the file is no zip file with one workflow, is unsafe or too large, or its ``workflow.knime``
+    is broken.
     """
     with Archive(path, limits) as archive:
         root = from_xml(archive.read("workflow.knime", settings=True), "workflow.knime")
@@ -108,21 +102,16 @@ def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAU
 
 
 def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
-    """Reads the workflow in a metanode or component, whose files the outer workflow has.
-
-    Raises KnwfError: the ``workflow.knime`` inside is missing or broken.
-    """
+    """Reads the workflow in a metanode or component, whose files the outer workflow has."""
     folder = _Folder(workflow, node)
     root = from_xml(folder.read("workflow.knime", settings=True), "workflow.knime")
     return _Reader(folder, root).workflow()
 
 
 def inner_nodes(workflow: Workflow, node: OtherNode) -> tuple[str, ...]:
-    """Lists the nodes in a metanode or component, nested ones included.
+    """The nodes in a metanode or component, nested ones included, such as ``MCP Tool Caller (#4:2)``.
 
-    Returns:
-        Names with numbers, such as ``MCP Tool Caller (#4:2)``, in order; of more than 12 the last entry is
-        the number of the others. Empty if the files cannot be read.
+    Of more than 12 the last entry is the number of the others. Empty if the files cannot be read.
     """
     labels = _inner_labels(workflow, node, str(node.id), 0)
     if len(labels) > _MAX_LISTED:
@@ -148,10 +137,7 @@ def _inner_labels(workflow: Workflow, node: OtherNode, number: str, depth: int) 
 
 
 def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
-    """Lists the problems of a workflow archive; empty for a valid archive.
-
-    Raises OSError: the file cannot be read.
-    """
+    """Lists the problems of a workflow archive; empty for a valid archive."""
     try:
         return check(read_workflow(path))
     except KnwfError as error:
@@ -159,19 +145,12 @@ def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
 
 
 def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:
-    """Writes a workflow archive (``.knwf``), replacing the file as a whole.
-
-    Raises KnwfError: `check` finds an error in the workflow, or a value cannot be written; OSError: the file
-    cannot be written.
-    """
+    """Writes a workflow archive, replacing the file as a whole; KnwfError if `check` finds an error."""
     write_archive(path, folder_name(workflow.name), workflow_files(workflow))
 
 
 def workflow_files(workflow: Workflow) -> dict[str, bytes]:
-    """Makes the files of a workflow, by their path in its folder.
-
-    Raises KnwfError: `check` finds an error in the workflow, or a value cannot be written.
-    """
+    """The files of a workflow, by their path in its folder; KnwfError if `check` finds an error."""
     errors = [problem for problem in check(workflow) if problem.severity == "error"]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

@@ -154,15 +154,7 @@ class NativeNode:
         return None if names is None or self.inputs is None else names[self.inputs :]
 
     def input_port(self, name: str, position: int = 0) -> int:
-        """The number of an input port for connections.
-
-        Args:
-            name: Name of the port or of its group.
-            position: Position of the port in the group, from 0.
-
-        Raises:
-            KnwfError: The node has no such port, or the port was not added.
-        """
+        """The number of an input port for connections; ``position`` counts the ports of a group from 0."""
         return self._port(self.input_names, "input", name, position)
 
     def output_port(self, name: str, position: int = 0) -> int:
@@ -300,7 +292,7 @@ class Workflow:
     problems: tuple[Problem, ...] = field(default=(), compare=False)
 
     def node(self, node_id: int) -> Node:
-        """The node with an id. Raises KnwfError: no node has this id."""
+        """The node with an id; KnwfError if there is none."""
         for node in self.nodes:
             if node.id == node_id:
                 return node
@@ -310,9 +302,8 @@ class Workflow:
 def object_class(port_type: str) -> str:
     """The Java class of a port's objects.
 
-    Args:
-        port_type: The type as a Python extension declares it: ``PortType.TABLE``, …, or the id of the
-            extension's own port type, for all of which KNIME has one class.
+    ``port_type`` is the type as a Python extension declares it: ``PortType.TABLE``, …, or the id of the
+    extension's own port type, for all of which KNIME has one class.
     """
     return next((java for prefix, java in _OBJECT_CLASSES if port_type.startswith(prefix)), _BLOB_CLASS)
 
@@ -328,10 +319,7 @@ def node_label(node: Node) -> str:
 
 
 def model_of(node: NativeNode, factory: str, name: str) -> Config:
-    """The settings of a node of one kind; empty if the node has its defaults.
-
-    Raises KnwfError: the node is of another kind; ``name`` is the wanted kind in the message.
-    """
+    """The settings of a node, empty for the defaults; KnwfError if it is of another kind than ``name``."""
     if node.factory != factory:
         raise KnwfError(f"{node_label(node)} is no {name}")
     return node.model or Config("model")

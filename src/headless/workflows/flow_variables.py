@@ -87,15 +87,7 @@ def credentials(stack: Stack) -> dict[str, CredentialValue]:
 
 
 def pushed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Stack:
-    """The variables that a Python node made or changed.
-
-    Args:
-        before: The node's variables before the run, from `python_values`.
-        after: The node's variables after the run.
-
-    Raises:
-        RunError: a number is out of KNIME's range.
-    """
+    """The variables that a Python node made or changed; both arguments are `python_values`."""
     return tuple(
         FlowVariable(name, kind_of(name, value), tuple(value) if isinstance(value, list) else value)  # pyright: ignore[reportUnknownArgumentType]
         for name, value in after.items()
@@ -104,10 +96,7 @@ def pushed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Stack:
 
 
 def kind_of(name: str, value: Any) -> VariableType:
-    """KNIME's type of a Python value, or of the values of a list.
-
-    Raises RunError: a number is out of KNIME's range, or the value cannot be a flow variable.
-    """
+    """KNIME's type of a Python value, or of the values of a list; RunError if KNIME has no such variables."""
     is_array = isinstance(value, list | tuple)
     elements = cast("list[Any]", value) if is_array else [value]
     kind: VariableType
@@ -127,16 +116,7 @@ def kind_of(name: str, value: Any) -> VariableType:
 
 
 def parsed(name: str, kind: VariableKind, text: str) -> Any:
-    """The value of a variable from a text on the command line.
-
-    Args:
-        name: The name of the variable, for messages.
-        kind: The type of the variable. Lists are written with commas.
-        text: The text.
-
-    Raises:
-        RunError: the text is not a value of this type.
-    """
+    """The value of a variable from a text on the command line, where lists are written with commas."""
     if kind in ELEMENTS:
         scalar = ELEMENTS[kind]
         return tuple(parsed(name, scalar, part) for part in text.split(",")) if text else ()
@@ -193,13 +173,9 @@ _EXPOSED: Final[Mapping[str, VariableType]] = {
 def controlled(
     model: Config, controls: Sequence[VariableControl], variables: Mapping[str, FlowVariable]
 ) -> tuple[Config, tuple[FlowVariable, ...]]:
-    """Applies flow variables to settings, and exposes settings as flow variables.
+    """Applies flow variables to settings; returns these, and the settings exposed as flow variables in order.
 
-    Returns:
-        The settings, and the exposed variables in order.
-
-    Raises:
-        RunError: a variable does not exist, does not fit its setting, or there is no such setting.
+    RunError if a variable does not exist, does not fit its setting, or there is no such setting.
     """
     exposed: list[FlowVariable] = []
     for control in controls:

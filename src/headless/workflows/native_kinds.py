@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 
 def made_table(host: ExtensionHost, columns: pa.Table, row_ids: Sequence[str] | None = None) -> OutputTable:
-    """Makes a table with KNIME's types.
-
-    Args:
-        host: The host of the table.
-        columns: The columns with plain Arrow types, without RowIDs.
-        row_ids: The RowIDs; by default Row0, Row1, …
-    """
+    """A table with KNIME's types from plain Arrow columns; by default with the RowIDs Row0, Row1, …."""
     import pyarrow as pa
 
     ids = [f"Row{i}" for i in range(columns.num_rows)] if row_ids is None else list(row_ids)
@@ -47,7 +41,7 @@ def given_table(host: ExtensionHost, data: Any, row_ids: str = "auto") -> Output
 
 
 def arriving_table(value: Any) -> OutputTable:
-    """The table that arrives at a port. Raises RunError: the input is not a table."""
+    """The table that arrives at a port; RunError for anything else."""
     if not isinstance(value, OutputTable):
         raise RunError("Something else than a table arrives at its input")
     return value
@@ -228,10 +222,7 @@ def _widened(storage: Any, wanted: Any) -> Any:
 
 
 def _common(name: str, types: Sequence[Any]) -> Any:
-    """The type for the cells of all tables.
-
-    Raises RunError: KNIME makes a column of mixed types, which is not possible here.
-    """
+    """The type for the cells of all tables; RunError where KNIME makes a column of mixed types."""
     known = [kind for kind in types if factory_of(kind) != _VOID] or list(types)
     if all(kind == known[0] for kind in known):
         return known[0]
@@ -311,7 +302,7 @@ def _credential(config: Configuration, job: Job) -> CredentialValue:
 
 
 def validate(config: Configuration, value: Any) -> None:
-    """Checks a value, with the same rules as the node. Raises RunError: the value is not allowed."""
+    """Checks a value with the same rules as the node, and raises a RunError as it does."""
     if config.minimum is not None and value < config.minimum:
         raise RunError(
             f"The set {config.kind} {value} is smaller than the allowed minimum of {config.minimum:g}"
@@ -335,10 +326,7 @@ def validate(config: Configuration, value: Any) -> None:
 
 
 def from_text(config: Configuration, text: str) -> Any:
-    """The value from a text on the command line.
-
-    Raises RunError: the text is not a value of this type, or the value is not allowed.
-    """
+    """The value from a text on the command line."""
     if config.kind == "credentials":
         raise RunError(
             f"'{config.variable}' are credentials, which do not belong on a command line",
@@ -350,10 +338,7 @@ def from_text(config: Configuration, text: str) -> Any:
 
 
 def from_json(config: Configuration, value: Any) -> Any:
-    """The value from a tool call's JSON, with KNIME's rules.
-
-    Raises RunError: the JSON is not a value of this type, or the value is not allowed.
-    """
+    """The value from a tool call's JSON, with KNIME's rules."""
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value)
         if config.kind == "credentials":

@@ -28,20 +28,8 @@ def new_node(
 ) -> NativeNode:
     """Makes a node of a loaded extension, with all of its settings.
 
-    Args:
-        host: The host of the extension.
-        node_id: The id in the workflow.
-        extension_node_id: The node's id in the extension.
-        parameters: Settings that differ from the defaults; settings of a group as an object.
-        inputs: The number of ports of optional inputs and groups, by name; 0 by default.
-        outputs: The number of ports of output groups, by name.
-        variables: Settings that flow variables control.
-        position: The place on the canvas.
-        annotation: The label below the node.
-
-    Raises:
-        HeadlessError: There is no such node.
-        KnwfError: The node does not have one of the settings or ports.
+    ``parameters`` differ from the defaults, those of a group as an object. ``inputs`` and ``outputs`` have
+    the numbers of ports of optional ports and groups, by name; 0 by default.
     """
     described = {own["id"]: own for own in host.describe()["nodes"]}
     host.declared(extension_node_id)  # raises an error with all ids if there is no such node

@@ -146,15 +146,7 @@ _FIX = "Use paths relative to the workflow, such as ../other-workflow"
 
 
 def workflow_at(location: Any, world: World) -> Path:
-    """Finds a workflow: a folder with ``workflow.knime`` in it, or an archive.
-
-    Args:
-        location: A KNIME path, with ``fs_category``, ``fs_specifier`` and ``path``.
-        world: The surroundings of the run, with the folder of the running workflow.
-
-    Raises:
-        RunError: There is no workflow, or the path belongs to a file system that only KNIME has.
-    """
+    """Finds the workflow at a KNIME path: a folder with ``workflow.knime`` in it, or an archive."""
     place = place_of(location, world)
     is_archive = place.suffix.lower() == _ENDING and place.is_file()
     if (place / "workflow.knime").is_file() or (location.fs_category == "LOCAL" and is_archive):
@@ -171,10 +163,7 @@ def workflow_at(location: Any, world: World) -> Path:
 
 
 def place_of(location: Any, world: World) -> Path:
-    """The path on this disk for a KNIME path. There may be no file.
-
-    Raises RunError: the path cannot be resolved outside KNIME.
-    """
+    """The path on this disk for a KNIME path, of those that exist outside KNIME. There may be no file."""
     path = str(location.path)
     match location.fs_category, location.fs_specifier:
         case "RELATIVE", "knime.workflow":

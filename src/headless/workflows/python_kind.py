@@ -25,11 +25,7 @@ _AnyPort = Port | PortGroup
 
 
 class PythonNode:
-    """Runs nodes of one extension.
-
-    Args:
-        host: The loaded extension.
-    """
+    """Runs nodes of one extension."""
 
     def __init__(self, host: ExtensionHost) -> None:
         self._host = host

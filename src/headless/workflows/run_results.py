@@ -133,17 +133,10 @@ def file_name(outcome: NodeOutcome, port: str, total: int) -> str:
 
 
 def write_results(report: RunReport, folder: Path) -> list[Path]:
-    """Writes the tables at the end of a workflow and the views of its nodes.
+    """Writes the tables at the end of a workflow, each as CSV and Parquet, and the views of its nodes.
 
-    Args:
-        report: The report of the run. If the workflow failed, the results of executed nodes are written.
-        folder: The folder, which is created if it does not exist.
-
-    Returns:
-        The files, in order. Each table is written twice, as ``.csv`` and as ``.parquet``.
-
-    Raises:
-        OSError: A file cannot be written.
+    If the workflow failed, the results of executed nodes are written. The folder is created if it does not
+    exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
@@ -175,13 +168,7 @@ def _unused(name: str, used: set[str], ending: str = "") -> str:
 
 
 def summary(report: RunReport, files: list[Path]) -> dict[str, Any]:
-    """The report of a run as JSON, for other programs.
-
-    Returns:
-        ``workflow``, ``ok``, ``notes``, ``nodes`` (``id``, ``name``, ``label``, ``inside``, ``status``,
-        ``message``, ``warnings``, ``failed_calls``, ``seconds``, ``outputs`` with rows and columns),
-        ``left_out`` (``id``, ``name``, ``why``) and ``files``.
-    """
+    """The report of a run as JSON, for other programs: docs/command-line.md describes it."""
     return {
         "workflow": report.plan.workflow.name,
         "ok": report.ok and not any(map(failed_calls, report.outcomes)),

@@ -87,12 +87,7 @@ class Plan:
 class NotRunnable(RunError):  # noqa: N818
     """A workflow that does not run here.
 
-    Args:
-        workflow: The workflow's name.
-        problems: For each node with a problem, its label, and sentences with the problem and what to do.
-
-    Attributes:
-        problems: The given problems.
+    ``problems`` has the label of each node with a problem, and sentences with the problem and what to do.
     """
 
     def __init__(self, workflow: str, problems: tuple[tuple[str, str], ...]) -> None:
@@ -113,11 +108,7 @@ def label(node: Node) -> str:
 
 
 def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
-    """Checks a workflow before anything runs, and orders its nodes.
-
-    Raises:
-        NotRunnable: The workflow cannot run here. The error names every node with a problem, and what to do.
-    """
+    """Checks a workflow before anything runs, and orders its nodes; NotRunnable names every problem."""
     from .python_kind import PythonNode
 
     problems: list[tuple[str, str]] = []
@@ -183,10 +174,7 @@ def _order(opened: Expanded) -> list[int]:
 
 
 def _kind(node: Node, workflow: Workflow, host: ExtensionHost, python: NodeKind) -> NodeKind:
-    """The runner for a node; ``python`` for nodes of the host's extension.
-
-    Raises RunError: the node cannot run here.
-    """
+    """The runner for a node; ``python`` for nodes of the host's extension."""
     if not isinstance(node, NativeNode):
         raise _container(node, workflow)
     if node.factory == PYTHON_FACTORY:

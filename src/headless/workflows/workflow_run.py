@@ -66,14 +66,10 @@ class RunOptions:
 
 
 def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -> RunReport:
-    """Runs a workflow.
+    """Plans and runs a workflow; the report has the outcome of each node, including failures.
 
-    Returns:
-        The outcome of each node, including failures.
-
-    Raises:
-        NotRunnable: The workflow cannot run here; nothing was run.
-        RunError: The workflow does not have a setting, or a value does not fit; nothing was run.
+    NotRunnable, or RunError for a setting or input that the workflow does not have or that does not fit:
+    nothing was run.
     """
     workflow = with_servers(workflow, options.servers, host.id)
     plan = plan_run(workflow, host)
@@ -105,18 +101,10 @@ def settable(workflow: Workflow) -> list[str]:
 
 
 def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Workflow, dict[int, Any]]:
-    """Applies the settings from the command line.
+    """Applies texts by name to Configuration nodes (by flow variable or parameter) and workflow variables.
 
-    Args:
-        workflow: It is not changed.
-        settings: Texts by name: of a Configuration node's flow variable or parameter, or of a workflow
-            variable.
-
-    Returns:
-        The workflow with changed variables, and the values by id of Configuration nodes.
-
-    Raises:
-        RunError: A name is unknown, or several nodes have it, or a value does not fit.
+    Returns the workflow with changed variables, and the values by id of Configuration nodes. RunError for a
+    name that is unknown or that several nodes have, and for a value that does not fit.
     """
     values: dict[int, Any] = {}
     variables = {own.name: own for own in workflow.variables}
@@ -152,14 +140,7 @@ def _configuration_nodes(workflow: Workflow, name: str) -> list[NativeNode]:
 
 
 def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]:
-    """Finds the Workflow Input nodes for the caller's tables.
-
-    Returns:
-        The tables by node id.
-
-    Raises:
-        RunError: The workflow has no such input.
-    """
+    """The callers' tables by id of their Workflow Input nodes."""
     nodes = {
         read_boundary(node).parameter: node.id
         for node in workflow.nodes
@@ -173,10 +154,7 @@ def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]
 
 
 def unpack_data_area(workflow: Workflow, folder: Path) -> None:
-    """Writes the files of the workflow's data area into its folder; existing files are kept.
-
-    Raises RunError: A file cannot be written.
-    """
+    """Writes the files of the workflow's data area into its folder; existing files are kept."""
     for path, content in workflow.files.items():
         target = folder / path
         try:
@@ -238,7 +216,7 @@ class _Silent(Watcher):
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The report of a workflow's run."""
+    """The outcomes of the nodes, in the order of the plan."""
 
     plan: Plan  # the plan of the run
     outcomes: tuple[NodeOutcome, ...]  # the outcomes of the nodes, in the order of the plan
@@ -264,11 +242,7 @@ class RunReport:
 
 
 def run_plan(plan: Plan, world: World, watcher: Watcher | None = None) -> RunReport:
-    """Runs a workflow.
-
-    Returns:
-        The outcome of each node, including failures.
-    """
+    """The report of running a planned workflow."""
     run = _Run(plan, world, watcher or _Silent())
     for position, step in enumerate(plan.steps):
         run.advance(step, position)
@@ -350,21 +324,11 @@ _URL: Final = "server_url"
 
 
 def with_servers(workflow: Workflow, servers: Mapping[str, str], extension_id: str) -> Workflow:
-    """Replaces the servers in settings of nodes, by the rules of a replay.
+    """Replaces the servers in settings of the extension's nodes, by the rules of a replay.
 
-    Args:
-        workflow: The workflow.
-        servers: New URLs by old URL or beginning of an old URL. A credential is meant for one server: if the
-            new server has another origin, the node loses its credential, unless the new URL has
-            ``#credential=NAME``.
-        extension_id: The extension whose nodes have such settings.
-
-    Returns:
-        The workflow with changed settings.
-
-    Raises:
-        RunError: One of the servers is not in any node.
-        SettingInvalid: A new URL is not valid.
+    ``servers`` has new URLs by old URL or beginning of an old URL. A credential is meant for one server: if
+    the new server has another origin, the node loses its credential, unless the new URL has
+    ``#credential=NAME``. RunError for a server that is in no node.
     """
     if not servers:
         return workflow

@@ -66,11 +66,7 @@ class ToolParts:
 
 
 def tool_parts(workflow: Workflow) -> ToolParts:
-    """Finds the parts of a workflow that is a tool.
-
-    Raises RunError: the workflow has several Tool Message Outputs, so KNIME cannot make a tool from it;
-    KnwfError: the settings of a Configuration node are broken.
-    """
+    """Finds the parts of a workflow that is a tool; RunError if KNIME cannot make a tool from it."""
     natives = sorted(
         (node for node in workflow.nodes if isinstance(node, NativeNode)),
         key=lambda node: (node.position.y, node.id),
@@ -129,21 +125,11 @@ def make_workflow_tool(
     name: str | None = None,
     description: str | None = None,
 ) -> WorkflowTool:
-    """Makes a tool from a workflow, as KNIME's node *Workflow to Tool* does.
+    """Makes a tool from a workflow, as KNIME's node *Workflow to Tool* does; nodes of the host can run it.
 
-    Args:
-        knwf: The workflow archive. It is copied into a file store of the host.
-        host: The host that can run the tool.
-        name: The name of the tool; by default the workflow's name.
-        description: The description for models; by default the workflow's description.
-
-    Returns:
-        The tool, which nodes of the host can run. Its ``parameter_schema`` has type, default and description
-        of each parameter.
-
-    Raises:
-        RunError: The workflow cannot be a tool, or cannot run here; the error says why.
-        OSError: The file cannot be read.
+    The archive is copied into a file store of the host. Name and description are by default the workflow's.
+    The tool's ``parameter_schema`` has type, default and description of each parameter. RunError says why a
+    workflow cannot be a tool, or cannot run here.
     """
     try:
         workflow = read_workflow(knwf)
@@ -223,13 +209,7 @@ _MAX_DEPTH: Final = 16
 
 
 class ToolRunner:
-    """Runs workflow tools.
-
-    Args:
-        host: The host, which stores the tools' workflows and runs their nodes.
-        find_credential: Returns user name and password by name; None for an unknown name.
-        is_canceled: Returns whether the person canceled the run.
-    """
+    """Runs workflow tools, whose archives the host stores."""
 
     def __init__(
         self,
@@ -252,21 +232,12 @@ class ToolRunner:
     def __call__(
         self, tool: Any, parameters: Mapping[str, Any], inputs: Sequence[Any], hints: Mapping[str, str]
     ) -> tuple[str, list[Any] | None, list[str]]:
-        """Runs a tool.
+        """Runs a tool, which is KNIME's value or our own; parameters are by name, tables in port order.
 
-        Args:
-            tool: The tool as KNIME's value or as our own value, which have a name and file store keys.
-            parameters: The values of Configuration nodes, by the name of the parameter.
-            inputs: Tables with KNIME's types, in port order.
-            hints: ``execution-mode`` (DEFAULT, DETACHED or DEBUG, with the same effect here) and
-                ``with-view-nodes`` ("true" to return the ids of nodes with a view).
-
-        Returns:
-            The message for the model; the output tables in port order, or None if the tool failed for the
-            reason in the message; and the ids of nodes with a view.
-
-        Raises:
-            RuntimeError: KNIME does not have the execution mode.
+        ``hints`` has ``execution-mode`` (DEFAULT, DETACHED or DEBUG, with the same effect here) and
+        ``with-view-nodes`` ("true" to return the ids of nodes with a view). Returns the message for the
+        model, the output tables in port order (None: the tool failed, and the message says why), and the ids
+        of view nodes.
         """
         mode = hints.get("execution-mode", "DEFAULT")
         if mode not in _MODES:
