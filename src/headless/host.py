@@ -26,7 +26,7 @@ from knime.extension.version import Version
 
 from .column_types import register_all
 from .node_results import HeadlessError, NodeResult
-from .node_run import Request, Run, ToolHandler, WorkflowTools, open_dialog
+from .node_run import NodeRun, Request, ToolHandler, WorkflowTools, open_dialog
 from .port_values import source_table, stored_object
 
 
@@ -44,16 +44,10 @@ class FileStores:
         return str(self._paths[key]), key
 
     def add(self, key: str, data: bytes) -> None:
-        """Adds a file store with a given key, for cells of input tables."""
         self._paths[key] = self._folder / uuid.uuid4().hex
         self._paths[key].write_bytes(data)
 
     def file_store_key_to_absolute_path(self, key: str) -> str:
-        """The path of a file store.
-
-        Raises:
-            RuntimeError: there is no file store with this key.
-        """
         if key not in self._paths:
             raise RuntimeError(f"there is no file store with the key {key!r}")
         return str(self._paths[key])
@@ -133,7 +127,7 @@ class ExtensionHost:
             on_progress=on_progress,
             execute=execute,
         )
-        return Run(self, request).result()
+        return NodeRun(self, request).result()
 
     def get_dialog(
         self,
@@ -175,13 +169,8 @@ class ExtensionHost:
     ) -> dict[str, Any]:
         """Loads a workflow's saved settings into a new node, checks them, and returns them as saved again.
 
-        Args:
-            node_id: the id in ``nodes``.
-            saved: the whole document, ``{"model": {…}}``.
-            saved_version: the version of the extension that saved the settings; 0.0.0 by default.
-
-        Raises:
-            Exception: checking or loading failed; the error is the node's own.
+        ``saved`` is the whole document, ``{"model": {…}}``, and ``saved_version`` the version of the
+        extension that saved it, 0.0.0 by default. What the node's own checks raise is raised.
         """
         node = self.new_node(node_id)
         document = json.loads(json.dumps(saved))
@@ -191,16 +180,15 @@ class ExtensionHost:
 
     def describe(self) -> dict[str, Any]:
         """The extension as KNIME shows it: ``extension``, ``nodes``, ``categories`` and ``problems``."""
-        return _described_extension(self)
+        return {
+            "extension": {"id": self.id, "version": self.version},
+            "nodes": [_described(self, node) for node in self.nodes.values()],
+            "categories": [category.to_dict() for category in self.categories],
+            "problems": problems(self),
+        }
 
     def port_object(self, output: tuple[dict[str, Any], Any]) -> Any:
-        """The port object in an output of a custom port type, which can be the input of another node.
-
-        ``output`` is the entry of `NodeResult.outputs`: the spec's document with the type's id, and the data.
-
-        Raises:
-            HeadlessError: the extension has no port type with this id.
-        """
+        """The object in an output of a custom port type (`NodeResult.outputs`), for another node's input."""
         spec, data = output
         kind = self.port_types.of_id(spec["id"])
         if kind is None:
@@ -208,11 +196,7 @@ class ExtensionHost:
         return stored_object(kind, spec["data"], data)
 
     def table(self, data: Any, row_ids: str = "auto") -> Any:
-        """A table from Arrow data, as a node's execute() gets tables.
-
-        Raises:
-            HeadlessError: KNIME has no such tables.
-        """
+        """A table from Arrow data, as a node's execute() gets tables."""
         with self.tables_usable():
             return source_table(data, row_ids)
 
@@ -232,11 +216,7 @@ class ExtensionHost:
         return pa.ExtensionArray.from_storage(dtype, pa.array(storage, type=dtype.storage_type))
 
     def declared(self, node_id: str) -> kn.Node:
-        """A node's declaration.
-
-        Raises:
-            HeadlessError: there is no such node.
-        """
+        """A node's declaration; HeadlessError for an unknown id names the known ones."""
         if node_id not in self.nodes:
             raise HeadlessError(f"there is no node {node_id!r}; nodes: {', '.join(sorted(self.nodes))}")
         return self.nodes[node_id]
@@ -361,23 +341,10 @@ Problem = tuple[str, str, str]
 _MISSING = "Missing description."
 
 
-def _described_extension(host: ExtensionHost) -> dict[str, Any]:
-    return {
-        "extension": {"id": host.id, "version": host.version},
-        "nodes": [_described(host, node) for node in host.nodes.values()],
-        "categories": [category.to_dict() for category in host.categories],
-        "problems": problems(host),
-    }
-
-
 def problems(host: ExtensionHost) -> list[Problem]:
     """The problems of an extension, as (severity, place, problem). KNIME drops extensions with errors."""
-    found: list[Problem] = []
-    for category in host.categories:
-        found += _category_problems(host, category)
-    for node in host.nodes.values():
-        found += _node_problems(host, node)
-    return found
+    categories = [problem for category in host.categories for problem in _category_problems(host, category)]
+    return categories + [problem for node in host.nodes.values() for problem in _node_problems(host, node)]
 
 
 def _descriptions(docstring: str | None) -> tuple[str, str]:
@@ -426,7 +393,8 @@ def _node_problems(host: ExtensionHost, node: kn.Node) -> list[Problem]:
     short, full = _descriptions(docstring)
     if _MISSING in (short, full):
         found.append(("warning", where, "the docstring needs a first line and more below it"))
-    # KNIME puts these two texts into XML unescaped; all other texts pass through Markdown, which escapes.
+    # KNIME's NodeDescriptionBuilder.java puts these two texts into XML unescaped; all others pass through
+    # Markdown, which escapes.
     raw = {"first line of the docstring": short}
     if node.views[0] is not None:
         raw["description of the view"] = node.views[0].description

@@ -1,4 +1,8 @@
-"""Runs a node once: configure and execute, each on a new object, with the settings passed in between."""
+"""Runs a node once: configure and execute, each on a new object, with the settings passed in between.
+
+In KNIME this is ``_PythonNodeProxy`` of ``_node_backend_launcher.py`` (knime-python) and the Java that calls
+it.
+"""
 
 import json
 import logging
@@ -183,11 +187,7 @@ def _positions(ports: list[Port | PortGroup], sizes: list[int]) -> dict[str, ran
 
 
 def _encoded_and_read(tool: Any) -> Any:
-    """The tool as KNIME's Java side reads it from the one-row table in which a node passes the tool.
-
-    Raises TypeError: no value factory is registered for the tool's class; RuntimeError: KNIME does not run
-    cells of this class as tools.
-    """
+    """The tool as KNIME's Java side reads it from the one-row table in which a node passes the tool."""
     bundle = kt.get_value_factory_bundle_for_python_type(tool.__class__)
     known = java_type(bundle)
     if known is None or known.preferred != TOOL_VALUE:
@@ -250,7 +250,7 @@ class _Failed(Exception):  # noqa: N818  # carries a failure out of a step, with
         self.failure = {"message": message, "details": details, "invalid_settings": invalid_settings}
 
 
-class Run:
+class NodeRun:
     def __init__(self, host: "ExtensionHost", request: Request) -> None:
         self._host = host
         self._request = request
@@ -436,10 +436,7 @@ class Run:
 
 
 def with_parameters(node: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """A node's settings as a document, with some settings changed.
-
-    Raises HeadlessError: the node has no such setting.
-    """
+    """A node's settings as a document, with some settings changed."""
     document = kp.extract_parameters(node)
     return json.loads(json.dumps({"model": _merged(document["model"], parameters)}))
 

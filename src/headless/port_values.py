@@ -1,4 +1,7 @@
-"""Converts inputs and outputs between host and ports of a node, and finds what KNIME's Java side refuses."""
+"""Converts inputs and outputs between host and ports of a node, and finds what KNIME's Java side refuses.
+
+The rules are those of ``_PortTypeRegistry`` in KNIME's ``_node_backend_launcher.py`` (knime-python).
+"""
 
 import datetime as dt
 import json
@@ -87,10 +90,7 @@ def _known_type(column: Column) -> JavaType | None:
 
 
 def described(schema: Schema) -> Schema:
-    """The schema with KNIME's additions to the metadata of input columns.
-
-    Raises HeadlessError: KNIME has no columns of a column's type.
-    """
+    """The schema with KNIME's additions to the metadata of input columns."""
     return Schema.from_columns([_described(column) for column in schema])
 
 
@@ -103,10 +103,7 @@ def _described(column: Column) -> Column:
 
 
 def source_table(data: Any, row_ids: str) -> Any:
-    """A table for execute(), from Arrow data or a table. Needs a running backend.
-
-    Raises HeadlessError: KNIME has no such tables.
-    """
+    """A table for execute(), from Arrow data or a table. Needs a running backend."""
     if isinstance(data, knime_table.ArrowSourceTable):
         return data
     made: Any = (
@@ -135,11 +132,7 @@ def whole(data: Any) -> Any:
 
 
 def written(table: Any) -> Any:
-    """The data of an output table in the form that is written for KNIME.
-
-    Raises TypeError: the output is not a table. (A lazy view in a list of outputs needs a call of its
-    get().); ValueError: the batches differ in size, or there are no batches.
-    """
+    """The data of an output table as it is written for KNIME. A lazy view in a list is no table."""
     if isinstance(table, knime_table.BatchOutputTable):
         data: Any = table._all()  # pyright: ignore[reportPrivateUsage]
         if data is None:
@@ -167,16 +160,14 @@ class CredentialStore:
             self._known[port.key] = port
         return CredentialPortObjectSpec(port.key)
 
+    # KNIME asks its Java side by these names. A LookupError says that the upstream node was not executed.
     def get_auth_schema(self, key: str | None) -> str:
-        """The schema; LookupError if the upstream node was not executed."""
         return self._known[key].schema
 
     def get_auth_parameters(self, key: str | None) -> str:
-        """The token; LookupError if the upstream node was not executed."""
         return self._known[key].parameters
 
     def get_expires_after(self, key: str | None) -> dt.datetime | None:
-        """The expiry in UTC; LookupError if the upstream node was not executed."""
         seconds = self._known[key].expires_after
         return None if seconds is None else dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)
 
@@ -189,10 +180,7 @@ CredentialPortObjectSpec._java_callback = _CREDENTIALS  # pyright: ignore[report
 def arranged(
     ports: Sequence[AnyPort], given: Sequence[Any] | None, convert: Callable[[AnyPort, Any], Any]
 ) -> list[Any]:
-    """One argument per declared port: the converted input, None for an unconnected port, a list for a group.
-
-    Raises HeadlessError: the entries do not fit the ports.
-    """
+    """One argument per declared port: the converted input, None for an open port, a list for a group."""
     if given is None:
         given = [[] if isinstance(port, PortGroup) else None for port in ports]
     if len(given) != len(ports):

@@ -34,7 +34,7 @@ _ENTRY_TYPES: Final[Mapping[ConfigurationKind, EntryType]] = {
     "double": "xdouble",
     "boolean": "xboolean",
 }
-#: The names of parameters that KNIME allows.
+#: The names of parameters that KNIME allows: DialogNode.PARAMETER_NAME_PATTERN in knime-core.
 _PARAMETER_NAME: Final = re.compile(r"[a-zA-Z](?:[-_]?[a-zA-Z0-9]+)*(?<![0-9])")
 
 

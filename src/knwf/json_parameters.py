@@ -18,7 +18,7 @@ VERSION_KEY: Final = "extension_version_Internals"
 _KIND_KEY: Final = "json-type_Internals"
 _NULL_KEY: Final = "null_Internals"
 _MARKER_END: Final = "_Internals"
-_ENTRY_TYPES: Final[Mapping[str, EntryType]] = {
+ENTRY_TYPES: Final[Mapping[str, EntryType]] = {
     "DOUBLE": "xdouble",
     "FLOAT": "xfloat",
     "INT": "xint",
@@ -71,7 +71,7 @@ def _children(
 
 
 def _setting(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, path: str) -> Entry | Config:
-    if kind in _ENTRY_TYPES:
+    if kind in ENTRY_TYPES:
         return _entry(key, value, kind, path)
     marker = string(_KIND_KEY, kind)
     if kind == "OBJECT":
@@ -121,7 +121,7 @@ def _entry(key: str, value: Any, kind: str, path: str) -> Entry:
             fits = False
     if not fits:
         raise KnwfError(f"parameter {path} is {value!r}, but its type is {kind.lower()}")
-    return Entry(key, _ENTRY_TYPES[kind], value)
+    return Entry(key, ENTRY_TYPES[kind], value)
 
 
 def _fits(number: int, bits: int) -> bool:
@@ -136,7 +136,7 @@ def _kind(schema: Mapping[str, Any], path: str) -> str:
     match schema.get("type"), schema.get("format"):
         case "array", _:
             element = _kind(_mapping(schema.get("items"), path), path)
-            return element + _ARRAY_END if element in _ENTRY_TYPES else "ARRAY"
+            return element + _ARRAY_END if element in ENTRY_TYPES else "ARRAY"
         case "number", how:
             return "FLOAT" if how == "float" else "DOUBLE"
         case "integer", how:
@@ -162,7 +162,7 @@ def _kind_of(value: Any) -> str:
             kinds = {_kind_of(item) for item in cast("Sequence[Any]", value)}
             for wide in ("LONG", "DOUBLE"):  # the type that holds all numbers of the list
                 kinds = {wide} if wide in kinds and kinds <= {"INT", "LONG", wide} else kinds
-            return kinds.pop() + _ARRAY_END if len(kinds) == 1 and kinds <= _ENTRY_TYPES.keys() else "ARRAY"
+            return kinds.pop() + _ARRAY_END if len(kinds) == 1 and kinds <= ENTRY_TYPES.keys() else "ARRAY"
         case _:
             return "STRING"
 

@@ -239,12 +239,16 @@ VARIABLE_ENTRIES: Final[dict[VariableType, EntryType]] = {
     "DOUBLE": "xdouble",
     "BOOLEAN": "xboolean",
 }
+#: The type of an array, by the type of its elements.
+ARRAYS: Final[dict[VariableType, VariableType]] = {
+    "STRING": "STRINGARRAY",
+    "INTEGER": "INTARRAY",
+    "LONG": "LONGARRAY",
+    "DOUBLE": "DOUBLEARRAY",
+    "BOOLEAN": "BOOLEANARRAY",
+}
 VARIABLE_ARRAYS: Final[dict[VariableType, EntryType]] = {
-    "STRINGARRAY": "xstring",
-    "INTARRAY": "xint",
-    "LONGARRAY": "xlong",
-    "DOUBLEARRAY": "xdouble",
-    "BOOLEANARRAY": "xboolean",
+    array: VARIABLE_ENTRIES[element] for element, array in ARRAYS.items()
 }
 VariableValue = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...] | None
 

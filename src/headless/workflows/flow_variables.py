@@ -12,8 +12,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ...knwf import Config, Entry, KnwfError
+from ...knwf.json_parameters import ENTRY_TYPES
 from ...knwf.settings_xml import array, array_values
-from ...knwf.workflow_model import VariableType
+from ...knwf.workflow_model import ARRAYS, VARIABLE_ENTRIES, VariableType
 from ..node_results import CredentialValue
 from .node_kind import RunError
 
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 
 VariableKind = VariableType | Literal["CREDENTIALS"]
-#: The type of an array, by the type of its elements.
-ARRAYS: Final[Mapping[VariableType, VariableType]] = {
-    "STRING": "STRINGARRAY",
-    "INTEGER": "INTARRAY",
-    "LONG": "LONGARRAY",
-    "DOUBLE": "DOUBLEARRAY",
-    "BOOLEAN": "BOOLEANARRAY",
-}
 #: The type of the elements, by the type of an array.
 ELEMENTS: Final[Mapping[str, VariableType]] = {array: element for element, array in ARRAYS.items()}
 _INT_RANGE: Final = range(-(1 << 31), 1 << 31)
@@ -149,22 +142,13 @@ _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
     "LONG": ("xlong", "xfloat", "xdouble", *_TEXTS),
     "DOUBLE": ("xfloat", "xdouble", *_TEXTS),
 }
-_ARRAY_TYPES: Final[Mapping[str, EntryType]] = {
-    "STRING_ARRAY": "xstring",
-    "BOOLEAN_ARRAY": "xboolean",
-    "INT_ARRAY": "xint",
-    "LONG_ARRAY": "xlong",
-    "DOUBLE_ARRAY": "xdouble",
-}
+#: Types of settings, by KNIME's kinds of parameters that are arrays.
+_ARRAY_TYPES: Final[Mapping[str, EntryType]] = {f"{kind}_ARRAY": entry for kind, entry in ENTRY_TYPES.items()}
 _EXPOSED: Final[Mapping[str, VariableType]] = {
+    **{entry: kind for kind, entry in VARIABLE_ENTRIES.items()},
     "xbyte": "INTEGER",
     "xshort": "INTEGER",
-    "xint": "INTEGER",
-    "xlong": "LONG",
     "xfloat": "DOUBLE",
-    "xdouble": "DOUBLE",
-    "xboolean": "BOOLEAN",
-    "xstring": "STRING",
     "xchar": "STRING",
     "xtransientstring": "STRING",
 }

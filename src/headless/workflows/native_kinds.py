@@ -248,15 +248,10 @@ def _built(
     import pyarrow as pa
 
     if kept is not None:
-        columns = [_taken(column, kept) for column in columns]
+        rows = pa.array(kept, pa.int64())
+        columns = [pa.ExtensionArray.from_storage(c.type, c.storage.take(rows)) for c in columns]
     key = pa.ExtensionArray.from_storage(row_id_field.type, pa.array(ids, row_id_field.type.storage_type))
     return pa.table([key, *columns], names=[row_id_field.name, *names])
-
-
-def _taken(column: Any, kept: list[int]) -> Any:
-    import pyarrow as pa
-
-    return pa.ExtensionArray.from_storage(column.type, column.storage.take(pa.array(kept, pa.int64())))
 
 
 _KINDS: Final[Mapping[str, VariableKind]] = {

@@ -88,16 +88,9 @@ class Ready:
 
 class NodeKind(Protocol):
     def ready(self, node: NativeNode) -> Ready:
-        """Checks a node before the workflow runs.
-
-        Raises RunError: the node cannot run here; KnwfError: the node's settings are broken.
-        """
+        """Checks a node before the workflow runs. A RunError or KnwfError says why it cannot run here."""
         ...
 
     def run(self, job: Job) -> Done:
-        """Runs a node.
-
-        Raises RunError: the node failed; HeadlessError: KNIME would refuse the node's table; KnwfError: the
-        settings are broken after flow variables were applied.
-        """
+        """Runs a node. A RunError is its failure; KNIME would refuse tables that lead to a HeadlessError."""
         ...

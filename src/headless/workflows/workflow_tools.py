@@ -82,6 +82,7 @@ def tool_parts(workflow: Workflow) -> ToolParts:
     sources = [node for node in natives if edges[node.id] == "input"]
     inputs = [node for node in sources if node.id in fed]
     outputs = [node for node in natives if edges[node.id] in ("output", "message") and node.id in taken]
+    # As WorkflowToolCell.createFromAndModifyWorkflow does in KNIME.
     gone = _reached({node.id for node in sources}, workflow, upstream=True)
     gone |= _reached({node.id for node in outputs}, workflow, upstream=False)
     kept = replace(

@@ -109,13 +109,7 @@ def _named(name: str, storage: Any) -> LogicalTypeExtensionType:
     return LogicalTypeExtensionType(kt.get_converter(name), storage, name)
 
 
-_ARROW = {
-    k.int32(): pa.int32(),
-    k.int64(): pa.int64(),
-    k.string(): pa.string(),
-    k.bool_(): pa.bool_(),
-    k.double(): pa.float64(),
-}
+_ARROW = {k.SPECS[name]: _BY_SPEC[name] for name in ("int", "long", "string", "boolean", "double")}
 _PRIMITIVE = {_ARROW[ktype]: ktype for ktype in _ARROW}
 _PRIMITIVE[pa.float32()] = k.double()
 
@@ -204,11 +198,7 @@ def from_storage(array: Any, dtype: LogicalTypeExtensionType) -> Any:
 
 
 def wrap_table(table: Any) -> Any:
-    """The table with KNIME's types. The first column must be texts, which are the RowIDs.
-
-    Raises ValueError: a column has an Arrow type that KNIME cannot have; TypeError: the first column cannot
-    be RowIDs.
-    """
+    """The table with KNIME's types. The first column must be texts, which are the RowIDs."""
     names = table.schema.names
     arrays = [_wrap(table.column(i), names[i], i == 0) for i in range(len(names))]
     first = arrays[0].type

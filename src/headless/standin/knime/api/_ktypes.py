@@ -117,10 +117,7 @@ class LogicalType(KnimeType):
 
     @property
     def value_type(self) -> str:
-        """Module and name of the Python class of the values.
-
-        Raises ValueError: no value factory is registered for this type.
-        """
+        """Module and name of the Python class of the values."""
         return kt.get_value_factory_bundle_for_java_value_factory(self._logical_type).python_type
 
     def __eq__(self, other: object) -> bool:
@@ -141,10 +138,7 @@ class LogicalType(KnimeType):
         return bundle.data_type
 
     def to_pyarrow(self) -> Any:
-        """The Arrow extension type for columns of this type; it has ``encode`` and ``decode``.
-
-        Raises ValueError: no value factory is registered for this type.
-        """
+        """The Arrow extension type for columns of this type; it has ``encode`` and ``decode``."""
         from knime._arrow import logical_type_of
 
         bundle = kt.get_value_factory_bundle_for_java_value_factory(self._logical_type)
@@ -206,10 +200,7 @@ def struct(*inner_types: KnimeType) -> StructType:
 
 
 def logical(value_type: type) -> LogicalType:
-    """The column type for values of a Python class.
-
-    Raises TypeError: no value factory is registered for the class (or it is not a class).
-    """
+    """The column type for values of a Python class."""
     try:
         bundle = kt.get_value_factory_bundle_for_python_type(value_type)
         return type_of(bundle.data_spec_json, bundle.data_traits)
@@ -217,14 +208,15 @@ def logical(value_type: type) -> LogicalType:
         raise TypeError(f"no value factory is registered for {value_type}: {error}", error) from error
 
 
-_BY_SPEC = {
-    "string": string,
-    "int": int32,
-    "long": int64,
-    "double": double,
-    "boolean": bool_,
-    "variable_width_binary": blob,
-    "void": null,
+#: The primitive types, by Java's names for how they are stored.
+SPECS: dict[str, PrimitiveType] = {
+    "string": string(),
+    "int": int32(),
+    "long": int64(),
+    "double": double(),
+    "boolean": bool_(),
+    "variable_width_binary": blob(),
+    "void": null(),
 }
 
 
@@ -238,8 +230,7 @@ def type_of(spec: Any, traits: Any) -> Any:
             inner = zip(spec["inner_types"], traits["inner"], strict=True)
             found = struct(*(type_of(field, its_own) for field, its_own in inner))
         case _:
-            make: Any = _BY_SPEC.get(spec)  # None for a byte, which a struct refuses
-            found = make and make()
+            found = SPECS.get(spec)  # None for a byte, which a struct refuses
     return LogicalType(own["logical_type"], found) if "logical_type" in own else found
 
 
@@ -259,10 +250,7 @@ _DATE_TIMES = {
 
 
 def datetime(date: bool = True, time: bool = True, timezone: bool = False) -> LogicalType:
-    """The column type of local dates, times, dates with time, or zoned dates with time.
-
-    Raises ValueError: there is no such combination, or the date types are not registered.
-    """
+    """The column type of local dates, times, dates with time, or zoned dates with time."""
     if not date and not time:
         raise ValueError("a date-time column needs a date, a time or both")
     if timezone and not time:

@@ -203,10 +203,7 @@ class ImagePortObjectSpec(PortObjectSpec):
 
 
 class CredentialPortObjectSpec(PortObjectSpec):
-    """The spec of a credential port. The secrets stay with KNIME and are fetched when they are read.
-
-    Reading a secret raises a ValueError if the upstream node has not been executed.
-    """
+    """The spec of a credential port. The secrets stay with KNIME and are fetched when they are read."""
 
     #: The object that has the secrets: KNIME's Java side, or here the node host.
     _java_callback: ClassVar[Any] = None
@@ -321,10 +318,7 @@ class Schema(_Columnar, PortObjectSpec):
         raise TypeError(f"columns cannot be selected by {type(selection).__name__}")
 
     def serialize(self) -> dict[str, Any]:
-        """The schema as KNIME's document, with the RowID as first column.
-
-        Raises RuntimeError: two columns have the same name.
-        """
+        """The schema as KNIME's document, with the RowID as first column."""
         names = self.column_names
         if len(names) != len(set(names)):
             raise RuntimeError(f"column names must be unique: {names}")
@@ -375,15 +369,7 @@ def wrap_primitive(ktype: KnimeType) -> KnimeType:
     return ktype
 
 
-_SPEC_NAMES: dict[KnimeType, str] = {
-    int32(): "int",
-    int64(): "long",
-    string(): "string",
-    bool_(): "boolean",
-    double(): "double",
-    blob(): "variable_width_binary",
-    null(): "void",
-}
+_SPEC_NAMES: dict[KnimeType, str] = {ktype: name for name, ktype in k.SPECS.items()}
 
 
 def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:

@@ -30,10 +30,7 @@ _backend: Backend | None = None
 
 
 def running_backend() -> Backend:
-    """The host's services for tables and file stores.
-
-    Raises AttributeError: no node is executing (as in KNIME, where the backend is None then).
-    """
+    """The services for tables and file stores, which KNIME, too, has only during execute()."""
     if _backend is None:
         raise AttributeError("tables and file stores can only be made or read while a node executes")
     return _backend
@@ -151,11 +148,7 @@ class BatchOutputTable:
 
     @staticmethod
     def create(row_ids: str = "keep") -> "BatchOutputTable":
-        """An empty output table.
-
-        Args:
-            row_ids: ``keep`` the first column of each batch as RowIDs, or ``generate`` them.
-        """
+        """An empty output table, which keeps the first column of each batch as RowIDs, or generates them."""
         return running_backend().batch_output_table(row_ids)
 
     @classmethod
@@ -182,11 +175,7 @@ class BatchOutputTable:
         return len(self._batches)
 
     def append(self, batch: Any) -> None:
-        """Adds a batch: a table or Arrow data.
-
-        Raises ValueError: the batch is larger than the first one, or follows a smaller one; TypeError: the
-        batch is not a table.
-        """
+        """Adds a batch: a table or Arrow data, not larger than the first batch."""
         import pyarrow as pa
         from knime._arrow import check_batches, of_arrow
 

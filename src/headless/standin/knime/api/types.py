@@ -86,10 +86,7 @@ def _file_stores() -> Any:
 
 
 class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
-    """A value factory that serializes a value into a file or, if it is small, into the table.
-
-    Subclasses implement ``serialize(value, output)`` and ``deserialize(input)``.
-    """
+    """Stores a value in a file or, if it is small, in the table; subclasses serialize and deserialize it."""
 
     serialize: Callable[[Any, BinaryIO], None]
     deserialize: Callable[[BinaryIO], Any]

@@ -31,10 +31,6 @@ def set_extension_version(version: str | None) -> None:
 
 
 def extension_version() -> Version:
-    """The version of the loaded extension.
-
-    Raises RuntimeError: the extension's module is still being imported.
-    """
     if _extension_version is None:
         raise RuntimeError("the extension's version is not known yet: KNIME sets it after the import")
     return _extension_version
@@ -53,32 +49,15 @@ class Setting:
     _is_advanced: bool
     _rule: "Rule | None"
 
-    def _extract_value(self, obj: object, name: str, for_dialog: bool = False) -> Any:
-        raise NotImplementedError
-
-    def _inject(
-        self, obj: object, value: Any, name: str, version: Version, exclude_validations: bool = False
-    ) -> None:
-        raise NotImplementedError
-
-    def _set_default_for_version(
-        self, obj: object, name: str, version: Version, exclude_validations: bool = False
-    ) -> None:
-        raise NotImplementedError
-
-    def _validate(self, value: Any, version: Version | None = None) -> None:
-        raise NotImplementedError
+    _extract_value: Callable[..., Any]
+    _inject: Callable[..., None]
+    _set_default_for_version: Callable[..., None]
+    _validate: Callable[..., None]
+    _extract_schema: Callable[..., dict[str, Any]]
+    _extract_description: Callable[[str, int], Any]
 
     def _validate_specs(self, specs: list[Any]) -> None:
         """Checks that the input ports to which the setting refers exist."""
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _extract_description(self, name: str, parent_scope: int) -> Any:
-        raise NotImplementedError
 
 
 class Condition(ABC):
@@ -163,6 +142,7 @@ class Rule:
     effect: Effect
 
 
+ITS_OWN: Any = object()  # in place of a default, that of the kind of parameter
 #: The JSON schema of the type of a list of texts.
 TEXTS = {"type": "array", "items": {"type": "string"}}
 
@@ -173,19 +153,20 @@ class Parameter(Setting, Generic[T]):
     #: The JSON schema of the type; `_format` names the control in the dialog.
     _type: ClassVar[dict[str, Any]] = {}
     _format: ClassVar[str] = ""
+    _own_default: ClassVar[Any] = None
     _name: str  # the name of the attribute; not set for parameters that a group makes in its __init__
 
     def __init__(
         self,
-        label: str | None,
-        description: str | None,
-        default_value: Any,
+        label: str | None = None,
+        description: str | None = None,
+        default_value: Any = ITS_OWN,
         validator: Callable[[Any], object] | None = None,
         since_version: "Version | str | None" = None,
         is_advanced: bool = False,
     ) -> None:
         self._label = cast("str", label)  # None until __set_name__ knows the attribute's name
-        self._default_value: Any = default_value
+        self._default_value: Any = self._own_default if default_value is ITS_OWN else default_value
         # As in KNIME, a given validator *replaces* the built-in check of type and range.
         self._validator: Callable[[Any], object] = self._default_validator if validator is None else validator
         self.__doc__ = description if description is not None else ""
@@ -214,10 +195,7 @@ class Parameter(Setting, Generic[T]):
         self._set_value(obj, value, self._name)
 
     def validator(self, func: Callable[[T], object]) -> None:
-        """Decorator for a function that checks values and raises an error for a bad value.
-
-        The function replaces the built-in check. As in KNIME, the decorated name is ``None`` afterwards.
-        """
+        """Decorator for a check in place of the built-in one. As in KNIME, it leaves None as the name."""
         self._validator = func
 
     def _add_validator(self, func: Callable[[Any], object]) -> None:
@@ -299,11 +277,7 @@ class Parameter(Setting, Generic[T]):
 
 
 def settings_of(obj: object) -> dict[str, Setting]:
-    """The settings of a node or group by attribute name, in the order of the dialog.
-
-    Settings of classes come first, those of the most derived class before all. The first definition of a name
-    counts.
-    """
+    """The settings by attribute name, in the order of the dialog: those of the most derived class first."""
     found: dict[str, Setting] = {}
     for cls in type(obj).__mro__[:-1]:
         for name, value in cls.__dict__.items():

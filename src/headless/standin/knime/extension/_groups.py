@@ -47,10 +47,7 @@ def inject(obj: object, values: dict[str, Any], version: Version, exclude_valida
 
 
 def validate(obj: object, values: dict[str, Any], version: Version) -> None:
-    """Checks saved values, before `inject` may change them.
-
-    Raises ValueError: a setting that existed in ``version`` is missing, or a value is bad.
-    """
+    """Checks saved values, before `inject` may change them."""
     for name, setting in settings_of(obj).items():
         if setting._since_version <= version:
             if name not in values:
@@ -187,10 +184,7 @@ def parameter_group(
     is_advanced: bool = False,
     layout_direction: LayoutDirection = LayoutDirection.VERTICAL,
 ) -> Callable[[type[G]], type[G]]:
-    """Decorator that makes a class a group of settings, to be instantiated as a node's class attribute.
-
-    The constructor also takes ``since_version``, ``is_advanced`` and ``validator``.
-    """
+    """Decorator that makes a class a group of settings, to be instantiated in the body of a node's class."""
 
     def decorate(cls: type[G]) -> type[G]:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807

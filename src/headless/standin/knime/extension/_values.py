@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from zoneinfo import ZoneInfo
 
-from ._base import TEXTS, Parameter, with_list
+from ._base import ITS_OWN, TEXTS, Parameter, with_list
 from .version import Version
 
 if TYPE_CHECKING:
@@ -27,12 +27,13 @@ N = TypeVar("N", int, float)
 
 class _NumericParameter(Parameter[N]):
     _kind: ClassVar[type]
+    _own_default = 0
 
     def __init__(
         self,
         label: str | None = None,
         description: str | None = None,
-        default_value: N | Callable[[Version], N] = 0,
+        default_value: N | Callable[[Version], N] = ITS_OWN,
         validator: Callable[[N], object] | None = None,
         min_value: N | None = None,
         max_value: N | None = None,
@@ -88,37 +89,13 @@ class DoubleParameter(_NumericParameter[float]):
     _kind = numbers.Number
     _type: ClassVar[dict[str, Any]] = {"type": "number", "format": "double"}
     _format = "number"
-
-    def __init__(
-        self,
-        label: str | None = None,
-        description: str | None = None,
-        default_value: float | Callable[[Version], float] = 0.0,
-        validator: Callable[[float], object] | None = None,
-        min_value: float | None = None,
-        max_value: float | None = None,
-        since_version: Version | str | None = None,
-        is_advanced: bool = False,
-    ) -> None:
-        super().__init__(
-            label, description, default_value, validator, min_value, max_value, since_version, is_advanced
-        )
+    _own_default = 0.0
 
 
 class BoolParameter(Parameter[bool]):
     _type: ClassVar[dict[str, Any]] = {"type": "boolean"}
     _format = "boolean"
-
-    def __init__(
-        self,
-        label: str | None = None,
-        description: str | None = None,
-        default_value: bool | Callable[[Version], bool] = False,
-        validator: Callable[[bool], object] | None = None,
-        since_version: Version | str | None = None,
-        is_advanced: bool = False,
-    ) -> None:
-        super().__init__(label, description, default_value, validator, since_version, is_advanced)
+    _own_default = False
 
     def _default_validator(self, value: Any) -> None:
         if not isinstance(value, bool):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from knime.api._absent import not_here
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -129,11 +131,7 @@ def port_counts(
 
 class ExecutionContext(ConfigurationContext):
     def set_progress(self, progress: float, message: str | None = None) -> None:
-        """Sets the progress of the node, from 0 to 1.
-
-        Raises TypeError: the progress is not a number, or the message not a string; ValueError: the progress
-        is not between 0 and 1.
-        """
+        """Sets the progress of the node, from 0 to 1."""
         if isinstance(progress, int):
             progress = float(progress)
         if not isinstance(progress, float):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -162,18 +160,8 @@ class ExecutionContext(ConfigurationContext):
     def _execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: "list[Table]", execution_hints: dict[str, str]
     ) -> "tuple[str, list[Table], list[str]]":
-        """Runs a workflow tool; returns its message, its output tables and the ids of its view nodes.
-
-        Raises RuntimeError: the tool failed (with its message), or no runner for tools is available.
-        """
+        """Runs a workflow tool; returns its message, its output tables and the ids of its view nodes."""
         return self._java_ctx.execute_tool(tool, parameters, inputs, execution_hints)
 
-    def _get_combined_tools_workflow(self) -> Any:
-        """Always raises NotImplementedError, as the stand-in has no workflow ports."""
-        raise NotImplementedError(
-            "_get_combined_tools_workflow is not part of the stand-in: no workflow ports"
-        )
-
-    def _get_view_data(self) -> Any:
-        """Always raises NotImplementedError, as the stand-in has no data services of views."""
-        raise NotImplementedError("_get_view_data is not part of the stand-in: no data services of views")
+    _get_combined_tools_workflow = not_here("_get_combined_tools_workflow")  # needs workflow ports
+    _get_view_data = not_here("_get_view_data")  # needs data services of views

@@ -184,10 +184,7 @@ def port_type(
     spec_class: type[PortObjectSpec],
     id: str | None = None,  # noqa: A002  # KNIME's name
 ) -> PortType:
-    """Declares a type of custom ports.
-
-    Raises AttributeError: no extension is being loaded (its id is part of the type's id).
-    """
+    """Declares a type of custom ports; the extension's id is part of the type's id."""
     return _loaded_port_types().register(name, object_class, spec_class, id)
 
 
@@ -200,7 +197,6 @@ def _loaded_port_types() -> PortTypeRegistry:
 
 
 def get_port_type_for_id(id: str) -> PortType:  # noqa: A002  # KNIME's name
-    """The port type with an id. Raises KeyError: there is no such port type."""
     found = _loaded_port_types().of_id(id)
     if found is None:
         raise KeyError(f"there is no port type with the id {id}")
@@ -208,12 +204,10 @@ def get_port_type_for_id(id: str) -> PortType:  # noqa: A002  # KNIME's name
 
 
 def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
-    """Returns whether there is a port type with an id."""
     return _loaded_port_types().of_id(id) is not None
 
 
 def get_port_type_for_spec_type(spec_type: type) -> PortType:
-    """The port type with this class of specs. Raises KeyError: there is no such port type."""
     found = _loaded_port_types().of_spec(spec_type)
     if found is None:
         raise KeyError(f"there is no port type with specs of {spec_type}")

@@ -79,10 +79,6 @@ def inject_parameters(
 
 
 def validate_parameters(obj: object, parameters: dict[str, Any], saved_version: str | None = None) -> None:
-    """Checks a saved document.
-
-    Raises ValueError: a setting is missing or bad; other errors come from the validators.
-    """
     validate(obj, parameters["model"], Version.parse_version(saved_version))
 
 

@@ -268,10 +268,7 @@ class PortTypeRegistry:
         spec_class: type[PortObjectSpec],
         id: str | None,  # noqa: A002
     ) -> PortType:
-        """Adds a type. The default id consists of the extension's id and the name of the object class.
-
-        Raises ValueError: the object class, the spec class or the id belongs to another type.
-        """
+        """Adds a type. The default id consists of the extension's id and the name of the object class."""
         chosen = (
             id
             if id is not None

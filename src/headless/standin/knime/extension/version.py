@@ -18,10 +18,7 @@ class Version(NamedTuple):
 
     @classmethod
     def parse_version(cls, version_string: "str | Version | None") -> "Version":
-        """The version in a text. ``None`` stands for 0.0.0, and a version is returned unchanged.
-
-        Raises ValueError: the text is not three non-negative whole numbers joined by dots.
-        """
+        """The version in a text. ``None`` stands for 0.0.0, and a version is returned unchanged."""
         if version_string is None:
             return cls(0, 0, 0)
         if isinstance(version_string, cls):

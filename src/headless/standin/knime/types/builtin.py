@@ -69,11 +69,7 @@ def _zone_name(value: dt.datetime) -> str | None:
 
 
 class ZonedDateTimeValueFactory2(LocalDateTimeValueFactory):
-    """Dates with time and zone: the local date and time, the offset in seconds, and the zone's name.
-
-    Values from cells have a zone with a fixed offset and the stored name. For values without a zone,
-    ``encode`` raises a TypeError.
-    """
+    """Zoned dates with time: local date and time, offset in seconds, and the zone's name."""
 
     def _value(self, storage: Any) -> Any:
         zone = dt.timezone(dt.timedelta(seconds=storage["2"]), storage["3"])
