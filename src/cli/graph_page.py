@@ -78,7 +78,7 @@ def _tool(index: int, tool: ToolDefinition, run: RecordedRun | None) -> Html:
     records = run.records if run is not None else ()
     steps: dict[str, list[str]] = {}
     tool_records = [record for record in records if calling_node(record, tool) is None]
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(records):
         if calling_node(record, tool) is None:
             steps.setdefault(str(record["nodeId"]), []).append(str(number))
     failed = frozenset(str(record["nodeId"]) for record in tool_records if record.get("error"))
@@ -116,7 +116,7 @@ def _run(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> Html:
             badge("failed", "bad") if record.get("error") else badge("ok", "good"),
             _one_line(record.get("output")),
         )
-        for number, record in enumerate(records[:_MOST_RECORDS], 1)
+        for number, record in enumerate(records[:_MOST_RECORDS])
     ]
     left_out = len(records) - _MOST_RECORDS
     heads = ("Step", "Node", "Type", "Took", "", "Output")
@@ -149,17 +149,15 @@ def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mappi
 
 def _step(number: int, records: Sequence[Mapping[str, Any]]) -> Html:
     """An execution of the node, with input and output."""
-    record = records[number - 1]
+    record = records[number]
     # Without a recorded input, the output of the node before is shown instead.
-    before = (
-        record["input"] if "input" in record else records[number - 2].get("output") if number > 1 else None
-    )
+    before = record["input"] if "input" in record else records[number - 1].get("output") if number else None
     error = record.get("error")
     return details(
         f"Step {number}",
-        _code("Input", _bounded(before)) if number > 1 or "input" in record else None,
+        _code("Input", _bounded(before)) if number or "input" in record else None,
         note(_error_text(error), kind="bad") if error else _code("Output", _bounded(record.get("output"))),
-        opened=number == 1 or bool(error),
+        opened=number == 0 or bool(error),
     )
 
 
@@ -404,7 +402,7 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> fr
         node = tool.by_id.get(owner)
         # The branches or entries have ended if the next node ran.
         if isinstance(node, ParallelNode | ForEachNode) and (owner, node.next) in edges:
-            edges.add((nodes[-1], node.next))
+            edges.add((nodes[-1], node.next if isinstance(node, ParallelNode) else owner))
     return frozenset(edges)
 
 

@@ -37,12 +37,40 @@ def mermaid(tool: ToolDefinition) -> str:
     names = {node.id: f"n{number}" for number, node in enumerate(tool.nodes)}
     lines = ["flowchart TD"]
     lines += [f"    {names[node.id]}{_shape(node)}" for node in tool.nodes]
+    for source, target, label in drawn_ways(tool):
+        arrow = "-.->" if label == "error" else "-->"
+        text = f'|"{_escaped(label)}"|' if label else ""
+        lines.append(f"    {names[source]} {arrow}{text} {names[target]}")
+    return "\n".join(lines) + "\n"
+
+
+def drawn_ways(tool: ToolDefinition) -> list[tuple[str, str, str]]:
+    """The edges as runs take them: source, target and label.
+
+    In a document, the chain of a forEach ends at the node's ``next``; a run goes back to the node, which goes
+    on there after the last entry.
+    """
+    loops = [node for node in tool.nodes if isinstance(node, ForEachNode)]
+    chains = {loop.id: _chain(loop, tool) for loop in loops}
+    ways: list[tuple[str, str, str]] = []
     for node in tool.nodes:
         for label, target in exits(node):
-            arrow = "-.->" if label == "error" else "-->"
-            text = f'|"{_escaped(label)}"|' if label else ""
-            lines.append(f"    {names[node.id]} {arrow}{text} {names[target]}")
-    return "\n".join(lines) + "\n"
+            around = [loop.id for loop in loops if loop.next == target and node.id in chains[loop.id]]
+            innermost = min(around, key=lambda loop: len(chains[loop]), default=target)
+            ways.append((node.id, innermost, label))
+    return ways
+
+
+def _chain(loop: ForEachNode, tool: ToolDefinition) -> set[str]:
+    """The nodes that run for each entry."""
+    seen: set[str] = set()
+    waiting = [loop.body]
+    while waiting:
+        current = waiting.pop()
+        if current != loop.next and current not in seen:
+            seen.add(current)
+            waiting += [target for _, target in exits(tool.by_id[current])]
+    return seen
 
 
 def detail(node: Node) -> str:
@@ -134,7 +162,7 @@ Bend = tuple[int, int]
 class _Layout:
     def __init__(self, tool: ToolDefinition) -> None:
         self.tool = tool
-        self.ways = [(n.id, target, label) for n in tool.nodes for label, target in exits(n)]
+        self.ways = drawn_ways(tool)
         self.back = self._ways_back()
         self.layer = self._layers()
         self.widths = {

@@ -8,8 +8,7 @@ import pytest
 from knime_mcp.cli.graph_page import calling_node, graph_page, ways_taken
 from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.document_loading import STARTER, check_text
-from knime_mcp.graph.graph_drawing import lay_out, mermaid
-from knime_mcp.graph.graph_model import exits
+from knime_mcp.graph.graph_drawing import drawn_ways, lay_out, mermaid
 
 from . import graphs
 from .graphs import one_tool, transform
@@ -116,11 +115,44 @@ def test_ways_of_branches_and_entries_are_those_of_their_own_line():
     assert result.result == {"sum": 6}
     tool = found.tools[0]
     records = [record.to_json() for record in result.history]
-    every_way = {(node.id, target) for node in tool.nodes for _, target in exits(node)}
+    every_way = {(source, target) for source, target, _ in drawn_ways(tool)}
+    assert ("e", "each") in every_way
+    assert ("e", "out") not in every_way
     for _ in range(20):  # branches and entries may run in any order
         random.shuffle(records)
         records.sort(key=lambda record: (len(record.get("branch", ())), record["executionIndex"]))
         assert ways_taken(records, tool) == every_way
+
+
+def test_a_chain_goes_back_to_the_innermost_loop_around_it():
+    nodes = (
+        "{id: x, type: forEach, items: {expr: '[1..2]'}, do: inner, next: exit}",
+        "{id: inner, type: forEach, items: {expr: '[1..2]'}, do: a, next: b}",
+        transform("1", node="a", following="b", onError="b"),
+        "{id: b, type: forEach, items: {expr: '[1]'}, do: c, next: exit}",
+        transform("1", node="c", following="exit"),
+    )
+    tool = graphs.document(graphs.ENTRY, *nodes, graphs.EXIT).tools[0]
+    assert drawn_ways(tool) == [
+        ("entry", "x", ""),
+        ("x", "inner", "each"),
+        ("x", "exit", "done"),
+        ("inner", "a", "each"),
+        ("inner", "b", "done"),
+        ("a", "inner", ""),
+        ("a", "inner", "error"),
+        ("b", "c", "each"),
+        ("b", "x", "done"),
+        ("c", "b", ""),
+    ]
+
+
+def test_steps_have_the_numbers_that_the_command_line_says():
+    checked = check_text(LOOP)
+    nodes = ("entry", "entry"), ("a b", "switch"), ("exit", "exit")
+    run = [{"nodeId": node, "nodeType": kind, "output": {}} for node, kind in nodes]
+    page = graph_page("g.yaml", checked.document, checked.document.tools, run)
+    assert [f"Step {number}" in page for number in range(4)] == [True, True, True, False]
 
 
 def test_a_branch_that_failed_did_not_come_to_what_follows():
