@@ -29,6 +29,7 @@ from .graph_model import (
     compiled,
     evaluated,
     type_name,
+    with_defaults,
 )
 from .run_control import Hooks, RunError, RunStatus
 from .run_state import Line, NodeRecord, RunState, Telemetry, now_ms, shorter, telemetry_of
@@ -107,7 +108,7 @@ class GraphExecutor:
         if definition is None:
             known = ", ".join(other.name for other in self.document.tools) or "none"
             raise RunError(f"Tool not found: {tool}", kind="arguments", fix=f"There are: {known}")
-        run = self._begin(definition, dict(arguments or {}), hooks or _NO_HOOKS, controller, is_canceled)
+        run = self._begin(definition, arguments or {}, hooks or _NO_HOOKS, controller, is_canceled)
         if most_milliseconds is not None:
             run.limits = shorter(run.limits, most_milliseconds)
         if controller is not None:
@@ -127,7 +128,7 @@ class GraphExecutor:
     def _begin(
         self,
         tool: ToolDefinition,
-        arguments: dict[str, Any],
+        arguments: Mapping[str, Any],
         hooks: Hooks,
         controller: Controller | None,
         is_canceled: Callable[[], bool] | None,
@@ -135,7 +136,7 @@ class GraphExecutor:
         return RunState(
             expression_seconds=self.expression_seconds,
             tool=tool,
-            arguments=arguments,
+            arguments=with_defaults(tool.input_schema, arguments),
             limits=self.document.limits,
             hooks=hooks,
             controller=controller,

@@ -377,6 +377,18 @@ def compiled(schema: Mapping[str, Any]) -> CompiledSchema:
         return CompiledSchema(dict(schema), None, error.what)
 
 
+def with_defaults(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with the defaults that a schema has for missing ones, also inside of objects."""
+    filled = dict(arguments)
+    for name, described in as_mapping(schema.get("properties")).items():
+        inner = as_mapping(described)
+        if name not in filled:
+            filled |= {name: inner["default"]} if "default" in inner else {}
+        elif isinstance(filled[name], dict) and "properties" in inner:
+            filled[name] = with_defaults(inner, filled[name])
+    return filled
+
+
 def listable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema in a form that can be listed: the schemas of its properties are objects.
 

@@ -405,3 +405,25 @@ def test_a_cached_result_has_its_blocks(run):
     again = cached.replace("id: x", "id: out").replace("next: out", "next: last")
     found = run(cached, again, transform("{'a': $nodeContent('out').type}", node="last"))
     assert found.result == {"a": [block["type"] for block in BLOCKS]}
+
+
+def test_defaults_of_the_input_schema_are_arguments(run):
+    schema = (
+        "{type: object, required: [n], properties: {n: {type: integer, default: 3}, s: {default: null},"
+        " o: {type: object, properties: {a: {default: [1]}, b: {default: 2}}}, x: {type: integer}}}"
+    )
+    assert run(transform("entry"), schema=schema).result == {"n": 3, "s": None}
+    given = {"n": 1, "s": "", "o": {"b": 0}, "x": 9}
+    found = run(transform("entry"), schema=schema, arguments=given)
+    assert found.result == {"n": 1, "s": "", "o": {"b": 0, "a": [1]}, "x": 9}
+    assert given["o"] == {"b": 0}
+
+
+def test_a_called_tool_has_its_defaults_too():
+    inner = tool(
+        ENTRY, transform("{'r': entry.n}"), EXIT,
+        name="inner", schema="{type: object, properties: {n: {default: 5}}}",
+    )  # fmt: skip
+    outer = tool(ENTRY, "{id: x, type: tool, tool: inner, args: {}, next: exit}", EXIT)
+    with McpGraphApi(load(yaml(outer, inner))) as api:
+        assert api.execute_tool("t").result == {"r": 5}

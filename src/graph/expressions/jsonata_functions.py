@@ -10,6 +10,7 @@ import json
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import reduce
 from operator import add
 from typing import Any, Final, cast
@@ -22,6 +23,22 @@ _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
 _RADIX: Final = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[oO][0-7]+|[bB][01]+)")
 _LEADING_INTEGER: Final = re.compile(r"\s*[-+]?[0-9]+")
 _MOST_PLACES: Final = 400
+_EXACT: Final = Context(prec=2 * _MOST_PLACES)
+_EXACT_INTEGERS: Final = 1 << 53
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _in_base(number: float, base: int) -> str:
+    """A whole number as V8 writes it: zeros stand for the digits behind its 53 bits."""
+    digits = ""
+    while number / base >= _EXACT_INTEGERS:
+        number, digits = number / base, "0" + digits
+    while True:
+        rest = math.fmod(number, base)
+        digits = _DIGITS[int(rest)] + digits
+        number = (number - rest) / base
+        if number <= 0:
+            return digits
 
 
 class OwnNumbers:
@@ -60,11 +77,26 @@ class OwnNumbers:
     @staticmethod
     def round(value: Any, places: Any) -> Any:
         """``$round``: NaN if the number of places is not a whole number."""
-        if value is None or places is None:
-            return Functions.round(value, places)
+        if value is None:
+            return None
+        places = 0 if places is None else places
         if places != int(places) or abs(places) > _MOST_PLACES:
             return math.nan
-        return Functions.round(value, int(places))
+        unit = Decimal(1).scaleb(-int(places))
+        return float(Decimal(repr(value)).quantize(unit, ROUND_HALF_EVEN, _EXACT))
+
+    @staticmethod
+    def format_base(value: Any, radix: Any) -> Any:
+        """``$formatBase``; the library fails for numbers of more than 28 digits."""
+        if value is None:
+            return None
+        base = 10 if radix is None else int(OwnNumbers.round(radix, None))
+        if not 2 <= base <= 36:
+            raise JException("D3100", -1, base)
+        number = OwnNumbers.round(value, None)
+        if base == 10:
+            return number_text(number)
+        return ("-" if number < 0 else "") + _in_base(abs(number), base)
 
     @staticmethod
     def format_integer(value: Any, picture: Any) -> Any:
@@ -408,6 +440,7 @@ _NUMBER_SIGNATURES: Final = {
     "average": ("<a<n>:n>", "average"),
     "power": ("<n-n:n>", "power"),
     "round": ("<n-n?:n>", "round"),
+    "formatBase": ("<n-n?:s>", "format_base"),
     "formatInteger": ("<n-s:s>", "format_integer"),
     "parseInteger": ("<s-s:n>", "parse_integer"),
     "formatNumber": ("<n-so?:s>", "format_number"),

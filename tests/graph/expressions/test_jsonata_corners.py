@@ -244,3 +244,19 @@ def test_patterns_mean_what_they_mean_in_javascript(text, pattern, wanted):
 
 def test_where_lines_end_matters_to_those_who_say_so():
     assert evaluate("$match(text, /a$/m).match", {"text": "a\nb"}) == "a"
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("$formatBase(1e20, 36)", "l3r41ifs0p800"),
+        ("$formatBase(1e300, 2) ~> $length()", 997),
+        ("$formatBase(-255, 16)", "-ff"),
+        ("$formatBase(1e25, 7)", "305115115464104443660000000000"),
+        ("$formatBase(1e21)", "1e+21"),
+        ("$round(-1e300, 3)", -1e300),
+        ("$round(1234.5, -2)", 1200),
+    ],
+)
+def test_numbers_of_many_digits(expression, wanted):
+    assert evaluate(expression, {}) == wanted
