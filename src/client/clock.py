@@ -1,4 +1,4 @@
-"""The clocks of one call, and waiting under them.
+"""The clocks of one call, waiting under them, and waiting in the background without them.
 
 All blocking code of the client waits in slices under a `Wait`. A slice ends at the next deadline or at the
 next check of the cancel button, whichever comes first. So every wait is bounded and cancelable without a
@@ -10,16 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ..types.errors import Canceled, ClockKind, MCPError, TimedOut
-from .limits import Timeouts
+from .limits import LISTENING, Timeouts
 
 POLL_SECONDS: Final = 0.2
 """Seconds between checks of the cancel button while waiting; KNIME expects at most 0.5 s."""
 
 FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
 _EPSILON: Final = 0.001
+_ATTEMPTS: Final = 2  # of a listener, in a row without a message
+_STOOD_SECONDS: Final = 10.0  # a longer attempt is no failure: proxies cut quiet streams after a while
+_JOIN_SECONDS: Final = 1.0
 _FIX: Final[dict[ClockKind, str]] = {
     "connect": "Check that the server runs and that nothing between blocks it, or raise the connect timeout",
     "idle": "Raise the idle timeout if the server may be silent for that long, or ask whoever runs it",
@@ -190,3 +193,56 @@ def backoff(attempt: int, retry_after: float | None = None) -> float:
     base = min(8.0, 0.25 * 2 ** (attempt - 1))
     jitter = base * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
     return jitter if retry_after is None else retry_after + min(jitter, 0.25)
+
+
+class Interruptible(Protocol):
+    """An exchange that another thread can end."""
+
+    interrupt: Callable[[], None] | None
+
+
+class Listener:
+    """Base of threads that wait for what a server sends unasked; `_run` is the thread's work."""
+
+    def __init__(self, name: str) -> None:
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._exchange: Interruptible | None = None
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops listening; the thread ends soon."""
+        self._stopped.set()
+        with self._lock:
+            if self._exchange is not None and self._exchange.interrupt is not None:
+                self._exchange.interrupt()
+
+    def close(self) -> None:
+        """Stops listening, and waits for the thread."""
+        self.stop()
+        if self._thread is not threading.current_thread():  # a message's handler may close the listener
+            self._thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def _attempt(self, exchange: Interruptible) -> Generator[Wait]:
+        """A context with the clocks of one attempt, which ends when `stop` is called."""
+        with self._lock:
+            self._exchange = exchange
+        try:
+            yield Wait(LISTENING, is_canceled=self._stopped.is_set)
+        finally:
+            with self._lock:
+                self._exchange = None  # other requests may use the connection from now on
+
+    def _gives_up(self, *, since: float, heard: bool) -> bool:
+        """Whether to stop trying: too many short attempts in a row brought nothing."""
+        lively = heard or time.monotonic() - since > _STOOD_SECONDS
+        self._failures = 0 if lively else self._failures + 1
+        return self._failures == _ATTEMPTS

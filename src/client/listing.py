@@ -22,7 +22,7 @@ from ..types.errors import (
     TimedOut,
 )
 from ..types.texts import collector_paused, counted
-from .clock import Wait, backoff
+from .clock import Listener, Wait, backoff
 from .conversation import CallInbox, ConnectSettings, Conversation
 from .protocol.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of
 from .protocol.negotiation import Era, ServerInfo, ServerRequests, era_of
@@ -35,7 +35,7 @@ from .protocol.tools import (
     mirrored_arguments,
     parse_page,
 )
-from .transports.base import Listener, Step
+from .transports.base import Delivery, Step
 
 _logger = logging.getLogger(__name__)
 _LONGEST_TTL: Final = 24 * 3600.0
@@ -250,7 +250,8 @@ class ToolsWatch(Listener):
         """Listens until the subscription ends. Returns whether to try again."""
         params = {"notifications": {"toolsListChanged": True}}
         try:
-            with self._attempt() as (wait, delivery):
+            delivery = Delivery()
+            with self._attempt(delivery) as wait:
                 self._conversation.send("subscriptions/listen", params, wait, inbox, delivery=delivery)
         except SessionLost:
             return False

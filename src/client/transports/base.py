@@ -11,16 +11,14 @@ by its JSON-RPC id (`PendingCalls`). Answers to a server's requests are sent in 
 import logging
 import re
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ...types.errors import ConnectError, ConnectPhase, MCPError
 from ..clock import Wait
-from ..limits import LISTENING, Timeouts
+from ..limits import Timeouts
 from ..protocol.messages import Answer, Message, answers, as_object, encode, is_response
 from ..protocol.negotiation import Era, TransportKind, era_of
 
@@ -34,9 +32,6 @@ _ID_AHEAD: Final = re.compile(
     rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d{1,18})"?\s*,\s*"(?:result|error)"'
 )
 _ID_BEHIND: Final = re.compile(rb',\s*"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
-_ATTEMPTS: Final = 2  # attempts in a row without a message
-_STOOD_SECONDS: Final = 10.0  # a longer attempt is no failure: proxies cut quiet streams after a while
-_JOIN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,51 +310,3 @@ class PendingCalls:
             if message.get("id") is None and len(self._calls) == 1:
                 return self._calls.popitem()[1]
             return None
-
-
-class Listener:
-    """Base of background listeners; `_run` is the thread's work."""
-
-    def __init__(self, name: str) -> None:
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._delivery: Delivery | None = None
-        self._failures = 0
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stops listening; the thread ends soon."""
-        self._stopped.set()
-        with self._lock:
-            if self._delivery is not None and self._delivery.interrupt is not None:
-                self._delivery.interrupt()
-
-    def close(self) -> None:
-        """Stops listening, and waits for the thread."""
-        self.stop()
-        if self._thread is not threading.current_thread():  # a message's handler may close the listener
-            self._thread.join(_JOIN_SECONDS)
-
-    def _run(self) -> None:
-        raise NotImplementedError
-
-    @contextmanager
-    def _attempt(self) -> Generator[tuple[Wait, Delivery]]:
-        """A context with the clocks of one attempt, which ends when `stop` is called."""
-        delivery = Delivery()
-        with self._lock:
-            self._delivery = delivery
-        try:
-            yield Wait(LISTENING, is_canceled=self._stopped.is_set), delivery
-        finally:
-            with self._lock:
-                self._delivery = None  # other requests may use the connection from now on
-
-    def _gives_up(self, *, since: float, heard: bool) -> bool:
-        """Returns whether to stop trying: too many short attempts in a row brought nothing."""
-        lively = heard or time.monotonic() - since > _STOOD_SECONDS
-        self._failures = 0 if lively else self._failures + 1
-        return self._failures == _ATTEMPTS

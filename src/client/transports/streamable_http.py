@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
-from ..clock import Wait
+from ..clock import Listener, Wait
 from ..limits import Limits
 from ..protocol.messages import (
     Answer,
@@ -34,7 +34,7 @@ from ..protocol.messages import (
     messages_of,
 )
 from ..protocol.negotiation import BATCH_VERSIONS, Era, TransportKind, era_of
-from .base import AnswerQueue, Call, Inbox, Listener, Transport
+from .base import AnswerQueue, Call, Delivery, Inbox, Transport
 from .http_channel import EVENTS, HttpChannel, Reply
 
 _logger = logging.getLogger(__name__)
@@ -396,7 +396,8 @@ class ServerStream(Listener):
         headers = (*GET_STREAM, *self._session, *resume)
         reply: Reply | None = None
         try:
-            with self._attempt() as (wait, delivery):
+            delivery = Delivery()
+            with self._attempt(delivery) as wait:
                 # No login is renewed for the stream, as it may never be needed.
                 reply = self._channel.exchange("GET", self._channel.url, headers, None, wait, delivery)
                 if reply.is_success and reply.media_type == EVENTS:
