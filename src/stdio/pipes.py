@@ -78,7 +78,6 @@ class Incoming(asyncio.Protocol):
         self._pipe: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The pipe is there."""
         self._pipe = transport
 
     def data_received(self, data: bytes) -> None:
@@ -97,7 +96,6 @@ class Incoming(asyncio.Protocol):
             self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The pipe broke."""
         del exc
         self.eof_received()
 
@@ -124,7 +122,6 @@ class Incoming(asyncio.Protocol):
         return bool(self._lines)
 
     def close(self) -> None:
-        """Ends reading."""
         self._pipe.close()
 
     def _add(self, line: bytes) -> None:
@@ -152,30 +149,24 @@ class Outgoing(asyncio.Protocol):
         self._pipe: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The pipe is there."""
         self._pipe = transport
         self._pipe.set_write_buffer_limits(high=0)
 
     def pause_writing(self) -> None:
-        """The pipe is full."""
         self._taken.clear()
 
     def resume_writing(self) -> None:
-        """The pipe has space again."""
         self._taken.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Marks the reader as gone."""
         del exc
         self._lost = True
         self._taken.set()
         self._on_lost()
 
     async def send(self, line: str) -> None:
-        """Sends a line, given without its line feed.
-
-        Raises:
-            anyio.BrokenResourceError: The reader is gone.
+        """Sends a line, given without its line feed. Raises `anyio.BrokenResourceError` if the reader is
+        gone.
         """
         if not self._lost:
             self._pipe.write(f"{line}\n".encode("utf-8", "replace"))
@@ -185,7 +176,6 @@ class Outgoing(asyncio.Protocol):
             raise anyio.BrokenResourceError
 
     def close(self) -> None:
-        """Ends writing."""
         self._pipe.close()
 
 
@@ -201,14 +191,7 @@ async def serve_one(
     serve_client: Callable[[tuple[Incoming, Outgoing] | None], Awaitable[None]],
     *beside: Callable[[], Coroutine[Any, Any, None]],
 ) -> bool:
-    """Serves a client.
-
-    Args:
-        serve_client: Serves the client on the lines of standard input and output; None if they are not pipes.
-
-    Returns:
-        Whether a signal ended the serving, and not the client.
-    """
+    """Serves a client on standard input and output; True if a signal ended that, and not the client."""
     signaled = False
     async with anyio.create_task_group() as group:
 

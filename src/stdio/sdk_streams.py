@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def sdk_streams(lines: tuple[Incoming, Outgoing] | None) -> AsyncGenerator[tuple[Any, Any]]:
-    """The streams that the SDK's server reads from and writes to.
-
-    Args:
-        lines: Standard input and output; None to use the SDK's own streams.
-    """
+    """The streams that the SDK's server reads from and writes to; without lines, the SDK's own."""
     if lines is None:
         async with stdio_server() as streams:
             yield streams
@@ -40,7 +36,6 @@ class _Stream(AsyncResource):
         self._lines = lines
 
     async def aclose(self) -> None:
-        """Closes the stream."""
         self._lines.close()
 
 

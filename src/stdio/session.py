@@ -54,7 +54,7 @@ class Refused(Exception):  # noqa: N818 - the request is at fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """The server's description of itself; see ``serverInfo``."""
+    """See ``serverInfo``."""
 
     name: str
     title: str | None
@@ -64,15 +64,11 @@ class Info:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A call that a client requests.
-
-    Attributes:
-        meta: The request's ``_meta``.
-    """
+    """A call that a client requests."""
 
     tool: str
     arguments: Mapping[str, Any] | None
-    meta: Mapping[str, Any]
+    meta: Mapping[str, Any]  # the request's ``_meta``
     any_json: bool
 
 
@@ -80,31 +76,22 @@ class Service(Protocol):
     """A provider of tools."""
 
     @property
-    def info(self) -> Info:
-        """The server's description of itself."""
-        ...
+    def info(self) -> Info: ...
 
     def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
-        """The tools, as MCP lists them."""
+        """As MCP lists them."""
         ...
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
-        """Runs a tool; canceling the coroutine ends the run.
+        """Runs a tool; canceling the coroutine ends the run. The result may be that of a call that failed.
 
-        Args:
-            report: Receives progress; None if the client did not ask for it.
-
-        Returns:
-            MCP's result of a call, also for a call that failed.
-
-        Raises:
-            Refused: There is no such tool, and the server does not report that in a result.
+        Raises `Refused` if there is no such tool, and the server does not report that in a result.
         """
         ...
 
 
 def is_handshake(line: bytes) -> bool:
-    """Returns whether a line is the request that opens a session that `StdioSession` serves."""
+    """Whether a line is the request that opens a session that `StdioSession` serves."""
     message = _parsed(line)
     return isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize"
 
@@ -112,9 +99,8 @@ def is_handshake(line: bytes) -> bool:
 class StdioSession:
     """Serves one client.
 
-    Args:
-        list_changes: Whether `tell_of_change` may be called. Then the session has to open with
-            ``initialize``, as only the SDK has the subscriptions of 2026-07-28.
+    With `list_changes`, `tell_of_change` may be called. Then the session has to open with ``initialize``, as
+    only the SDK has the subscriptions of 2026-07-28.
     """
 
     def __init__(
@@ -268,7 +254,7 @@ class StdioSession:
         return None if token is None else report
 
     async def tell_of_change(self) -> None:
-        """Notifies the client that the list of tools has changed."""
+        """The list of tools has changed."""
         if self._is_open:
             await self._send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
@@ -291,7 +277,7 @@ def _no_constant(name: str) -> None:
 
 
 def _is_id(value: Any) -> bool:
-    """Returns whether a value is a valid request id; 1e400 is not, because it cannot be sent back."""
+    """Whether a value is a valid request id; 1e400 is not, because it cannot be sent back."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) != math.inf
     return is_number or isinstance(value, str)
 
@@ -306,11 +292,7 @@ def _described(info: Info) -> dict[str, Any]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """The value as an object; an empty object if it is missing.
-
-    Raises:
-        Refused: The value is not an object.
-    """
+    """The value as an object; an empty one if it is missing."""
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -49,15 +49,10 @@ _REFUSAL: Final = json.dumps({"jsonrpc": "2.0", "id": None, "error": _ERROR}).en
 
 
 class Listener:
-    """A web application on a bound socket.
+    """A web application on a bound socket; port 0 is any that is free.
 
-    Args:
-        port: The port; 0 for any that is free.
-        patience: Seconds that a client may take for the head of a request.
-
-    Raises:
-        OSError: The address cannot be bound; the message names it.
-        ImportError: The installed uvicorn does not have what this module changes in it.
+    `patience` is the seconds that a client may take for the head of a request. Raises `OSError` if the
+    address cannot be bound, and names it.
     """
 
     def __init__(
@@ -85,18 +80,13 @@ class Listener:
         )
 
     async def run(self) -> None:
-        """Serves until `end`."""
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
             self._socket.close()
 
     async def ready(self, running: Sequence[asyncio.Task[None]]) -> None:
-        """Waits until requests are answered.
-
-        Raises:
-            OSError: A task ended before.
-        """
+        """Waits until requests are answered."""
         while not self._server.started:
             for task in running:
                 if task.done():
@@ -174,8 +164,7 @@ async def serve(
 ) -> None:
     """Serves until SIGINT or SIGTERM comes, and returns when running requests are answered.
 
-    Args:
-        stop: Also ends the serving; for threads, which get no signals.
+    `stop` also ends the serving; for threads, which get no signals.
     """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -206,11 +195,7 @@ async def serve(
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that is bound, but does not listen yet.
-
-    Raises:
-        OSError: The address cannot be bound; the message names it.
-    """
+    """A socket that is bound, but does not listen yet. An `OSError` names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only if the protocol is given; without it an answer waits 40 ms.
     bound_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -231,9 +216,6 @@ def check_uvicorn(
 
     These are no documented interfaces, so pyproject.toml bounds uvicorn's version, too. A change that went
     unnoticed would take away the time limit for slow clients without a sign.
-
-    Raises:
-        ImportError: Something is missing; the message says what.
     """
     set_at_first = protocol.__init__.__code__.co_names
     missing = [f"Server.{name}" for name in _OF_SERVER if not hasattr(server, name)]
@@ -299,10 +281,8 @@ class _PatientProtocol(H11Protocol):
 class WholeRequests:
     """ASGI middleware that passes on a request when its body is complete; clients may leave before.
 
-    A request whose id is null, true or 1.5, for example, is refused: the SDK treats it as a notification.
-
-    Args:
-        app: The application; it limits the size of bodies.
+    A request whose id is null, true or 1.5, for example, is refused: the SDK treats it as a notification. The
+    application limits the size of bodies.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -337,7 +317,7 @@ class WholeRequests:
 
 
 def _has_no_id(body: bytes) -> bool:
-    """Returns whether a body is a request whose id is invalid."""
+    """Whether a body is a request whose id is invalid."""
     if _MAYBE_NO_ID.search(body) is None:
         return False
     try:
