@@ -41,6 +41,8 @@ from .transports.base import Delivery
 
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.25)  # before input rounds in which the server asks nothing
 _logger = logging.getLogger(__name__)
+# https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management wants 404 for a
+# lost session, and a new session without the old id then. Many servers answer otherwise.
 # Texts of refusals because of a lost session, by HTTP status; those with 401 are the Rust SDK's.
 _SESSION_WORDS: Final = {400: ("session", "not initialized"), 401: ("session not found",)}
 # The same with status 200: WordPress, Anubis. Whole messages only, as a tool's error may mention a session.

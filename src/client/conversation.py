@@ -126,6 +126,8 @@ class CallInbox:
             self._on_list_changed()
 
     def _progress(self, params: Mapping[str, Any]) -> None:
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress: the token is the
+        # request's id; some servers turn it into text.
         token = params.get("progressToken")
         if self.token is None or (token != self.token and token != str(self.token)):
             return  # progress of another call, or late progress
@@ -479,6 +481,8 @@ class _Connector:
         return Conversation(transport, info, self._settings.requests, self._ids)
 
     def _notify_initialized(self) -> None:
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization: the client
+        # MUST send it before its first request. Its answer says nothing, so it is not waited for long.
         body = messages.encode(messages.notification("notifications/initialized"))
         try:
             self._transport.notify(body, self._wait.narrowed(idle=_PROBE_SECONDS))

@@ -158,6 +158,8 @@ class Listings:
                 )
             if cursor is None:
                 return pages
+            # https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination: cursors
+            # are opaque, so the same one again is the only sign of a circle.
             if cursor in seen:
                 raise ProtocolError(
                     f"The server's list of tools runs in circles after {pages.count} pages",

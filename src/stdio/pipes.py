@@ -165,9 +165,7 @@ class Outgoing(asyncio.Protocol):
         self._on_lost()
 
     async def send(self, line: str) -> None:
-        """Sends a line, given without its line feed. Raises `anyio.BrokenResourceError` if the reader is
-        gone.
-        """
+        """A line is given without its line feed. Raises `anyio.BrokenResourceError` if the reader is gone."""
         if not self._lost:
             self._pipe.write(f"{line}\n".encode("utf-8", "replace"))
             if not self._taken.is_set():

@@ -132,7 +132,7 @@ class AuthError(MCPError):
         status: The HTTP status, 401 or 403.
     """
 
-    def __init__(self, what: str, *, status: int, **place: Unpack[Place]) -> None:
+    def __init__(self, what: str, *, status: int = 401, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.status = status
 

@@ -61,7 +61,6 @@ def new_request(
     if server.authorization_endpoint is None:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} has no page to log in at",
-            status=401,
             fix="Use client credentials or a token instead",
         )
     verifier = secrets.token_urlsafe(64)  # RFC 7636 §4.1: 43 to 128 characters; this makes 86
@@ -123,7 +122,6 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
         )
         raise AuthError(
             f"The authorization server refused the login: {refusal_text}",
-            status=401,
             fix="Log in again and consent, or ask whoever runs the server for access",
         )
     code = answer.get("code")
@@ -138,7 +136,7 @@ def _has_state(query: str, state: str) -> bool:
 
 
 def _not_ours(what: str) -> AuthError:
-    return AuthError(what, status=401, fix="This can be an attack, so nothing of it was used. Log in again")
+    return AuthError(what, fix="This can be an attack, so nothing of it was used. Log in again")
 
 
 class LoopbackBrowser:
@@ -184,9 +182,7 @@ class LoopbackBrowser:
             if is_canceled is not None and is_canceled():
                 raise Canceled("Canceled")
             if time.monotonic() >= until:
-                raise AuthError(
-                    f"Nobody logged in within {self._seconds:g} s", status=401, fix="Start the login again"
-                )
+                raise AuthError(f"Nobody logged in within {self._seconds:g} s", fix="Start the login again")
             listener.handle_request()
         return f"http://127.0.0.1:{listener.port}{listener.answer}"
 

@@ -60,7 +60,6 @@ class ServerMetadata:
         raise AuthError(
             f"The authorization server {origin_and_path(self.issuer)} does not offer PKCE with S256, without "
             "which a login can be stolen",
-            status=401,
             fix="Ask whoever runs it to turn PKCE on, or use a token or client credentials instead",
         )
 
@@ -103,7 +102,6 @@ def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
     raise AuthError(
         f"The server names {origin_and_path(first)[:200]} as its authorization server, the credentials "
         f"belong to {origin_and_path(wanted)}",
-        status=401,
         fix="If the server has moved, register a client at the new one and change the issuer",
     )
 
@@ -180,9 +178,7 @@ def _get(url: str, guard: Guard) -> tuple[int, Any]:
 
 
 def _unavailable(what: str, why: str) -> AuthError:
-    return AuthError(
-        f"{what} cannot be had: {why}", status=401, fix="Try again later, or ask whoever runs it"
-    )
+    return AuthError(f"{what} cannot be had: {why}", fix="Try again later, or ask whoever runs it")
 
 
 def canonical_resource(server_url: str) -> str:
@@ -260,7 +256,6 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
     if not covers or theirs.fragment:
         raise AuthError(
             f"The server's metadata is about another resource ({origin_and_path(metadata.resource)[:200]})",
-            status=401,
             fix="A token for it could be stolen, so no login was started. Check the URL, or ask whoever runs "
             "the server",
         )
@@ -280,7 +275,6 @@ def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
         raise AuthError(
             f"The metadata of authorization server {origin_and_path(issuer)} names another issuer "
             f"({origin_and_path(stated)[:200]})",
-            status=401,
             fix="This can be an attack, so no login was started. Ask whoever runs the server",
         )
     return ServerMetadata(

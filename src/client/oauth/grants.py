@@ -75,7 +75,6 @@ class Situation:
             raise AuthError(
                 "The client secret belongs to one authorization server, and nobody said to which; the MCP "
                 f"server names {origin_and_path(issuer)}",
-                status=401,
                 fix=f"If the client is registered there, give '{issuer}' as issuer",
             )
         return self.previous_issuer in (None, issuer)
@@ -122,7 +121,6 @@ class ClientCredentials:
         if not situation.may_use(self.client):
             raise AuthError(
                 "The server has moved to another authorization server, where this client is not known",
-                status=401,
                 fix=f"Register a client at {origin_and_path(situation.found.server.issuer)}",
             )
         fields = {"grant_type": "client_credentials", "scope": scope, "resource": situation.found.resource}
@@ -192,7 +190,6 @@ class AuthorizationCode:
         if server.registration_endpoint is None:
             raise AuthError(
                 f"The authorization server {origin_and_path(server.issuer)} lets no client register itself",
-                status=401,
                 fix="Register a client there by hand, and log in with its id (--client-id)",
             )
         return self._registered(situation, user_agent, scope)
@@ -219,7 +216,7 @@ class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
     """A refusal by the authorization server; ``error`` is its code, such as ``invalid_grant``."""
 
     def __init__(self, what: str, *, error: str, fix: str) -> None:
-        super().__init__(what, status=401, fix=fix)
+        super().__init__(what, fix=fix)
         self.error = error
 
 
@@ -262,7 +259,6 @@ def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
     raise AuthError(
         f"The authorization server {origin_and_path(server.issuer)} takes {', '.join(offered or ())[:200]}, "
         f"this client has {' or '.join(possible)}",
-        status=401,
         fix="Register the client there with a way that both sides know",
     )
 
@@ -326,7 +322,6 @@ def _tokens(answer: Mapping[str, Any], server: ServerMetadata) -> Tokens:
     if not isinstance(token, str) or not isinstance(kind, str) or kind.lower() != "bearer":
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} gave no Bearer token",
-            status=401,
             fix="This client speaks no other kind; ask whoever runs it",
         )
     try:
@@ -334,7 +329,6 @@ def _tokens(answer: Mapping[str, Any], server: ServerMetadata) -> Tokens:
     except SettingInvalid:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} gave a token that cannot be sent",
-            status=401,
             fix="Ask whoever runs it",
         ) from None
     refresh, scope = answer.get("refresh_token"), answer.get("scope")
@@ -396,7 +390,6 @@ def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: 
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} registered this client with a way "
             "to log in that it does not have",
-            status=401,
             fix="Register a client there yourself and give its id",
         )
     return Client(
@@ -416,7 +409,6 @@ def _object(reply: Fetched, what: str, server: ServerMetadata) -> dict[str, Any]
         return cast("dict[str, Any]", value)
     raise AuthError(
         f"The {what} of {origin_and_path(server.issuer)} answered {reply.status} without a JSON object",
-        status=401,
         fix="Ask whoever runs the authorization server",
     )
 

@@ -288,7 +288,6 @@ class OAuth:
         if len(self._logins) >= _MOST_LOGINS:
             raise AuthError(
                 f"The server still refuses access after {_MOST_LOGINS} logins",
-                status=401,
                 fix="Ask whoever runs it which scopes and which account it wants",
             )
         self._logins.append(now)
@@ -361,7 +360,7 @@ class OAuth:
             finally:
                 self._flight.release()
         except (ConnectError, TimedOut, ProtocolError) as error:
-            raise AuthError(f"No login: {error.what}", status=401, fix=error.fix) from None
+            raise AuthError(f"No login: {error.what}", fix=error.fix) from None
 
 
 def login_key(server_url: str) -> str:

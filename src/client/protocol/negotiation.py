@@ -3,9 +3,8 @@
 A server's description of itself is untrusted and for display only. This client answers ``ping``. It has no
 roots and no model. It cannot ask a person to fill in a form, but may accept the form's defaults.
 
-
-https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning. Revisions are an enumerated set,
-not an ordered string. They form two eras; the era belongs to the server, not to a request.
+Revisions are an enumerated set, not an ordered string. They form two eras; the era belongs to the server, not
+to a request.
 
 A `Negotiation` names the first step and, given the outcome of each step, the next one, until both sides agree
 or all steps have failed. The order is that of the specification's compatibility rules

@@ -186,6 +186,7 @@ class StdioProcess:
             if threading.current_thread() not in self._threads:
                 self._closed.wait(_LONGEST_CLOSE_SECONDS)
             return
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown: in this order.
         self._outbox.put(None)
         try:
             if not self._has_ended(_POLITE_SECONDS):

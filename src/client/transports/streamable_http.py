@@ -38,6 +38,7 @@ from .base import AnswerQueue, Call, Delivery, Inbox, Transport
 from .http_channel import EVENTS, HttpChannel, Reply
 
 _logger = logging.getLogger(__name__)
+# #sending-messages-to-the-server: a client MUST name both types, whatever it hopes for.
 _POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
 _STREAM_END_SECONDS: Final = 0.1
 _MOST_OPEN_ENDS: Final = 3
@@ -76,6 +77,8 @@ class StreamableHttp(Transport):
     def adopt(self, version: str, session_id: str | None) -> None:
         is_legacy = era_of(version) is Era.LEGACY
         self._version = version
+        # #protocol-version-header: on every request after the handshake. In the modern era each request has
+        # its own, see `messages.request_headers`.
         self._session = (("MCP-Protocol-Version", version), *_session_header(session_id)) if is_legacy else ()
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
@@ -149,6 +152,7 @@ class StreamableHttp(Transport):
             stream.stop()
         session, self._session = self._session, ()
         if _has_id(session):
+            # #session-management: a client SHOULD do so; servers MAY answer 405.
             url = self._channel.url
             self._channel.send("DELETE", url, session, None, wait, may_log_in=False).close()
 
@@ -321,6 +325,7 @@ class StreamableHttp(Transport):
 
 
 def _session_header(session_id: str | None) -> SessionHeaders:
+    # #session-management: visible ASCII only. Anything else could not stand in a header.
     if not session_id or not all("!" <= c <= "~" for c in session_id):
         return ()
     return (("Mcp-Session-Id", session_id),)

@@ -547,6 +547,8 @@ def _for_position(node: _Node, position: int) -> Iterable[Any]:
             yield entries[position]
 
 
+# https://modelcontextprotocol.io/specification/2025-11-25/server/tools#output-schema: servers MUST conform,
+# clients SHOULD check. Where the schema itself is at fault, nothing is refused.
 def check_structured_content(definition: ToolDefinition, value: Any, limits: Limits) -> None:
     """Raises `ResultInvalid` if a structured result violates the tool's output schema."""
     try:
