@@ -13,10 +13,10 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 28,
-    "Caller node": 36,
-    "an agent's tool call": 24,
-    "graph run": 41,
+    "Provider node": 27,
+    "Caller node": 35,
+    "an agent's tool call": 23,
+    "graph run": 39,
     "nodes search": 16,
 }
 
