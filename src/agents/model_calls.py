@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 _LONGEST_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
 _MOST_CHANGES: Final = 40  # of tool definitions, in one turn
+_LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
+_WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
+_IMAGES: Final = frozenset({"image", "image_url"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +79,10 @@ class _ToolOffer:
 
 
 class ModelCalls:
-    """Requests the turns of one run from a model.
+    """Requests the turns of one run from a model, which must not have LangChain's retries.
 
-    Args:
-        model: The model, without LangChain's retries.
-        emit: Called with retries and, when streaming, with text.
-        stream: Whether to stream.
-        images: Whether the model gets the images that tools return.
-        seconds_left: Seconds until the run's total clock runs out, infinite without one.
+    ``emit`` is called with retries and, when streaming, with text. ``seconds_left`` gives the seconds until
+    the run's total clock runs out, infinite without one.
     """
 
     def __init__(
@@ -120,14 +119,9 @@ class ModelCalls:
     ) -> Turn:
         """Requests one turn: an answer with content, that is text, tool calls or a refusal.
 
-        Args:
-            messages: The history, as `settle` and `repair` leave it.
-            tools: Definitions of functions, sent unchanged unless the endpoint refuses them.
-            iteration: The turn.
-            final: Whether the model must answer without calling tools.
-
-        Raises:
-            ModelError: All attempts failed.
+        The messages are as `settle` and `repair` leave them; the tools are sent unchanged unless the endpoint
+        refuses them. With ``final`` the model must answer without calling tools. Raises `ModelError` if all
+        attempts failed.
         """
         usage = TokenUsage()
         attempt = tool_changes = 0
@@ -257,11 +251,6 @@ def _minimal_definition(name: str) -> dict[str, Any]:
 
 def _ignores_choice(message: AIMessage, offer: _ToolOffer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
-
-
-_LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
-_WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
-_IMAGES: Final = frozenset({"image", "image_url"})
 
 
 class MessageFitting:

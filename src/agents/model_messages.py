@@ -33,6 +33,12 @@ _CALL_IN_TEXT: Final = re.compile(
     r'|(?:```(?:json)?\s*)?\{\s*"name":\s*"[\w.-]+",\s*"(?:parameters|arguments)":\s*\{'
 )
 
+_BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME: Final = 64
+_LONGEST_QUOTE: Final = 300
+_NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
+_ORIGIN: Final = re.compile(r"\[from (\S+)\]")
+
 
 def usage_of(message: AIMessage) -> TokenUsage:
     """The tokens of one answer; counts the answer as unreported if the endpoint did not count them."""
@@ -67,10 +73,8 @@ def refusal_of(message: AIMessage) -> str | None:
 def require_content(message: AIMessage) -> None:
     """Checks that an answer is complete and has content: text, tool calls or a refusal.
 
-    Raises:
-        ModelBusy: The endpoint gave up in the middle of the answer.
-        ContextTooLong: The answer is empty, as the conversation fills the model's context.
-        ModelAnswerInvalid: The answer is empty.
+    Raises `ModelBusy` if the endpoint gave up in the middle, `ContextTooLong` if the answer is empty because
+    the conversation fills the model's context, `ModelAnswerInvalid` if it is empty for no such reason.
     """
     if finish_reason(message) in _GIVEN_UP:
         raise ModelBusy(
@@ -110,26 +114,14 @@ def called_in_text(message: BaseMessage) -> bool:
     return _CALL_IN_TEXT.match(answer_of(message)) is not None
 
 
-_BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME: Final = 64
-_LONGEST_QUOTE: Final = 300
-_NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
-_ORIGIN: Final = re.compile(r"\[from (\S+)\]")
-
-
 def settle(
     message: AIMessage, *, taken: set[str], iteration: int = 0
 ) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
-    """Corrects a model's message so that endpoints accept it in a history.
+    """Corrects a model's message so that endpoints accept it in a history (iteration 0) or a conversation.
 
-    Args:
-        message: The model's answer.
-        taken: Ids of the calls in the conversation so far; the ids of this message are added.
-        iteration: The agent's turn, 0 in a history.
-
-    Returns:
-        The message, in which every call is valid (unreadable arguments become an empty object), and the
-        calls with the arguments as read, or with the error.
+    In the message every call is valid: unreadable arguments become an empty object. The calls have the
+    arguments as read, or the error. ``taken`` are the ids of the calls so far; those of this message are
+    added.
     """
     raw = calls_of(message)
     calls = tuple(

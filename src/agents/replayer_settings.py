@@ -175,11 +175,7 @@ concurrency = knext.IntParameter(
 
 
 def check(node: Any, schema: Any) -> None:
-    """Checks the settings of a node with the parameters of this module; makes no connection.
-
-    Raises:
-        SettingInvalid: A setting cannot work; the error says what to do.
-    """
+    """Checks the settings of a node with the parameters of this module; makes no connection."""
     options_of(node, {})
     names = [column.name for column in schema]
     missing = [name for name in ("Tool name", "Arguments") if name not in names]
@@ -200,11 +196,7 @@ def nothing_to_compare(schema: Any) -> str | None:
 
 
 def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
-    """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name.
-
-    Raises:
-        SettingInvalid: A setting cannot work.
-    """
+    """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name."""
     from ..runs.replay_comparison import IgnoreRules
     from ..runs.replay_decision import ReplayOptions, RowSelection, pairs
     from ..types.routing import ServerRoute
@@ -231,11 +223,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
 
 
 def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
-    """Reads the input of the node; `head` is the expected head hash, or empty.
-
-    Raises:
-        MCPError: The table holds no calls, or a cell cannot be read.
-    """
+    """Reads the input of the node; `head` is the expected head hash, or empty."""
     from ..audit.calls_table import TableError
     from ..runs.replaying import recording_of
     from ..types.columns import read_tools, tool_column_names
@@ -258,11 +246,7 @@ def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
 
 
 def passwords(ctx: Any, secrets: Iterable[Any]) -> dict[str, str]:
-    """Looks up the passwords of the credentials that the setting ``secrets`` names, by credential name.
-
-    Raises:
-        SettingInvalid: No credential has this name.
-    """
+    """The passwords of the credentials that the setting ``secrets`` names, by credential name."""
     by_name: dict[str, str] = {}
     for pair in secrets:
         credential = find_credential(ctx, pair.credential.strip() or None)

@@ -85,13 +85,9 @@ def timeline_page(
     warning: str | None = None,
     facts: Iterable[tuple[str, str | None]] = (),
 ) -> str:
-    """Writes a self-contained HTML page.
+    """Writes a self-contained HTML page of the runs, one per prompt.
 
-    Args:
-        prompts: The runs, one per prompt.
-        title: The page's title.
-        warning: The node's warning.
-        facts: Names and values to show above the timeline: the model, the journal.
+    ``facts`` are names and values to show above the timeline: the model, the journal.
     """
     shown = prompts[:_MOST_PROMPTS]
     several = len(prompts) > 1 or any(prompt.row is not None for prompt in prompts)

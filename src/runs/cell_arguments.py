@@ -38,24 +38,28 @@ if TYPE_CHECKING:
 
     from ..types.tool import Tool
 
+_JSON_KINDS = {"object", "array"}
+_IN_WORDS = {
+    "null": "null",
+    "boolean": "true or false",
+    "integer": "a number",
+    "number": "a number",
+    "string": "a text",
+    "array": "an array",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands for a cell that Python cannot read.
-
-    Attributes:
-        why: The reason, for an error message.
-    """
+    """Stands for a cell that Python cannot read; `why` is for an error message."""
 
     why: str
 
 
 def values_of(column: Any) -> list[Any]:
-    """Reads an Arrow column of an input table; an unreadable cell does not affect the other cells.
+    """The values of an Arrow column: None for a missing cell, `Unreadable` for one that Python cannot read.
 
-    Returns:
-        A value per cell: None for a missing cell, `Unreadable` for one that Python cannot read. Moments have
-        no nanoseconds, which Python does not have.
+    Moments have no nanoseconds, which Python does not have.
     """
     if not _has_values(column.type):
         unknown = Unreadable("KNIME does not tell Python how to read its type")
@@ -92,24 +96,11 @@ def _has_values(kind: Any) -> bool:
     return not is_list or _has_values(kind.value_type)
 
 
-_JSON_KINDS = {"object", "array"}
-_IN_WORDS = {
-    "null": "null",
-    "boolean": "true or false",
-    "integer": "a number",
-    "number": "a number",
-    "string": "a text",
-    "array": "an array",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """The types of a parameter in a tool's schema.
+    """The JSON types that a parameter takes, such as ``integer``, and those of an array's items.
 
-    Attributes:
-        kinds: JSON types that the parameter takes, such as ``integer``; empty where the schema does not say.
-        item_kinds: JSON types of the items of an array.
+    They are empty where the schema does not say.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -172,12 +163,7 @@ def _undeclared(root: Mapping[str, Any], columns: Sequence[str]) -> Iterator[str
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """Maps the columns of a table to the arguments of a tool.
-
-    Attributes:
-        arguments: Column by argument name.
-        unmatched: Columns that the tool does not know.
-    """
+    """The column of each argument, and the columns that the tool does not know."""
 
     arguments: dict[str, str]
     unmatched: tuple[str, ...]
@@ -215,25 +201,16 @@ def arguments_from_row(
 ) -> dict[str, Any]:
     """Makes the arguments of one call from the cells of a row, by column name; missing cells are left out.
 
-    Raises:
-        ArgumentsInvalid: JSON cannot hold a cell's value; the pointer names the argument.
+    Raises `ArgumentsInvalid` with the argument's pointer if JSON cannot hold a cell's value.
     """
     cells = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
     return {name: cell_to_json(value, parameters[name], pointer_step(name)) for name, value in cells.items()}
 
 
 def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
-    """Reads all arguments of a call from one JSON value.
+    """Reads all arguments of a call from JSON text or the value of a JSON cell; None and empty text are none.
 
-    Args:
-        value: JSON text, or the value of a JSON cell; None and empty text stand for no arguments.
-        source: The origin of the value, for the error message, such as ``column 'Arguments'``.
-
-    Returns:
-        The arguments.
-
-    Raises:
-        ArgumentsInvalid: The text is not JSON, or the JSON is not an object.
+    `source` is named in the error if that is no JSON object, such as ``column 'Arguments'``.
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}
@@ -255,11 +232,7 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
 
 
 def parse_arguments_setting(text: str) -> dict[str, Any]:
-    """Reads the arguments that a person entered as JSON in a dialog.
-
-    Raises:
-        SettingInvalid: The text is not JSON, or the JSON is not an object.
-    """
+    """Reads arguments that a person entered as JSON in a dialog; `SettingInvalid` if that is no object."""
     try:
         return arguments_from_json(text, source="the setting 'Arguments as JSON'")
     except ArgumentsInvalid as error:
@@ -269,18 +242,11 @@ def parse_arguments_setting(text: str) -> dict[str, Any]:
 def arguments_from_pairs(
     pairs: Iterable[tuple[str, str]], parameters: Mapping[str, Parameter]
 ) -> dict[str, Any]:
-    """Reads arguments that a person entered as names and values.
+    """Reads arguments that a person entered as names and values; of equal names the last counts.
 
     A value is text if the schema takes text or does not say. Otherwise it is read as JSON (``5``, ``true``,
     ``["a", "b"]``); booleans may be written in any case, as Excel (``TRUE``) and pandas (``True``) do. A
     value that is not JSON stays text, which the schema check then refuses.
-
-    Args:
-        pairs: Names and values; pairs without a name are skipped.
-        parameters: The tool's parameters by name.
-
-    Returns:
-        The arguments; of several pairs with the same name, the last one.
     """
     named = {name.strip(): value for name, value in pairs if name.strip()}
     return {
@@ -289,18 +255,9 @@ def arguments_from_pairs(
 
 
 def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
-    """Turns a cell's value into a JSON value.
+    """Turns a cell's value, which is not missing, into a JSON value of the types that the schema gives.
 
-    Args:
-        value: The cell's value from KNIME's table; not None at the top level.
-        parameter: The types that the schema gives for the argument.
-        pointer: JSON pointer of the argument, for the error message.
-
-    Returns:
-        A JSON value.
-
-    Raises:
-        ArgumentsInvalid: JSON cannot hold the value.
+    Raises `ArgumentsInvalid` with the pointer if JSON cannot hold the value.
     """
     if is_deeper(value, DEEPEST):
         raise ArgumentsInvalid(

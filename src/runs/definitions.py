@@ -44,11 +44,9 @@ class Pinning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckedTool:
-    """A tool that may be called.
+    """A tool that may be called, and a warning about changes.
 
-    Attributes:
-        tool: The tool as the server defines it now, or as pinned if the definitions were not compared.
-        note: The warning about changes, or None.
+    It is as the server defines it now, or as pinned if the definitions were not compared.
     """
 
     tool: MCPTool
@@ -84,11 +82,7 @@ class _Listing:
 
 
 class Definitions:
-    """The current definitions of all servers of a run. Safe to use from several threads.
-
-    Args:
-        pool: The run's sessions.
-    """
+    """The current definitions of all servers of a run. Safe to use from several threads."""
 
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
@@ -98,19 +92,10 @@ class Definitions:
     def find(
         self, route: ServerRoute, tool_name: str, *, is_canceled: Callable[[], bool] | None = None
     ) -> ToolDefinition:
-        """Finds the current definition of a tool.
+        """The current definition of a tool, by the name that the server knows.
 
-        Args:
-            route: The server.
-            tool_name: The name that the server knows.
-            is_canceled: Ends waiting.
-
-        Returns:
-            The definition.
-
-        Raises:
-            ToolNotFound: The server has no such tool; suggests similar names.
-            MCPError: The tools cannot be listed. Calls within the next seconds get the same error.
+        Raises `ToolNotFound` with similar names, or another `MCPError` if the tools cannot be listed. Calls
+        within the next seconds get the same error.
         """
         definitions = self.listing(route, is_canceled=is_canceled)
         if tool_name not in definitions:
@@ -128,20 +113,9 @@ class Definitions:
     def check(
         self, tool: MCPTool, pinning: Pinning, *, is_canceled: Callable[[], bool] | None = None
     ) -> CheckedTool:
-        """Compares a tool with its server's current definition.
+        """Compares a tool that has a digest with its server's current definition, and gives the tool to call.
 
-        Args:
-            tool: The tool; without a digest there is nothing to compare.
-            pinning: The action for a tool that changed.
-            is_canceled: Ends waiting.
-
-        Returns:
-            The tool to call, with the server's current definition if it was compared.
-
-        Raises:
-            ToolChanged: The tool changed, and ``pinning`` is to fail.
-            ToolNotFound: The server has no such tool any more.
-            MCPError: The tools cannot be listed.
+        Raises `ToolChanged` if ``pinning`` is to fail, and what `find` raises.
         """
         pinned = tool.digest
         if pinning is Pinning.IGNORE or pinned is None:
@@ -164,18 +138,10 @@ class Definitions:
     def listing(
         self, route: ServerRoute, *, is_canceled: Callable[[], bool] | None = None
     ) -> dict[str, ToolDefinition]:
-        """Returns the current definitions of all tools of a server.
+        """The current definitions of all tools of a server, by the names that the server knows.
 
-        Args:
-            route: The server.
-            is_canceled: Ends waiting.
-
-        Returns:
-            The definitions by the names that the server knows; of two with the same name the first, which is
-            the one that servers call.
-
-        Raises:
-            MCPError: See `find`.
+        Of two with the same name it has the first, which is the one that servers call. Raises what `find`
+        raises.
         """
         server = _server_of(route)
         with self._lock:
@@ -222,28 +188,14 @@ def _server_of(route: ServerRoute) -> ServerRoute:
 
 
 def pinned_tool(definition: ToolDefinition, route: ServerRoute, *, shown_name: str) -> MCPTool:
-    """Makes a tool cell that pins a definition.
-
-    Args:
-        definition: The server's definition.
-        route: The server.
-        shown_name: The name for people.
-
-    Returns:
-        The tool, with the definition's digest.
-    """
+    """Makes a tool cell that pins a definition by its digest."""
     return definition.to_tool(replace(route, tool=None, digest=definition.digest), shown_name=shown_name)
 
 
 def changed_parts(tool: MCPTool, definition: ToolDefinition) -> tuple[str, ...]:
-    """Finds the parts of a definition that differ from a tool cell.
+    """The parts of a definition that differ from a tool cell, such as ``("description", "parameters")``.
 
-    Args:
-        tool: The tool of the cell. If it has only a digest, the changed parts cannot be named.
-        definition: The server's current definition.
-
-    Returns:
-        The parts, such as ``("description", "parameters")``; ``("definition",)`` if they are not known.
+    It is ``("definition",)`` if they are not known, as for a cell with only a digest.
     """
     parts = {
         "description": (tool.description, definition.description or ""),

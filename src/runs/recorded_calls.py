@@ -100,12 +100,7 @@ class ReplayedCall:
 class JournalCalls(Collection[RecordedCall]):
     """The calls of a journal in recorded order, read again by each iteration.
 
-    Args:
-        file: The journal.
-
-    Raises:
-        JournalError: The journal cannot be read, or, during an iteration, was changed since it was opened.
-        OSError: The file cannot be opened.
+    An iteration raises `JournalError` if the file was changed since it was opened.
     """
 
     def __init__(self, file: Path) -> None:

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 #: smallest patch grows with the square of a list's length.
 _LONGEST_IN_DETAIL: Final = 100_000
 _MOST_OPERATIONS: Final = 5_000
+IGNORED: Final = "⟨ignored⟩"
+MEMBERS: Final = ("status", "result", "structured_result", "error")
+"""The members of the document that is compared."""
+_ANY: Final = "*"
+_REGEX: Final = "re:"
 
 
 def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> str | None:
     """Compares two calls of the same tool with the same arguments.
 
-    Args:
-        recorded: The call on record.
-        new: The call that was made now.
-        rules: The parts to ignore.
-
-    Returns:
-        JSON text of the patch from the recorded document to the new one; None if all differences are ignored.
+    Gives the JSON text of the patch from the recorded document to the new one; None if all differences are
+    ignored.
     """
     if recorded.status is new.status and _texts(recorded) == _texts(new):
         return None  # in most cases; no JSON has to be parsed
@@ -51,14 +51,9 @@ def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> str | 
 
 
 def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
-    """Makes the document of a call for the comparison.
+    """The document of a call for the comparison, without what the rules leave out.
 
-    Args:
-        record: The call.
-        rules: The parts to leave out.
-
-    Returns:
-        A JSON object. Whole numbers are integers, as ``1`` and ``1.0`` are the same in JSON.
+    Whole numbers are integers, as ``1`` and ``1.0`` are the same in JSON.
     """
     result, structured, error = _texts(record)
     document: dict[str, Any] = {"status": record.status.value}
@@ -72,15 +67,7 @@ def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
 
 
 def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
-    """Finds the patch between two documents.
-
-    Args:
-        before: The recorded document, a JSON object.
-        now: The new document, a JSON object.
-
-    Returns:
-        The operations (RFC 6902) that turn the first document into the second; they were applied as a test.
-    """
+    """The operations (RFC 6902) that turn one document into the other; they were applied as a test."""
     if len(canonical_json(before)) + len(canonical_json(now)) <= _LONGEST_IN_DETAIL:
         import jsonpatch  # pyright: ignore[reportMissingTypeStubs] - it has none
 
@@ -147,38 +134,16 @@ def _whole_numbers(value: Any) -> Any:
             return value
 
 
-IGNORED: Final = "⟨ignored⟩"
-MEMBERS: Final = ("status", "result", "structured_result", "error")
-"""The members of the document that is compared."""
-_ANY: Final = "*"
-_REGEX: Final = "re:"
-
-
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """The rules of a comparison.
-
-    Attributes:
-        pointers: The steps of each pointer.
-        patterns: The regular expressions.
-    """
+    """The rules of a comparison: the steps of each pointer, and regular expressions."""
 
     pointers: tuple[tuple[str, ...], ...] = ()
     patterns: tuple[re.Pattern[str], ...] = ()
 
     @classmethod
     def parse(cls, rules: Iterable[str]) -> IgnoreRules:
-        """Reads rules.
-
-        Args:
-            rules: One rule each; empty ones are skipped.
-
-        Returns:
-            The rules.
-
-        Raises:
-            SettingInvalid: A regular expression is invalid.
-        """
+        """Reads rules and skips empty ones; `SettingInvalid` if a regular expression is invalid."""
         pointers: list[tuple[str, ...]] = []
         patterns: list[re.Pattern[str]] = []
         for rule in filter(None, (text.strip() for text in rules)):
@@ -202,14 +167,10 @@ class IgnoreRules:
         return bool(self.pointers or self.patterns)
 
     def applied(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Removes the parts that the rules ignore.
+        """A copy of a document without the parts that the rules ignore.
 
-        Args:
-            document: A JSON object; it is not changed.
-
-        Returns:
-            A copy. Members that a pointer names are removed; items that it names become `IGNORED`, so that
-            the other items keep their places.
+        Members that a pointer names are removed; items that it names become `IGNORED`, so that the other
+        items keep their places.
         """
         copy: Any = document
         for steps in self.pointers:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 
 _RANGE: Final = re.compile(r"(\d*)\s*-\s*(\d*)")
+_NO_PARTS = ("definition",)
+_MARK: Final = re.compile(r"⟨secret ([0-9a-f]{12})⟩")
+_NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +78,10 @@ class ReplayOptions:
         return self.tools.get(tool.tool_name) or self.tools.get(tool.name)
 
     def route(self, recorded: ServerRoute) -> ServerRoute:
-        """Finds the server for a call.
+        """The new route for a recorded one, without tool and pin.
 
-        Args:
-            recorded: The recorded route.
-
-        Returns:
-            The new route, without tool and pin.
-
-        Raises:
-            SettingInvalid: The new server is not a valid URL, or the route needs a credential that may not be
-                sent.
+        Raises `SettingInvalid` if the new server is not a valid URL, or the route needs a credential that may
+        not be sent.
         """
         route = self._server(replace(recorded, tool=None, digest=None))
         if route.credential is None:
@@ -120,9 +116,8 @@ class ReplayOptions:
 class RowSelection:
     """The selection of calls to replay; all of them by default.
 
-    Attributes:
-        calls: Numbers of calls: from the column *Call*, or places in the table if that is empty.
-        input_rows: RowIDs, as in the column *Input row*.
+    `calls` are numbers of the column *Call*, or places in the table if that is empty; `input_rows` are
+    RowIDs.
     """
 
     calls: tuple[range, ...] = ()
@@ -130,16 +125,9 @@ class RowSelection:
 
     @classmethod
     def parse(cls, text: str) -> RowSelection:
-        """Reads a selection.
+        """Reads numbers, ranges (``3-8``, ``10-``) and RowIDs, separated by commas; empty for all.
 
-        Args:
-            text: Numbers, ranges (``3-8``, ``10-``) and RowIDs, separated by commas. Empty for all.
-
-        Returns:
-            The selection.
-
-        Raises:
-            SettingInvalid: A range that ends before it begins.
+        Raises `SettingInvalid` for a range that ends before it begins.
         """
         calls: list[range] = []
         rows: set[str] = set()
@@ -161,12 +149,6 @@ class RowSelection:
         return cls(tuple(calls), frozenset(rows))
 
     def has(self, record: CallRecord, place: int) -> bool:
-        """Returns whether a call is to be replayed.
-
-        Args:
-            record: The call.
-            place: Its place in the table, from 1.
-        """
         if not (self.calls or self.input_rows):
             return True
         number = record.call or place
@@ -174,17 +156,9 @@ class RowSelection:
 
 
 def pairs(entries: Iterable[tuple[str, str]], setting: str) -> dict[str, str]:
-    """Reads a mapping that a person entered.
+    """Reads a mapping that a person entered; pairs without an old value are skipped.
 
-    Args:
-        entries: Pairs of old and new; pairs without an old value are skipped.
-        setting: The setting, for errors.
-
-    Returns:
-        The mapping.
-
-    Raises:
-        SettingInvalid: Two entries give the same old value different new ones.
+    Raises `SettingInvalid` if two entries give the same old value different new ones.
     """
     mapping: dict[str, str] = {}
     for old, new in ((old.strip(), new.strip()) for old, new in entries):
@@ -198,17 +172,11 @@ def pairs(entries: Iterable[tuple[str, str]], setting: str) -> dict[str, str]:
     return mapping
 
 
-_NO_PARTS = ("definition",)
-
-
 @dataclass(frozen=True, slots=True)
 class CurrentTool:
-    """A tool of a record, as its server defines it now.
+    """A tool of a record, as its server defines it now: pinned to this definition, with the changed parts.
 
-    Attributes:
-        tool: The tool to call, pinned to the current definition.
-        changes: The parts of the definition that differ from the recorded one.
-        read_only: Whether the server declares the tool as read-only, without contradicting itself.
+    `read_only` is only true if the server does not contradict itself.
     """
 
     tool: MCPTool
@@ -225,19 +193,9 @@ def current_tool(
 ) -> CurrentTool:
     """Finds a recorded tool among the tools that its server offers now.
 
-    Args:
-        listing: The server's tools, by name.
-        tool: The tool of the record. If its table lost the tool cell, it has the name shown to people and no
-            definition.
-        route: The server.
-        digest: Digest of the definition that was called, or None.
-        new_name: The server's new name for the tool, if a person gave one. It does not count as a change.
-
-    Returns:
-        The tool as it is now.
-
-    Raises:
-        ToolNotFound: The server has no such tool any more; suggests similar names.
+    If its table lost the tool cell, ``tool`` has the name shown to people and no definition. ``digest`` is
+    that of the definition that was called. A ``new_name``, given by a person, does not count as a change.
+    Raises `ToolNotFound` with similar names if the server has no such tool any more.
     """
     definition = listing.get(new_name or tool.tool_name)
     if (
@@ -291,20 +249,11 @@ def _changes(tool: MCPTool, digest: str | None, definition: ToolDefinition) -> t
     return () if digest is None and changes == _NO_PARTS else changes
 
 
-_MARK: Final = re.compile(r"⟨secret ([0-9a-f]{12})⟩")
-_NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A call that may be made.
+    """A call that may be made, perhaps at the same time as others.
 
-    Attributes:
-        recorded: The call on record.
-        call: The call to make.
-        overlaps: Whether it may run at the same time as other calls.
-        changes: See `ReplayedCall`.
-        digest: See `ReplayedCall`.
+    For `changes` and `digest` see `ReplayedCall`.
     """
 
     recorded: RecordedCall
@@ -453,15 +402,7 @@ def _there_now(tool: MCPTool, changes: tuple[str, ...] = ()) -> _Verdict:
 
 
 def routes_of(calls: Iterable[RecordedCall], options: ReplayOptions) -> set[ServerRoute]:
-    """Lists the servers that a replay may contact, so that credentials can be looked up before it starts.
-
-    Args:
-        calls: The calls on record.
-        options: The options of the replay.
-
-    Returns:
-        The routes of the servers. Calls that cannot be made have no route.
-    """
+    """The servers that a replay may contact, so that credentials can be looked up before it starts."""
     recorded: set[ServerRoute] = set()
     for call in calls:
         with contextlib.suppress(MCPError, _Verdict):

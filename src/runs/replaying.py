@@ -74,19 +74,10 @@ class Replayer:
         write: Callable[[list[ReplayedCall]], None],
         on_finished: Callable[[int], None],
     ) -> ReplaySummary:
-        """Replays a recording, and ends the run.
+        """Replays a recording, and ends the run. A person may have stopped it, see `ReplaySummary.canceled`.
 
-        Args:
-            recording: The calls.
-            take: Called with each replayed call, in recorded order.
-            write: Called with them in pieces, for tables; once with none if there are none.
-            on_finished: Called with the number of finished calls.
-
-        Returns:
-            The counts. A person may have stopped the replay, see `ReplaySummary.canceled`.
-
-        Raises:
-            MCPError: The journal cannot be written.
+        ``take`` is called with each replayed call, in recorded order; ``write`` with them in pieces, for
+        tables, and once with none if there are none; ``on_finished`` with the number of finished calls.
         """
         summary = ReplaySummary(recording.verification)
         piece: list[ReplayedCall] = []
@@ -110,8 +101,7 @@ class Replayer:
     def replay(self, calls: Collection[RecordedCall]) -> Iterator[ReplayedCall]:
         """Replays calls, which are made and reported in the order in which they come.
 
-        Raises:
-            Canceled: The person stopped the replay. Calls in flight were canceled and have ended.
+        Raises `Canceled` if a person stopped the replay; calls in flight were canceled and have ended.
         """
         decider = Decider(self.run, self.options, calls, self.is_canceled)
         window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]] = deque()
@@ -254,12 +244,7 @@ SUMMARY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The calls to replay.
-
-    Attributes:
-        calls: The calls, in recorded order: by run and number.
-        verification: The result of verifying the records.
-    """
+    """The calls to replay in recorded order (by run and number), and what verifying their records found."""
 
     calls: Collection[RecordedCall]
     verification: Verification
@@ -320,14 +305,7 @@ def recording_of(
 
 
 def replay_table(calls: Iterable[ReplayedCall]) -> pa.Table:
-    """Makes the table *Replay*.
-
-    Args:
-        calls: The replayed calls, one row each.
-
-    Returns:
-        `REPLAY_COLUMNS`, without RowIDs.
-    """
+    """The table *Replay* with `REPLAY_COLUMNS`, without RowIDs."""
     import pyarrow as pa
 
     return pa.table(arrow_columns(REPLAY_COLUMNS, [_row(call) for call in calls]))
@@ -337,13 +315,8 @@ def replay_table(calls: Iterable[ReplayedCall]) -> pa.Table:
 class ReplaySummary:
     """Counts of a replay, and its first differences.
 
-    Attributes:
-        verification: The result of verifying the records.
-        counts: The number of calls by verdict.
-        called: The number of calls that were made.
-        first: The first call of each verdict that needs attention.
-        reasons: The number of times that each reason was given, by verdict.
-        canceled: Whether a person stopped the replay.
+    `called` counts the calls that were made; `first` has the first call of each verdict that needs attention,
+    and `reasons` how many times each reason was given. `canceled` says whether a person stopped the replay.
     """
 
     verification: Verification
@@ -359,11 +332,6 @@ class ReplaySummary:
         return all(verdict.is_good for verdict in self.counts)
 
     def add(self, call: ReplayedCall) -> None:
-        """Counts a call.
-
-        Args:
-            call: The call.
-        """
         self.counts[call.verdict] += 1
         self.called += call.new is not None
         self.first.setdefault(call.verdict, call)

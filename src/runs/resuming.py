@@ -35,18 +35,9 @@ class JournalAltered(MCPError):  # noqa: N818
 
 
 def to_resume(path: Path) -> JournalContent:
-    """Reads the journal of a run that is to be resumed.
+    """Reads the journal of an interrupted run, whose end may be missing.
 
-    Args:
-        path: The file. Its end may be missing, as the run was interrupted.
-
-    Returns:
-        The content of the journal.
-
-    Raises:
-        JournalAltered: Records were altered, or some are missing between others.
-        JournalError: The file is not a journal.
-        OSError: The file cannot be read.
+    Raises `JournalAltered` if records were altered, or are missing between others.
     """
     content = read_journal(path)
     wrong = [finding for finding in verify_file(path).findings if finding.verdict not in _HARMLESS]
@@ -56,17 +47,9 @@ def to_resume(path: Path) -> JournalContent:
 
 
 def latest_to_resume(folder: Path, about: str) -> JournalContent | None:
-    """Finds the last run of its kind in a folder of journals, if that run is not complete.
+    """The journal of the last run of its kind (see `Journal.about`) in a folder, if that run is not complete.
 
-    Args:
-        folder: The folder; need not exist.
-        about: The tool and settings of the run, see `Journal`.
-
-    Returns:
-        The content of its journal, None if there is no such run or the run is complete.
-
-    Raises:
-        JournalAltered: See `to_resume`.
+    Raises `JournalAltered`, see `to_resume`.
     """
     path = latest(folder, about)
     try:
@@ -113,16 +96,9 @@ def _altered(path: Path, why: str) -> JournalAltered:
 
 
 class EarlierRun:
-    """The calls that an interrupted run finished.
+    """The calls with a result that an interrupted run finished; failed calls are made again.
 
-    Only calls with a result count: failed calls are made again.
-
-    Args:
-        records: All records of the interrupted run.
-        run: The present run.
-
-    Attributes:
-        notes: Warnings about calls that were sent and got no result, and may have run.
+    `notes` warn about calls that were sent and got no result, and may have run.
     """
 
     def __init__(self, records: Sequence[CallRecord], run: Run) -> None:
@@ -137,9 +113,6 @@ class EarlierRun:
         """Takes over the results of the interrupted run for calls with the same row, tool and arguments.
 
         Must run before the first call, so that the journal of this run has them if it is interrupted, too.
-
-        Raises:
-            JournalWriteError: The journal could not be written.
         """
         for call in calls if self._records else ():
             key = self._key(call)

@@ -39,6 +39,10 @@ R = TypeVar("R")
 
 POLL_SECONDS = 0.25
 _AHEAD = 4  # finished results that may wait for a slower one, per call in flight
+_SHOWN_CALLS: Final = 50
+_SHOWN_TEXT: Final = 2000
+_SHOWN_NAMES: Final = 8
+_SHOWN_NOTES: Final = 5
 
 
 def run_batch(
@@ -173,10 +177,6 @@ def _run_here(work: Callable[[T], R], call: T) -> Future[R]:
 
 
 RunEnding = Literal["complete", "failed", "canceled"]
-_SHOWN_CALLS: Final = 50
-_SHOWN_TEXT: Final = 2000
-_SHOWN_NAMES: Final = 8
-_SHOWN_NOTES: Final = 5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -222,20 +222,11 @@ class TableRun:
         is_canceled: Callable[[], bool],
         on_finished: Callable[[int], None],
     ) -> RunEnding:
-        """Makes all calls.
+        """Makes all calls, and says how the run ended. Only a run that is complete cannot be resumed.
 
-        Args:
-            take: Called with each finished call, in the order of the rows.
-            is_canceled: Whether the person wants to stop; called in the calling thread.
-            on_finished: Called in the calling thread with the number of finished calls.
-
-        Returns:
-            How the run ended. Only a run that is complete cannot be resumed.
-
-        Raises:
-            JournalError: The file to append to is not a journal.
-            JournalWriteError: The disk is full, or the journal cannot be written for another reason.
-            OSError: The journal cannot be opened.
+        Each finished call is handed to ``take`` in the order of the rows; all three functions are called in
+        the calling thread. Raises `JournalError` if the file to append to is no journal, and
+        `JournalWriteError` if the disk is full or the journal cannot be written for another reason.
         """
         if self.journal_file is not None:
             self.shared.open_journal(

@@ -72,8 +72,7 @@ class RemoteCall:
 def remote_call(remote: RemoteCall) -> CallOutcome:
     """Makes a call, in the worker, and returns its outcome in a form that can be sent back.
 
-    Raises:
-        MCPError: The call was not made.
+    Raises `MCPError` if the call was not made.
     """
     shared = _sessions.run_of(remote)
     task = DaskTask.current()
@@ -120,11 +119,7 @@ class _Sessions:
         self._held: dict[tuple[Connect, ServerRoute], Run] = {}
 
     def run_of(self, remote: RemoteCall) -> Run:
-        """The part of a call's run in this process; all runs that connect in the same way share its sessions.
-
-        Raises:
-            MCPError: Raised by ``connect``.
-        """
+        """The part of a call's run in this process; runs that connect in the same way share its sessions."""
         server = replace(remote.tool.route, tool=None, digest=None)
         with self._lock:
             run = self._held.get((remote.connect, server)) or remote.connect(server)
@@ -179,11 +174,7 @@ class DaskTask:
     Dask repeats a task whose worker was lost: as often as the scheduler's setting allows, and without limit
     if a worker leaves in order or is lost between the end of the call and the transfer of its result. So a
     call that must not be repeated is noted at the scheduler before it begins. Dask deletes the note with the
-    task.
-
-    Attributes:
-        worker: The worker that runs the task.
-        key: The task's key, which is unique.
+    task, whose key is unique.
     """
 
     worker: Worker
@@ -205,8 +196,7 @@ class DaskTask:
     def begin(self) -> None:
         """Marks the call as begun at the scheduler.
 
-        Raises:
-            OutcomeUnknown: The call has begun before, in a worker that was lost.
+        Raises `OutcomeUnknown` if a worker that was lost has begun it before.
         """
         from distributed.utils import sync
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.25
 _FAREWELL_SECONDS: Final = 5.0
 """Time for a canceled call to return its outcome."""
+P = ParamSpec("P")
+R = TypeVar("R")
+_MOST_LOST: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,7 @@ class Workers:
     connect: Connect
 
     def make(self, call: CallInProgress) -> CallOutcome:
-        """Makes a checked call on a worker, and waits for it. Workflow tools run here.
-
-        Returns:
-            The finished call. Errors are part of it, also errors of workers.
-        """
+        """Makes a checked call on a worker, and waits for it; the outcome has errors of workers, too."""
         if not isinstance(call.tool, MCPTool):
             return make_here(call)
         try:
@@ -146,20 +145,11 @@ def _named(error: BaseException) -> str:
     return type(error).__name__
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_MOST_LOST: Final = 5
-
-
 class ProcessWorkers(Executor):
     """A number of processes, each of which makes one call at a time.
 
     If a process dies, only its own call is lost; the next call gets a new process. After several deaths in a
     row without a finished call, no more calls are accepted.
-
-    Args:
-        count: Number of processes, at least 1.
     """
 
     def __init__(self, count: int) -> None:
@@ -172,11 +162,7 @@ class ProcessWorkers(Executor):
         self._lost = 0
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Starts a call in the process with the fewest calls.
-
-        Raises:
-            BrokenProcessPool: Too many processes died in a row.
-        """
+        """Starts a call in the process with the fewest; `BrokenProcessPool` if too many died in a row."""
         with self._lock:
             if self._lost > max(_MOST_LOST, len(self._pools)):  # all of them may be killed at once
                 raise BrokenProcessPool(f"{self._lost} processes died one after the other")

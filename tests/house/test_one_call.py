@@ -15,7 +15,7 @@ LIMITS = {
     "client.call_tool": 10,
     "Provider node": 27,
     "Caller node": 35,
-    "an agent's tool call": 23,
+    "an agent's tool call": 20,
     "graph run": 39,
     "nodes search": 16,
 }

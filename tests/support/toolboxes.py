@@ -30,7 +30,7 @@ class Box:
 
     def langchain_tool(self, name):
         """A tool as agents of others get it."""
-        bound = self.toolset.find(name)
+        bound = self.toolset.by_name[name]
         return LangchainToolConverter(self.executor).to_langchain_tool(bound.tool, name)
 
     @property

@@ -55,8 +55,7 @@ class AnswerForm:
     def take(self, document: object) -> None:
         """Adds a piece of a stream, or a whole answer, as the endpoint sent it.
 
-        Raises:
-            AnsweredError: The document is an error in place of an answer.
+        Raises `AnsweredError` if the document is an error in place of an answer.
         """
         if not isinstance(document, dict):
             return
@@ -119,8 +118,7 @@ class AnswerForm:
     def document(self) -> dict[str, Any]:
         """The whole answer: one choice, whose message has text and calls in the usual form.
 
-        Raises:
-            ModelAnswerInvalid: There was no message.
+        Raises `ModelAnswerInvalid` if there was no message.
         """
         if not self._has_message:
             raise ModelAnswerInvalid(
@@ -145,10 +143,8 @@ async def read_answer(
 ) -> dict[str, Any]:
     """Reads the body of an answer, which comes in pieces of any size; see `AnswerForm.document`.
 
-    Raises:
-        AnsweredError: An error in place of an answer.
-        ModelAnswerInvalid: The body is no answer, ended early, or is too long.
-        httpx.TransportError: The connection broke, or no data came in time.
+    Raises `AnsweredError` for an error in place of an answer, `ModelAnswerInvalid` if the body is no answer,
+    ended early, or is too long, and httpx's errors of transport.
     """
     answer = AnswerForm(on_text)
     body = _bounded(pieces)

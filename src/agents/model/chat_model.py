@@ -99,11 +99,7 @@ class ChatModelSettings:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Reads what `to_json` wrote.
-
-        Raises:
-            SettingInvalid: The document has another form.
-        """
+        """Reads what `to_json` wrote; `SettingInvalid` if the document has another form."""
         try:
             return cls(
                 route=ServerRoute.parse(document["route"]),
@@ -127,8 +123,7 @@ def model_route(
 ) -> ServerRoute:
     """Makes the route of a base URL, with or without ``/chat/completions``.
 
-    Raises:
-        SettingInvalid: The URL cannot be used, or holds a secret; the error's text says "base URL".
+    Raises `SettingInvalid` if the URL cannot be used, or holds a secret; the error's text says "base URL".
     """
     url, mark, query = base_url.strip().partition("?")
     url = url.rstrip("/").removesuffix("/chat/completions")
@@ -152,11 +147,8 @@ def create_model(
 ) -> EndpointModel:
     """Makes the LangChain model. Imports LangChain's OpenAI package, which takes a second or two.
 
-    Makes no connection. An `authorization` replaces the credential; further headers may hold secrets and
-    are never shown.
-
-    Raises:
-        SettingInvalid: The credential cannot be sent.
+    Makes no connection. An `authorization` replaces the credential; further headers may hold secrets and are
+    never shown. Raises `SettingInvalid` if the credential cannot be sent.
     """
     from .endpoint import Endpoint
     from .openai_model import EndpointModel

@@ -29,79 +29,6 @@ if TYPE_CHECKING:
 
 
 PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"
-
-
-class ChatModelPortObjectSpec(knext.PortObjectSpec):
-    def __init__(self, settings: ChatModelSettings) -> None:
-        self._settings = settings
-
-    @property
-    def settings(self) -> ChatModelSettings:
-        return self._settings
-
-    def check(self, ctx: Any) -> None:
-        """Checks whether the model can be made, without a connection; for ``configure``.
-
-        Raises:
-            SettingInvalid: The model cannot be made, such as for a missing credential.
-        """
-        self.credential(ctx)
-
-    def credential(self, ctx: Any) -> Credential | None:
-        """Looks up the endpoint's credential; None for an endpoint that needs none.
-
-        Raises:
-            SettingInvalid: No credential has this name.
-        """
-        return find_credential(ctx, self.settings.route.credential)
-
-    def authorization(self) -> Authorization | None:
-        """The login that travels with the model, in place of a credential; None if there is no login."""
-        return None
-
-    def headers(self) -> dict[str, str]:
-        """Further headers, which may hold secrets."""
-        return {}
-
-    def serialize(self) -> dict[str, Any]:
-        return self._settings.to_json()
-
-    @classmethod
-    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> ChatModelPortObjectSpec:  # noqa: ARG003
-        return cls(ChatModelSettings.from_json(data))
-
-
-class ChatModelPortObject(knext.PortObject):
-    """A chat model; all its data is in the spec."""
-
-    @property
-    def spec(self) -> ChatModelPortObjectSpec:
-        return self._spec
-
-    def create_model(self, ctx: Any) -> EndpointModel:
-        """Makes the LangChain model with the credential of an execution context; imports LangChain.
-
-        Raises:
-            SettingInvalid: The credential is missing or cannot be sent.
-        """
-        spec = self.spec
-        return create_model(
-            spec.settings, spec.credential(ctx), authorization=spec.authorization(), headers=spec.headers()
-        )
-
-    def serialize(self) -> bytes:
-        """Nothing, as the spec holds all data."""
-        return b""
-
-    @classmethod
-    def deserialize(cls, spec: ChatModelPortObjectSpec, storage: bytes) -> ChatModelPortObject:  # noqa: ARG003
-        return cls(spec)
-
-
-chat_model_port_type: Final = knext.port_type(
-    "Chat model", ChatModelPortObject, ChatModelPortObjectSpec, id=PORT_TYPE_ID
-)
-
 _EXTENSION: Final = "org.knime.python.llm"
 _OPENAI_URL: Final = "https://api.openai.com/v1"
 _REASONING_MODELS: Final = re.compile(r"o\d|gpt-5")
@@ -151,6 +78,66 @@ _REFUSED: Final = {
 }
 
 
+class ChatModelPortObjectSpec(knext.PortObjectSpec):
+    def __init__(self, settings: ChatModelSettings) -> None:
+        self._settings = settings
+
+    @property
+    def settings(self) -> ChatModelSettings:
+        return self._settings
+
+    def check(self, ctx: Any) -> None:
+        """Checks whether the model can be made, without a connection; for ``configure``."""
+        self.credential(ctx)
+
+    def credential(self, ctx: Any) -> Credential | None:
+        """Looks up the endpoint's credential; None for an endpoint that needs none."""
+        return find_credential(ctx, self.settings.route.credential)
+
+    def authorization(self) -> Authorization | None:
+        """The login that travels with the model, in place of a credential; None if there is no login."""
+        return None
+
+    def headers(self) -> dict[str, str]:
+        """Further headers, which may hold secrets."""
+        return {}
+
+    def serialize(self) -> dict[str, Any]:
+        return self._settings.to_json()
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> ChatModelPortObjectSpec:  # noqa: ARG003
+        return cls(ChatModelSettings.from_json(data))
+
+
+class ChatModelPortObject(knext.PortObject):
+    """A chat model; all its data is in the spec."""
+
+    @property
+    def spec(self) -> ChatModelPortObjectSpec:
+        return self._spec
+
+    def create_model(self, ctx: Any) -> EndpointModel:
+        """Makes the LangChain model with the credential of an execution context; imports LangChain."""
+        spec = self.spec
+        return create_model(
+            spec.settings, spec.credential(ctx), authorization=spec.authorization(), headers=spec.headers()
+        )
+
+    def serialize(self) -> bytes:
+        """Nothing, as the spec holds all data."""
+        return b""
+
+    @classmethod
+    def deserialize(cls, spec: ChatModelPortObjectSpec, storage: bytes) -> ChatModelPortObject:  # noqa: ARG003
+        return cls(spec)
+
+
+chat_model_port_type: Final = knext.port_type(
+    "Chat model", ChatModelPortObject, ChatModelPortObjectSpec, id=PORT_TYPE_ID
+)
+
+
 class PortAuthorization:
     """The login that comes with a model's port; its token is read again for each request."""
 
@@ -161,8 +148,7 @@ class PortAuthorization:
     def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
         """The Authorization header, with the token that KNIME may have renewed.
 
-        Raises:
-            SettingInvalid: There is no token.
+        Raises `SettingInvalid` if there is none.
         """
         try:
             schema, token = str(self._spec.auth_schema), str(self._spec.auth_parameters)
@@ -208,11 +194,7 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
 
     @property
     def settings(self) -> ChatModelSettings:
-        """The settings in our form.
-
-        Raises:
-            SettingInvalid: The document has an unknown form, or settings that cannot be used.
-        """
+        """The settings in our form; `SettingInvalid` if they have an unknown form, or cannot be used."""
         try:
             return self._read(self._document)
         except (KeyError, TypeError, AttributeError, ValueError) as error:

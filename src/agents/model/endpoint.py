@@ -42,15 +42,14 @@ _KEPT_HEADERS: Final = frozenset(
     }
 )
 
+_LONGEST: Final = 4 * 1024 * 1024
+
 
 class Endpoint:
     """An endpoint with the headers, query and credentials of its requests.
 
     An `authorization` replaces the credential, and is read before every request. Further headers may hold
-    secrets.
-
-    Raises:
-        SettingInvalid: A template without a credential, or a credential that cannot be sent.
+    secrets. Raises `SettingInvalid` for a template without a credential, or a credential that cannot be sent.
     """
 
     def __init__(
@@ -160,19 +159,13 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         await self.release()
 
 
-_LONGEST: Final = 4 * 1024 * 1024
-
-
 def list_models(
     endpoint: Endpoint, *, seconds: float, is_canceled: Callable[[], bool] | None = None
 ) -> tuple[str, ...] | None:
     """Requests the names of an endpoint's models; None if the endpoint gives no list.
 
-    Waits `seconds` in total; `is_canceled` is called about every 0.1 s.
-
-    Raises:
-        ModelError: No connection, or the endpoint refused the login.
-        Canceled: `is_canceled` returned True.
+    Waits `seconds` in total; `is_canceled` is called about every 0.1 s. Raises `ModelError` without a
+    connection, or if the endpoint refused the login.
     """
     future: Future[tuple[str, ...] | None] = Future()
 

@@ -24,8 +24,7 @@ VERSIONS: Final = {"langchain-core": ">=1.0,<1.8", "langchain-openai": ">=1.0,<1
 def require_fit(owner: type, package: str, methods: Mapping[str, Sequence[str]]) -> None:
     """Checks that a class has methods with the parameters of these names.
 
-    Raises:
-        MCPError: It has not; the error names package, version and methods.
+    The error, if it has not, names package, version and methods.
     """
     odd = [name for name, parameters in methods.items() if not _takes(owner, name, parameters)]
     if odd:

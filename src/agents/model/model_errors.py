@@ -40,6 +40,38 @@ _NO_SYSTEM: Final = re.compile(
     re.IGNORECASE,
 )
 _CALL_IDS: Final = re.compile(r"tool[ _]call[ _]id|tool_calls\[\d+\]\.id|tool_use\.id", re.IGNORECASE)
+_LONGEST_QUOTE: Final = 300
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_TOO_LONG: Final = re.compile(
+    r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
+    r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
+    r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
+    r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
+    r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)|number of input tokens"
+    r"|prompt exceeds|context limit|maximum model length",
+    re.IGNORECASE,
+)
+_NO_TOOLS: Final = re.compile(
+    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
+    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
+    re.IGNORECASE,
+)
+_TOO_MANY_TOOLS: Final = re.compile(
+    r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", re.I
+)
+_ASKS_TO_WAIT: Final = re.compile(
+    r"(?:(?:try again|retry) (?:in|after) |retryDelay\W{1,6})((?:\d+(?:\.\d+)?\s*(?:ms|[hms])[a-z]*\s*)+)",
+    re.I,
+)
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TRY_LATER: Final = "Try again later, or choose another model"
+_QUOTA_CODES: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
+_WRONG_KEY: Final = re.compile(
+    r"(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", re.IGNORECASE
+)
+_FILTERED: Final = re.compile(r"content management policy|input was flagged")  # Azure's, OpenRouter's
+_NO_CREDIT: Final = re.compile(r"credit balance|insufficient (?:balance|credits?|funds)", re.IGNORECASE)
 
 
 class ModelError(MCPError):
@@ -140,40 +172,6 @@ class AnsweredError(Exception):
 
 class IterationLimit(ModelError):  # noqa: N818
     pass
-
-
-_LONGEST_QUOTE: Final = 300
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-_TOO_LONG: Final = re.compile(
-    r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
-    r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
-    r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
-    r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
-    r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)|number of input tokens"
-    r"|prompt exceeds|context limit|maximum model length",
-    re.IGNORECASE,
-)
-_NO_TOOLS: Final = re.compile(
-    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
-    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
-    re.IGNORECASE,
-)
-_TOO_MANY_TOOLS: Final = re.compile(
-    r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", re.I
-)
-_ASKS_TO_WAIT: Final = re.compile(
-    r"(?:(?:try again|retry) (?:in|after) |retryDelay\W{1,6})((?:\d+(?:\.\d+)?\s*(?:ms|[hms])[a-z]*\s*)+)",
-    re.I,
-)
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_TRY_LATER: Final = "Try again later, or choose another model"
-_QUOTA_CODES: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
-_WRONG_KEY: Final = re.compile(
-    r"(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", re.IGNORECASE
-)
-_FILTERED: Final = re.compile(r"content management policy|input was flagged")  # Azure's, OpenRouter's
-_NO_CREDIT: Final = re.compile(r"credit balance|insufficient (?:balance|credits?|funds)", re.IGNORECASE)
 
 
 def model_error(

@@ -71,16 +71,10 @@ class ToolFitting:
     def learn(
         self, message: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Learns from a refusal which definitions to change.
+        """Learns from an endpoint's error message which definitions to change from now on.
 
-        Args:
-            message: The endpoint's error message.
-            definitions: The functions before `fit`.
-            sent: The functions that the endpoint refused, as returned by `fit`.
-
-        Returns:
-            The change from now on, in words for a person; None if the message is not about tools, or
-            nothing is left to change.
+        ``definitions`` are the functions before `fit`, ``sent`` those that the endpoint refused. Gives the
+        change in words for a person; None if the message is not about tools, or nothing is left to change.
         """
         if not sent:
             return None

@@ -76,13 +76,9 @@ def is_message_column(column: Any) -> bool:
 def read_conversation(table: Any, column: str, error_column: str | None = None) -> list[Entry]:
     """Reads the rows of a conversation, with the RowID of their prompt if there are several.
 
-    Args:
-        table: An input table of a node.
-        column: The column with the messages, or with their text.
-        error_column: The column with errors, None without one; then rows without a message are left out.
-
-    Raises:
-        MCPError: A row cannot be read, or has both a message and an error, or neither; names the row.
+    ``column`` has the messages, or their text. With an ``error_column`` a row has either a message or an
+    error, without one rows without a message are left out. The error about a row that cannot be read names
+    it.
     """
     names = [entry.name for entry in table.schema]
     candidates = dict.fromkeys((column, error_column, INPUT_ROW, *_PARTS))
@@ -127,8 +123,7 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
 def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
     """Reads a message from a row with a column for each part; None for a row without a role.
 
-    Raises:
-        ValueError: The role is unknown, or a cell holds no list of JSON objects, or a call has no name.
+    Raises `ValueError` if the role is unknown, a cell holds no list of JSON objects, or a call has no name.
     """
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
@@ -177,8 +172,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:
     """The history entries of one prompt's row (None: the only prompt), and entries without a row.
 
-    Raises:
-        MCPError: There is one prompt, but the history holds the conversations of several.
+    Raises `MCPError` if there is one prompt, but the history holds the conversations of several.
     """
     input_rows = {entry.input_row for entry in entries if entry.input_row is not None}
     if row is None and len(input_rows) > 1:

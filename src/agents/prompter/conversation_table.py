@@ -48,6 +48,10 @@ OUTCOME: Final[tuple[tuple[str, Kind], ...]] = (
     ("Duration (s)", "double"),
 )
 
+UNREADABLE: Final = "unreadable arguments"
+"""Key under which a cell keeps arguments that are no JSON object, as a cell can hold objects only."""
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+
 
 class MessageForm(StrEnum):
     MESSAGE = "message"
@@ -196,8 +200,7 @@ class ConversationLayout:
 def choose_message_form(wanted: str) -> MessageForm:
     """Decides how a node writes conversations; ``auto`` chooses Message cells where KNIME has them.
 
-    Raises:
-        SettingInvalid: Message cells are wanted, but KNIME has none.
+    Raises `SettingInvalid` if they are wanted, but KNIME has none.
     """
     has_cells = message_type() is not None
     if wanted == "auto":
@@ -227,12 +230,6 @@ def _outcome_cells(outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-UNREADABLE: Final = "unreadable arguments"
-"""Key under which a cell keeps arguments that are no JSON object, as a cell can hold objects only."""
-
-_PNG: Final = b"\x89PNG\r\n\x1a\n"
-
-
 def message_type() -> Any | None:
     """Finds KNIME's logical type of Message cells; None where the AI extension is not installed."""
     import importlib
@@ -248,8 +245,7 @@ def message_type() -> Any | None:
 def to_cell(message: BaseMessage) -> dict[str, Any]:
     """Converts a message of a user, the model or a tool to the five fields of a cell's storage.
 
-    Raises:
-        ValueError: The message is of another kind, such as a system message.
+    Raises `ValueError` for a message of another kind, such as a system message.
     """
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
@@ -275,11 +271,7 @@ def to_cell(message: BaseMessage) -> dict[str, Any]:
 
 
 def from_cell(cell: Mapping[str, Any]) -> BaseMessage:
-    """Reads a message from the five fields of a cell's storage.
-
-    Raises:
-        ValueError: The kind of message is unknown.
-    """
+    """Reads a message from the five fields of a cell's storage; `ValueError` if its kind is unknown."""
     from langchain_core.messages import HumanMessage, ToolMessage
 
     content = content_of([_block(part) for part in cell["1"] or ()])

@@ -54,22 +54,13 @@ _TABLES_LOST: Final = (
 class FinishedPrompts:
     """The finished conversations of a run, and those of the interrupted runs before it.
 
-    Safe to use from several threads. Create it before the run's journal: it writes the id of the run
-    before, without which that journal cannot be resumed.
+    Safe to use from several threads. Create it before the run's journal: it writes the id of the run before,
+    without which that journal cannot be resumed. ``outputs`` is the number of the node's data outputs, which
+    is the most tables kept per prompt.
 
-    Args:
-        folder: The folder of the journals.
-        run: Id of the run.
-        interrupted: The journal to resume, None to start from the beginning.
-        outputs: The number of the node's data outputs, which is the most tables kept per prompt.
-
-    Attributes:
-        rows: RowIDs of the prompts whose conversations are in the files.
-        unfinished: Calls of the interrupted runs for prompts without an answer, which are asked again.
-
-    Raises:
-        MCPError: A file of an interrupted run was changed.
-        OSError: The file cannot be written.
+    `rows` are the RowIDs of the prompts whose conversations are in the files, `unfinished` the calls of
+    interrupted runs for prompts without an answer, which are asked again. Raises `MCPError` if a file of an
+    interrupted run was changed.
     """
 
     def __init__(
@@ -114,11 +105,7 @@ class FinishedPrompts:
         return None if line is None else _answered(prompt, line, DataRegistry(data))
 
     def keep(self, answered: Answered) -> None:
-        """Writes a conversation to the file, if it has an answer and a row.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
+        """Writes a conversation to the file, if it has an answer and a row."""
         outcome = answered.entries[-1].outcome if answered.entries else None
         start = answered.timeline.start
         if answered.prompt.row is None or answered.ending is None or outcome is None or start is None:

@@ -37,6 +37,10 @@ _SHOWN_CALLS: Final = 4
 _POLL_SECONDS: Final = 0.1
 P = ParamSpec("P")
 T = TypeVar("T")
+_ENDINGS: Final = {
+    Ending.LIMIT: "The iteration limit was reached: the answer is what the model knew by then",
+    Ending.REFUSED: "The model refused to answer",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,15 +82,8 @@ class PromptRuns:
     ) -> None:
         """Answers all prompts; every callback is called in the calling thread.
 
-        Args:
-            prompts: The prompts.
-            is_canceled: Whether the person wants to stop.
-            on_progress: Called with the finished fraction and the present step.
-            on_event: Called with each event.
-
-        Raises:
-            Canceled: The run was canceled; the error names the journal of the finished calls.
-            MCPError: A prompt failed, and `keep_errors` is False; the error names the journal, too.
+        ``on_progress`` is called with the finished fraction and the present step. Raises `Canceled`, or the
+        error of a prompt if errors are not kept; both name the journal of the finished calls.
         """
         report = on_progress or _ignore_progress
         self._tables = deque(maxlen=max(self.outputs, 1))
@@ -248,12 +245,6 @@ class PromptRuns:
         return f"{calls} on record in {journal.path}"
 
 
-_ENDINGS: Final = {
-    Ending.LIMIT: "The iteration limit was reached: the answer is what the model knew by then",
-    Ending.REFUSED: "The model refused to answer",
-}
-
-
 class _Progress:
     def __init__(
         self,
@@ -311,21 +302,12 @@ def answer_prompts(
     is_canceled: Callable[[], bool],
     on_event: Callable[[int, AgentEvent], None],
 ) -> Generator[Answered]:
-    """Answers prompts, several at a time; callbacks and workflows run in the calling thread.
+    """Answers prompts, several at a time, and yields the answers in the order of the prompts.
 
-    Args:
-        prompts: The prompts.
-        ask: Answers one prompt, in any thread, see `Prompter.ask`.
-        concurrency: The number of prompts at a time.
-        is_canceled: Whether the person wants to stop.
-        on_event: Called with the position of the prompt and the event.
-
-    Yields:
-        The answers, in the order of the prompts; after a cancel only the finished ones.
-
-    Raises:
-        Canceled: The run was canceled; all prompts have ended by then.
-        Exception: Raised by `ask`.
+    ``ask`` answers one prompt, in any thread, see `Prompter.ask`; what it raises is raised here. Callbacks
+    and workflows run in the calling thread; ``on_event`` is called with the position of the prompt and the
+    event. After a cancel only the finished answers are yielded; all prompts have ended when `Canceled` is
+    raised.
     """
     stop, wake = threading.Event(), threading.Event()
     events: queue.SimpleQueue[tuple[int, AgentEvent]] = queue.SimpleQueue()
@@ -391,15 +373,14 @@ def _stops_others(stop: threading.Event) -> Generator[None]:
 class HostThread:
     """Runs functions in the thread that creates the object: that in which KNIME executes the agent's node.
 
-    KNIME's Python side could run workflow tools from any thread (`_execute_tool` has a connection per
-    thread, and KNIME sets the node's context itself). But only for the node's thread does KNIME know that
-    the node is waiting, and gives its place in the thread pool to the workflow's nodes. From other threads,
-    as many agents as the pool has places would block each other forever. While a workflow runs, KNIME
-    checks its cancel button itself, and the prompts' other calls and clocks go on in their threads.
+    KNIME's Python side could run workflow tools from any thread (`_execute_tool` has a connection per thread,
+    and KNIME sets the node's context itself). But only for the node's thread does KNIME know that the node is
+    waiting, and gives its place in the thread pool to the workflow's nodes. From other threads, as many
+    agents as the pool has places would block each other forever. While a workflow runs, KNIME checks its
+    cancel button itself, and the prompts' other calls and clocks go on in their threads.
 
-    Args:
-        wake: Called from any thread when a function is pending; must make the host's thread call
-            `run_pending`, such as the ``set`` of an event for which the thread waits.
+    ``wake`` is called from any thread when a function is pending; it must make the host's thread call
+    `run_pending`, such as the ``set`` of an event for which the thread waits.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:

@@ -54,14 +54,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The outcome of a prompt.
+    """The outcome of a prompt: the conversation as rows, with the history, and an error at its end.
 
-    Attributes:
-        entries: The conversation as rows, the history included, an error at its end.
-        registry: The data of the run.
-        text: The final answer, empty without one.
-        error: The reason why there is no answer, None with an answer.
-        ending: The way in which the run ended, None if it failed.
+    `text` is the final answer, empty without one; `error` says why there is none. `ending` is None if the run
+    failed.
     """
 
     prompt: Prompt
@@ -76,15 +72,10 @@ class Answered:
 
 @dataclass(slots=True, kw_only=True)
 class Prompter:
-    """An agent that answers prompts.
+    """An agent that answers prompts, with a model without LangChain's retries.
 
-    Attributes:
-        model: The model, without LangChain's retries.
-        run: Makes and records all calls.
-        data: Tables that tools can take.
-        data_prefix: The text before the list of the data.
-        to_table: Turns an Arrow table into a table of the host.
-        records: The finished calls, as the journal holds them.
+    `data` are tables that tools can take, and `data_prefix` the text before their list; `to_table` turns an
+    Arrow table into a table of the host. `records` are the finished calls, as the journal holds them.
     """
 
     model: EndpointModel
@@ -109,16 +100,10 @@ class Prompter:
         host: HostThread,
         on_event: Callable[[AgentEvent], None] | None = None,
     ) -> Answered:
-        """Answers a prompt, blocking, in any thread. A failure is part of the outcome.
+        """Answers a prompt, blocking, in any thread. A failure is part of the outcome; `Canceled` is raised.
 
-        Args:
-            prompt: The prompt.
-            is_canceled: Called about every 0.1 s, in the calling thread.
-            on_event: Called with each event, in the calling thread.
-            host: The thread in which workflows run; not the calling thread, as it must run pending workflows.
-
-        Raises:
-            Canceled: The run was canceled.
+        ``is_canceled`` (about every 0.1 s) and ``on_event`` are called in the calling thread. Workflows run
+        in that of ``host``, which is another one, as it must run pending workflows.
         """
         from ..agent_loop import run_agent
 

@@ -306,8 +306,7 @@ def prompt_column_of(node: Any) -> str | None:
 def layout_of(node: Any, history: Any | None) -> ConversationLayout:
     """Decides on the columns of *Conversation*.
 
-    Raises:
-        SettingInvalid: There is no column for the conversation, or two columns would have one name.
+    Raises `SettingInvalid` if there is no column for it, or two columns would have one name.
     """
     from .conversation_table import ConversationLayout, choose_message_form
 
@@ -333,11 +332,7 @@ def layout_of(node: Any, history: Any | None) -> ConversationLayout:
 
 
 def history_column(node: Any, history: Any | None) -> str | None:
-    """Finds the column of the history with the messages, None without a history.
-
-    Raises:
-        SettingInvalid: The history has no such column.
-    """
+    """Finds the column of the history with the messages, None without a history."""
     from .conversation_history import conversation_columns, default_column
 
     if history is None:
@@ -356,11 +351,7 @@ def history_column(node: Any, history: Any | None) -> str | None:
 
 
 def history_error_column(node: Any, history: Any | None) -> str | None:
-    """Finds the column of the history with errors; None without a history, or if the settings use none.
-
-    Raises:
-        SettingInvalid: The history has no such column.
-    """
+    """Finds the column of the history with errors; None without a history, or if the settings use none."""
     errors = node.errors
     if history is None or not errors.use_existing_error_column:
         return None
@@ -377,11 +368,7 @@ def history_error_column(node: Any, history: Any | None) -> str | None:
 
 
 def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) -> None:
-    """Checks the settings against the connected inputs; makes no connection.
-
-    Raises:
-        SettingInvalid: A setting cannot work; the error says what to do.
-    """
+    """Checks the settings against the connected inputs; makes no connection."""
     from ...types.columns import tool_column_names
     from ..toolbox.call_rules import CallRules
 

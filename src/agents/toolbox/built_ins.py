@@ -58,13 +58,9 @@ _READER_TEXT: Final = "Reads on in a result of a tool that was too long to be sh
 class BuiltIns:
     """The built-in tools of one run. Safe to use from several threads.
 
-    Args:
-        search_above: Estimated tokens of all functions above which the model has to search for tools, and
-            the most tokens for the tools that it found. With more functions than endpoints accept, the model
-            always searches; with None never.
-
-    Attributes:
-        finder: Name of the tool that finds tools, None if all tools are bound from the beginning.
+    ``search_above`` are the estimated tokens of all functions above which the model has to search for tools,
+    and the most tokens for the tools that it found. With more functions than endpoints accept, the model
+    always searches; with None never. `finder` is None if all tools are bound from the beginning.
     """
 
     def __init__(self, toolset: Toolset, large: LargeResults, *, search_above: int | None) -> None:
@@ -87,7 +83,7 @@ class BuiltIns:
             names = list(self._last_uses)
         definitions = list(self._all) if self._find is None else [self._find]
         if self._find is not None:
-            definitions += [bound.definition for name in names if (bound := self._toolset.find(name))]
+            definitions += [bound.definition for name in names if (bound := self._toolset.by_name.get(name))]
         return [*definitions, self._read] if self._large.any else definitions
 
     def run(self, request: ToolRequest) -> ToolReply | None:
@@ -98,7 +94,7 @@ class BuiltIns:
             return None
         if request.name == self.finder:
             return self._answer(request, self._find)
-        if self._toolset.find(request.name) is not None:
+        if request.name in self._toolset.by_name:
             self._bind(request.name)
         return None
 
@@ -143,8 +139,7 @@ class BuiltIns:
             room = self._budget
             uses = self._last_uses
             last_used = sorted(uses, key=uses.__getitem__, reverse=True) if is_new else []
-            for place, bound in enumerate(map(self._toolset.find, last_used)):
-                assert bound is not None
+            for place, bound in enumerate(self._toolset.by_name[name] for name in last_used):
                 room -= token_estimate([bound.definition])
                 if place >= _MOST_FOUND and (room < 0 or place >= _MOST_FUNCTIONS - 1):
                     del self._last_uses[bound.name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -18,13 +18,16 @@ from ...types.texts import compact_json, without_surrogates
 from .toolset import numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 TABLE: Final = "Table"
 _MOST_COLUMNS_SHOWN: Final = 100
 _MOST_IDS_SHOWN: Final = 20
 _NO_DATA: Final = "No data available. Use a tool to produce data."
+_MOST_COLUMNS: Final = 1000
+_EXACT: Final = 2**53  # every whole number up to here is exact as a double
+_LONG: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,12 +42,10 @@ class DataItem:
 
 
 class DataRegistry:
-    """The data of one run. Safe to use from several threads.
+    """The data of one run; the input tables get the first ids. Safe to use from several threads.
 
-    Args:
-        inputs: The node's input tables; they get the first ids.
-        to_table: Turns an Arrow table into a table of the host; None leaves it unchanged.
-        prefix: The text before the list of data in `message`.
+    ``to_table`` turns an Arrow table into a table of the host; None leaves it unchanged. ``prefix`` is the
+    text before the list of data in `message`.
     """
 
     def __init__(
@@ -87,8 +88,7 @@ class DataRegistry:
     def table(self, id: str, *, pointer: str = "") -> Any:  # noqa: A002
         """Finds a table by its id, in the host's form; `pointer` says where the id stands in the arguments.
 
-        Raises:
-            ArgumentsInvalid: No data have this id, or they are no table; the error lists ids of tables.
+        The error, if no data have this id or they are no table, lists ids of tables.
         """
         item = next((item for item in self._items if item.id == id), None)
         if item is None or item.type != TABLE:
@@ -160,26 +160,6 @@ def _is_arrow(table: Any) -> bool:
     return isinstance(table, pa.Table)
 
 
-_MOST_COLUMNS: Final = 1000
-_EXACT: Final = 2**53  # every whole number up to here is exact as a double
-_LONG: Final = 2**63
-
-
-def find_records(structured: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Finds the lists of records in a structured result, each with its name.
-
-    The value itself may be a list of records, with an empty name, or members of an object. SDKs wrap a list
-    as ``{"result": [...]}``, whose name is empty, too.
-    """
-    if isinstance(structured, dict):
-        members = cast("dict[str, Any]", structured)
-        for name, value in members.items():
-            if _are_records(value):
-                yield ("" if len(members) == 1 and name == "result" else name), value
-    elif _are_records(structured):
-        yield "", structured
-
-
 def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
     """Makes a table of records; None for records with more than 1,000 different keys.
 
@@ -198,13 +178,6 @@ def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
     # KNIME requires names that are unique and not blank.
     names = numbered([without_surrogates(key).strip() or "column" for key in keys])
     return pa.table(columns, names=list(names))
-
-
-def _are_records(value: Any) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    entries = cast("list[Any]", value)
-    return all(isinstance(entry, dict) for entry in entries) and any(entries)
 
 
 def _column(values: list[Any]) -> pa.Array:

@@ -32,16 +32,27 @@ from ...types.errors import (
 )
 from ...types.texts import compact_json, hidden_characters, parse_object
 from ...types.tool import MCPTool, WorkflowTool
-from .data_registry import find_records, records_table
+from .data_registry import records_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ...audit.record import CallRecord
     from ...runs.call_values import CallOutcome, ToolAnswer
     from ...types.tool import Tool
     from .data_registry import DataItem, DataRegistry
     from .toolset import BoundTool
+
+_SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_LARGEST_IMAGE: Final = 5_000_000  # bytes; endpoints take no larger ones
+_DATA_HEADING: Final = "## Data repository update"
+_OPEN_KEYWORDS: Final = frozenset(
+    ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
+)
+_LONGEST_EXAMPLE: Final = 2000
+_NAMES_SHOWN: Final = 20
+_MOST_KEPT: Final = 256 * 1024 * 1024  # characters
+_SMALLEST_LIMIT: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +118,7 @@ class Toolbox(Protocol):
     def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
         """Runs one call, blocking. Errors of the tool, the server or the model become a reply.
 
-        Raises:
-            Canceled: `is_canceled` returned True while the call ran.
+        Raises `Canceled` if `is_canceled` returned True while the call ran.
         """
         ...
 
@@ -117,18 +127,11 @@ class Toolbox(Protocol):
         ...
 
 
-_SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_LARGEST_IMAGE: Final = 5_000_000  # bytes; endpoints take no larger ones
-_DATA_HEADING: Final = "## Data repository update"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyMaker:
     """Makes the content of replies from tools' answers: text within the limit, images, and ids of data.
 
-    Attributes:
-        registry: The store for the data of answers; None keeps none.
-        notes: Remarks for the user, added here.
+    Data of answers are kept in the registry, if there is one. Remarks for the user are added to `notes`.
     """
 
     registry: DataRegistry | None
@@ -195,7 +198,7 @@ def _register_data(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer)
                 items.append(registry.add(table, name=name, description=description))
         case _:
             assert_never(bound.tool)
-    return registry.describe(items)
+    return registry.describe(items) if items else ""
 
 
 def _register_records(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> list[DataItem]:
@@ -208,6 +211,28 @@ def _register_records(registry: DataRegistry, bound: BoundTool, answer: ToolAnsw
             name = f"{bound.shown_name} {member}".strip()
             items.append(registry.add(table, name=name, description=f"Result of {bound.shown_name}"))
     return items
+
+
+def find_records(structured: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Finds the lists of records in a structured result, each with its name.
+
+    The value itself may be a list of records, with an empty name, or members of an object. SDKs wrap a list
+    as ``{"result": [...]}``, whose name is empty, too.
+    """
+    if isinstance(structured, dict):
+        members = cast("dict[str, Any]", structured)
+        for name, value in members.items():
+            if _are_records(value):
+                yield ("" if len(members) == 1 and name == "result" else name), value
+    elif _are_records(structured):
+        yield "", structured
+
+
+def _are_records(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    entries = cast("list[Any]", value)
+    return all(isinstance(entry, dict) for entry in entries) and any(entries)
 
 
 def _register_blobs(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> None:
@@ -268,13 +293,6 @@ def _image_block(image: ImageContent) -> dict[str, Any]:
     return {"type": "image", "base64": base64.b64encode(image.data).decode(), "mime_type": image.mime_type}
 
 
-_OPEN_KEYWORDS: Final = frozenset(
-    ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
-)
-_LONGEST_EXAMPLE: Final = 2000
-_NAMES_SHOWN: Final = 20
-
-
 def failure_text(outcome: CallOutcome, bound: BoundTool | None) -> str:
     """Writes why a call failed and what the model can do next, with secrets marked."""
     record = outcome.record
@@ -303,11 +321,9 @@ def unknown_tool(name: str, similar: Sequence[str], known: Sequence[str], finder
 
 
 def unreadable_arguments(reason: str | None, written: str = "") -> ArgumentsInvalid:
-    """The error for arguments that are no JSON object.
+    """The error for arguments that are no JSON object; ``reason`` says why they could not be read.
 
-    Args:
-        reason: The reason why they could not be read.
-        written: The model's text, empty if it may hold secrets. The history does not keep it.
+    ``written`` is the model's text, empty if it may hold secrets. The history does not keep it.
     """
     return ArgumentsInvalid(
         "The arguments could not be read"
@@ -357,16 +373,10 @@ def _advice(outcome: CallOutcome) -> str:
             return ""
 
 
-_MOST_KEPT: Final = 256 * 1024 * 1024  # characters
-_SMALLEST_LIMIT: Final = 200
-
-
 class LargeResults:
-    """Cuts results that are too long for a model, and keeps them whole for reading on. Thread-safe.
+    """Cuts results of more than ``limit`` characters, and keeps them whole for reading on. Thread-safe.
 
-    Args:
-        limit: The most characters of one result in a message to the model.
-        reader: Name of the built-in tool that reads on.
+    ``reader`` is the name of the built-in tool that reads on.
     """
 
     def __init__(self, limit: int, reader: str = "read_result") -> None:
@@ -383,13 +393,10 @@ class LargeResults:
         return self._count > 0
 
     def cut(self, text: str, *, origin: str = "", reads_on: bool = True) -> str:
-        """Shortens a long result to its beginning and its end.
+        """Shortens a long result to its beginning and its end; for its origin see `origin_of`.
 
-        Args:
-            text: The whole result.
-            origin: The server that wrote the result; see `origin_of`.
-            reads_on: Whether the model has the tool that reads on; then the whole text is kept, and the
-                shortened text says how to read on.
+        If the model has the tool that reads on, the whole text is kept, and the shortened one says how to
+        read on.
         """
         if len(text) <= self._limit:
             return text
@@ -407,8 +414,7 @@ class LargeResults:
     def read(self, id: str, offset: int = 0, limit: int = 0) -> str:  # noqa: A002
         """Reads a part of a long result; with `limit` 0 as much as is shown of any result.
 
-        Raises:
-            ArgumentsInvalid: There is no result with this id, or the result is shorter.
+        Raises `ArgumentsInvalid` if there is no result with this id, or it is shorter.
         """
         with self._lock:
             result = self._kept.get(id)

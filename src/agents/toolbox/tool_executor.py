@@ -65,17 +65,10 @@ class ToolOptions:
 class ToolExecutor:
     """Runs the tools of one run. Safe to use from several threads.
 
-    Workflows run one at a time, MCP tools in parallel.
-
-    Args:
-        toolset: The tools.
-        run: The run that makes and records the calls; the rules are its gate.
-        registry: The data of the run. Without one, data are kept only if some tool takes or gives tables.
-        options: How tools are offered and run.
-        earlier: The servers that wrote the tool results in the history, "" for an unknown server.
-
-    Attributes:
-        notes: Remarks for the user, such as tools that changed since they were chosen.
+    Workflows run one at a time, MCP tools in parallel. The rules are the gate of the run. Without a registry,
+    data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote the tool
+    results in the history, "" for an unknown server. `notes` are remarks for the user, such as tools that
+    changed since they were chosen.
     """
 
     def __init__(
@@ -112,10 +105,12 @@ class ToolExecutor:
 
     def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
         """Runs one call, see `Toolbox.run`."""
-        built_in = self._built_ins.run(request)
-        if built_in is not None:
-            return built_in
-        bound = self._toolset.find(request.name)
+        bound = self._toolset.by_name.get(request.name)
+        # A built-in tool has no name of a real one; the finder also wants to know which tools are used.
+        if bound is None or self._built_ins.finder is not None:
+            built_in = self._built_ins.run(request)
+            if built_in is not None:
+                return built_in
         if bound is None or request.arguments is None or request.error is not None:
             return self._refused(request, bound)
         return self._execute(bound, request, is_canceled)
@@ -140,13 +135,10 @@ class ToolExecutor:
         *,
         reads_on: bool = True,
     ) -> ToolReply:
-        """Runs one call of a real tool, whose arguments could be read.
+        """Runs one call of a real tool, whose arguments could be read. Raises `Canceled`.
 
         A workflow's arguments are ``configuration``, and ``data_inputs`` from the registry. `reads_on` says
         whether the model has the tool that reads on in long results, as in the agent's loop.
-
-        Raises:
-            Canceled: The run was canceled.
         """
         call = PlannedCall(tool=bound.tool, arguments=request.arguments, iteration=request.iteration)
         match bound.tool:
@@ -250,8 +242,7 @@ def workflow_arguments(
 ) -> tuple[dict[str, Any], tuple[DataInput, ...]]:
     """Reads a model's arguments: the parameters, and a table per input in the order of the ports.
 
-    Raises:
-        ArgumentsInvalid: An argument is missing, unknown or of the wrong type, or an id is unknown.
+    Raises `ArgumentsInvalid` if one is missing, unknown or of the wrong type, or an id is unknown.
     """
     checked = _checked_arguments(tool, _with_text_ids(arguments))
     ids_by_port: dict[str, str] = checked.get(DATA_INPUTS, {})

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 
 _SUGGESTIONS: Final = 3
+CONFIGURATION: Final = "configuration"
+DATA_INPUTS: Final = "data_inputs"
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]|\A(?=[0-9-])")  # some endpoints require a letter or _ first
+_LONGEST: Final = 64
+_DIGITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +45,9 @@ class BoundTool:
 
 
 class Toolset:
-    """Tools of both types, with names for a model; duplicates count once.
+    """Tools of both types, with names for a model; duplicates count once. `by_name` has the models' names.
 
-    Raises:
-        ToolFormatError: A cell holds malformed JSON; the error names the row.
+    Raises `ToolFormatError`, which names the row, if a cell holds malformed JSON.
     """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
@@ -52,7 +56,7 @@ class Toolset:
             BoundTool(tool=tool, name=name, shown_name=shown, definition=function_definition(tool, name))
             for tool, name, shown in zip(distinct, bound_names(distinct), shown_names(distinct), strict=True)
         )
-        self._by_name = {bound.name: bound for bound in self.bound}
+        self.by_name = {bound.name: bound for bound in self.bound}
         self._by_tool = {bound.tool: bound for bound in self.bound}
         self._by_shown = {bound.shown_name: bound for bound in self.bound}
 
@@ -75,11 +79,7 @@ class Toolset:
 
     def free_name(self, wanted: str) -> str:
         """Returns a name for a built-in tool: the wanted name, with a number if a real tool has it."""
-        return numbered([*self._by_name, wanted], "_{}")[-1]
-
-    def find(self, name: str) -> BoundTool | None:
-        """Finds a tool by the name that a model uses."""
-        return self._by_name.get(name)
+        return numbered([*self.by_name, wanted], "_{}")[-1]
 
     def of(self, tool: Tool) -> BoundTool:
         """Returns a tool with its names; a tool outside this toolset gets names here."""
@@ -88,7 +88,7 @@ class Toolset:
 
     def shown_name(self, name: str) -> str:
         """The name that people see for a bound name; an unknown name is returned unchanged."""
-        bound = self._by_name.get(name)
+        bound = self.by_name.get(name)
         return name if bound is None else bound.shown_name
 
     def bound_name(self, shown: str) -> str:
@@ -105,7 +105,7 @@ class Toolset:
         """
         if arguments is None:
             return None
-        bound = self.find(name)
+        bound = self.by_name.get(name)
         if bound is not None:
             return secrets.mark(arguments, self._secret_schemas.get(name, ""))
         marked = secrets.mark(arguments)
@@ -171,9 +171,6 @@ def _extract_tools_from_table(table: knext.Table, column: str | None = AUTO) -> 
 extract_tools = _extract_tools_from_table
 """The public name of `_extract_tools_from_table`, whose own name is KNIME's."""
 
-CONFIGURATION: Final = "configuration"
-DATA_INPUTS: Final = "data_inputs"
-
 
 def function_definition(tool: Tool, name: str) -> dict[str, Any]:
     """Describes a tool to a model. The parameters may be shared: do not change them."""
@@ -186,14 +183,11 @@ def built_in_definition(name: str, description: str, properties: Mapping[str, An
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
-    """Returns the schema of the arguments. Do not change it.
+    """The schema of the arguments. Do not change it.
 
     An MCP tool's goes to the model as the server wrote it, with recursion, ``$defs`` and titles. A workflow
-    has only parameters, so its schema is made here, in the form of KNIME's agents: ``configuration`` for
-    the parameters and ``data_inputs`` for ids of tables.
-
-    Raises:
-        ToolFormatError: The cell holds malformed JSON.
+    has only parameters, so its schema is made here, in the form of KNIME's agents: ``configuration`` for the
+    parameters and ``data_inputs`` for ids of tables. Raises `ToolFormatError` for malformed JSON.
     """
     match tool:
         case MCPTool():
@@ -279,11 +273,6 @@ def _has_default(part: Any) -> bool:
     return isinstance(part, dict) and "default" in part
 
 
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]|\A(?=[0-9-])")  # some endpoints require a letter or _ first
-_LONGEST: Final = 64
-_DIGITS: Final = 8
-
-
 def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
     """Makes names that endpoints accept, unique, the same in every run, and independent of the tools' order.
 
@@ -328,13 +317,8 @@ def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
 def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None = None) -> tuple[str, ...]:
     """Makes names unique by numbers. The first of several equal names stays unchanged.
 
-    Args:
-        names: The names.
-        tail: The format of the number behind a name.
-        longest: The most characters of a name with its number, None for any length.
-
-    Returns:
-        Unique names; no numbered name equals another given name.
+    ``tail`` is the format of the number behind a name, ``longest`` the most characters of both together. No
+    numbered name equals another given name.
     """
     given, taken = set(names), set[str]()
     last: dict[str, int] = {}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from knime_mcp.agents.toolbox.data_registry import find_records, records_table
+from knime_mcp.agents.toolbox.data_registry import records_table
+from knime_mcp.agents.toolbox.replies import find_records
 
 JSON = st.recursive(
     st.none()

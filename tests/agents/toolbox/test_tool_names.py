@@ -36,7 +36,7 @@ def test_fit_unique_and_independent_of_order(tools, seed):
     assert all(FIT.fullmatch(name) for name in names)
     assert len(set(names)) == len(tools)
     toolset = Toolset(tools)
-    assert [toolset.find(name).tool for name in names] == tools
+    assert [toolset.by_name[name].tool for name in names] == tools
     distinct = [t for t in tools if isinstance(t, MCPTool)]
     shuffled = random.Random(seed).sample(distinct, len(distinct))
     assert dict(zip(distinct, bound_names(distinct), strict=True)) == dict(
@@ -70,7 +70,7 @@ def test_a_workflow_and_two_servers_with_one_name():
     assert shown_names(tools) == ("search @ workflow", "search @ one.example", "search @ two.example")
     toolset = Toolset(tools)
     for tool, name, shown in zip(tools, names, shown_names(tools), strict=True):
-        assert toolset.find(name).tool is tool
+        assert toolset.by_name[name].tool is tool
         assert toolset.shown_name(name) == shown
         assert toolset.bound_name(shown) == name
 
