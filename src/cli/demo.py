@@ -100,15 +100,7 @@ NODE_QUERY = "VLOOKUP"
 
 
 class DemoStory:
-    """Runs the nodes against the demo's servers and explains the results to a newcomer.
-
-    Args:
-        root: The folder of knime.yml and of the examples.
-        nodes: The running server of node knowledge.
-        files: The running server that reads files.
-        out: The folder for the tables.
-        interrupt: Returns whether the person wants to stop.
-    """
+    """Runs the nodes against the demo's servers and explains the results to a newcomer."""
 
     def __init__(
         self, root: Path, nodes: ServerProcess, files: ServerProcess, out: Path, interrupt: Interrupt
@@ -121,12 +113,6 @@ class DemoStory:
         self._written: list[Path] = []
 
     def tell(self) -> None:
-        """Runs all steps.
-
-        Raises:
-            CommandError: A node failed.
-            Canceled: The person stopped the demo.
-        """
         say("knime-mcp demo: MCP tools in KNIME tables\n", "bold")
         _tell(
             "The nodes below are the extension's own, run without KNIME Analytics Platform by a stand-in for"

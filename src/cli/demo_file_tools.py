@@ -67,11 +67,7 @@ class ColumnSummary:
 
 
 def inside(folder: Path, path: str) -> Path:
-    """Finds a file in the folder.
-
-    Raises:
-        ToolError: The file does not exist, or is outside the folder.
-    """
+    """Finds a file in the folder; ToolError for files that do not exist, or are outside."""
     root = folder.resolve()
     file = (root / path).resolve()
     names = ", ".join(known_file.name for known_file in _files(root))
@@ -136,11 +132,7 @@ def convert_csv(folder: Path, path: str, to: Literal["json", "markdown"], rows: 
 
 
 def plot_column(folder: Path, path: str, column: str, bars: int) -> bytes:
-    """Draws the distribution of a column of numbers as bars.
-
-    Returns:
-        A PNG.
-    """
+    """Draws the distribution of a column of numbers as bars; returns a PNG."""
     cells = _column(_columns(inside(folder, path)), column)
     numbers = [number for cell in cells if cell and (number := _number(cell)) is not None]
     if not numbers:

@@ -33,14 +33,6 @@ _Path = Annotated[str, Field(description="Name of the file, as list_files gives 
 
 
 def build_server(folder: Path) -> MCPServer:
-    """Builds the server for the files of a folder.
-
-    Args:
-        folder: The folder that its tools may read.
-
-    Returns:
-        The server, not yet listening.
-    """
     server = MCPServer(
         "knime-mcp-demo",
         title="knime-mcp demo",
@@ -111,12 +103,7 @@ def _add_csv_tools(server: MCPServer, folder: Path) -> None:
 
 
 def serve(folder: Path, port: int) -> None:
-    """Serves until standard input closes.
-
-    Args:
-        folder: The folder that the tools may read.
-        port: Port on loopback, 0 for a free one.
-    """
+    """Serves the files of a folder until standard input closes; port 0 takes a free one."""
     # asyncio sets TCP_NODELAY only if the protocol is given; without it a reply waits 40 ms.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -23,14 +23,10 @@ STOP_SECONDS = 5.0
 
 
 class ServerProcess:
-    """Runs a server while the block lasts.
+    """Runs a server while the block lasts: a module of this package that prints a line of JSON with its URL.
 
     The server's standard input is a pipe from this process, which closes when this process ends in any way;
     then the server ends too. The server has its own process group, so that Ctrl-C reaches only this process.
-
-    Args:
-        module: The server's module in this package; it prints a line of JSON with its URL.
-        arguments: Its arguments.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
@@ -45,11 +41,7 @@ class ServerProcess:
         return self._process.pid if self._process else 0
 
     def __enter__(self) -> Self:
-        """Starts the server; `url` waits until it listens.
-
-        Raises:
-            CommandError: The extra `server` is missing.
-        """
+        """Starts the server; `url` waits until it listens."""
         if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
             raise missing_extra("The demo needs", "server", missing[0])
         self._process = subprocess.Popen(  # noqa: S603
@@ -70,11 +62,7 @@ class ServerProcess:
 
     @cached_property
     def url(self) -> str:
-        """The server's URL; waits until the server listens.
-
-        Raises:
-            CommandError: The server does not start.
-        """
+        """The server's URL; waits until the server listens."""
         assert self._process is not None
         stream = self._process.stdout
         assert stream is not None
@@ -118,12 +106,7 @@ class ServerProcess:
 
 
 class DemoServer(ServerProcess):
-    """The server whose tools read files.
-
-    Args:
-        folder: The folder that its tools may read.
-        port: Port on loopback, 0 for a free one.
-    """
+    """The server whose tools read files."""
 
     def __init__(self, folder: Path, port: int = 0) -> None:
         super().__init__("demo_files_server", str(folder), str(port))
@@ -137,11 +120,7 @@ class NodesServer(ServerProcess):
 
 
 def when_stdin_closes(end: Callable[[], None]) -> None:
-    """Ends a server together with the process that started it.
-
-    Args:
-        end: Ends the server; called from another thread.
-    """
+    """Ends a server, from another thread, together with the process that started it."""
 
     def wait() -> None:
         while sys.stdin.buffer.read(4096):

@@ -299,15 +299,7 @@ def _ended(report: RunReport) -> ExitCode:
 
 
 def read_input(file: Path, host: ExtensionHost) -> Any:
-    """Reads a table; a workflow becomes a table with one tool.
-
-    Args:
-        file: A ``.knwf`` file, or a table in one of `table_formats.FORMATS`.
-        host: Turns workflows into tools.
-
-    Raises:
-        CommandError: The file cannot be read, or KNIME cannot have such a table.
-    """
+    """Reads a table, in one of `table_formats.FORMATS`; a ``.knwf`` file becomes a table with one tool."""
     if file.suffix.lower() == ".knwf":
         from ..headless.workflows import make_workflow_tool, tools_table
 

@@ -53,6 +53,11 @@ _PRIMITIVES = {
     "Boolean": ("boolean", "Boolean"),
 }
 
+#: The names of the primitive types in KNIME, by how they are stored.
+PRIMITIVE_NAMES = dict(_PRIMITIVES.values())
+#: The value factories of the primitive types, and of lists of these.
+PLAIN = frozenset(f"{_VALUE}{name}{many}ValueFactory" for name in _PRIMITIVES for many in ("", "List"))
+
 JAVA_TYPES: dict[str, JavaType] = {
     _VALUE + "DefaultRowKeyValueFactory": JavaType("string", "RowID", _DATA + "StringValue"),
     _VALUE + "VoidValueFactory": JavaType(None, "?", _DATA + "DataValue"),

@@ -1,6 +1,7 @@
 """`knime-mcp nodes build` as people run it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -195,3 +196,14 @@ def test_a_source_that_is_not_there_is_a_mistake_in_the_command_line(cli, option
     done = cli("nodes", "build", option, "nowhere")
     assert done.code == 2
     assert "nowhere" in done.err
+
+
+def test_an_extension_with_ports_and_settings_that_no_node_here_has(cli, homes, tmp_path):
+    """The stand-in does not run such nodes, but knows what they declare."""
+    own = Path(__file__).parents[1] / "headless" / "extension"
+    done = cli("nodes", "build", "--bare", "--extension", own, "-o", "c.sqlite", env=homes)
+    assert done.code == 0, done.err
+    with Catalogue(tmp_path / "c.sqlite") as catalogue:
+        nodes = {found.name: found for found in catalogue.nodes()}
+    assert {"Paint", "Bytes", "Folder Writer", "Open", "Settings"} <= set(nodes)
+    assert nodes["Settings"].settings_known

@@ -193,16 +193,12 @@ def _replaced(model: Config, path: tuple[str, ...], variable: FlowVariable, whol
             raise RunError(f"A flow variable meets the setting '{'.'.join(whole)}', which does not exist")
         new: Entry | Config = _replaced(child, rest, variable, whole)
     elif isinstance(child, Entry):
-        new = Entry(key, child.type, _scalar(variable, child.type, whole))
+        if child.type not in _WIDER.get(variable.kind, ()):
+            raise _misfit(variable, whole)
+        new = Entry(key, child.type, _converted(variable.value, variable, child.type, whole))
     else:
         new = _filled(child, variable, whole)
     return Config(model.key, tuple(new if own.key == key else own for own in model))
-
-
-def _scalar(variable: FlowVariable, wanted: EntryType, path: tuple[str, ...]) -> Any:
-    if wanted not in _WIDER.get(variable.kind, ()):
-        raise _misfit(variable, path)
-    return _converted(variable.value, variable, wanted, path)
 
 
 def _converted(value: Any, variable: FlowVariable, wanted: EntryType, path: tuple[str, ...]) -> Any:

@@ -91,17 +91,11 @@ class TableCreator:
 
     def run(self, job: Job) -> Done:
         import pyarrow as pa
+        from knime._arrow import storage_of
 
-        types = {
-            "string": pa.string(),
-            "int": pa.int32(),
-            "long": pa.int64(),
-            "double": pa.float64(),
-            "boolean": pa.bool_(),
-        }
         columns = created_columns(job.node)
         try:
-            arrays = [pa.array(column.cells, types[column.type]) for column in columns]
+            arrays = [pa.array(column.cells, storage_of(column.type)) for column in columns]
         except (pa.ArrowInvalid, OverflowError) as error:
             raise RunError(f"A number in the table is too large for its column: {error}") from None
         data = pa.table(arrays, names=[column.name for column in columns])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.table_formats import TableWriter
-from ..column_types import JAVA_TYPES, TOOL_VALUE
+from ..column_types import JAVA_TYPES, PLAIN, TOOL_VALUE
 from ..node_results import OutputTable
 
 if TYPE_CHECKING:
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 #: File systems allow 255 bytes, of which a number and an ending need some.
 _MAX_NAME_BYTES: Final = 200
 _NOT_IN_NAMES: Final = re.compile(r"[^\w ().-]+")
-_PLAIN: Final = frozenset(
-    {
-        f"org.knime.core.data.v2.value.{name}{many}ValueFactory"
-        for name in ("Int", "Long", "Double", "String", "Boolean")
-        for many in ("", "List")
-    }
-)
 _PNG: Final = "org.knime.core.data.image.png.PNGImageValueFactory"
 
 
@@ -82,7 +75,7 @@ def plain_table(table: OutputTable) -> pa.Table:
     columns: dict[str, Any] = {}
     for name in names:
         column = table.arrow.column(name)
-        if types[name] in _PLAIN:
+        if types[name] in PLAIN:
             columns[name] = pa.chunked_array(
                 [chunk.storage for chunk in column.chunks], column.type.storage_type
             )

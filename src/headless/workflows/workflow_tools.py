@@ -29,6 +29,7 @@ from ...knwf import (
     read_workflow,
 )
 from ...types.tool import ToolPort, WorkflowTool
+from ..column_types import PRIMITIVE_NAMES
 from ..node_results import OutputTable
 from .native_kinds import first_cell, from_json
 from .node_kind import RunError, World
@@ -43,15 +44,6 @@ if TYPE_CHECKING:
     from ..host import ExtensionHost
     from .flow_variables import CredentialValue
     from .workflow_run import RunReport
-
-
-_TYPE_NAMES: Final = {
-    "string": "String",
-    "int": "Number (Integer)",
-    "long": "Number (Long)",
-    "double": "Number (Float)",
-    "boolean": "Boolean",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +180,7 @@ def _default_spec(node: NativeNode, workflow: Workflow) -> str:
         source = next((own for own in workflow.nodes if own.id == connection.source), None)
         if isinstance(source, NativeNode) and source.factory == TABLE_CREATOR_FACTORY:
             with contextlib.suppress(KnwfError):  # the Table Creator is not part of the tool
-                columns = [{"name": c.name, "type": _TYPE_NAMES[c.type]} for c in created_columns(source)]
+                columns = [{"name": c.name, "type": PRIMITIVE_NAMES[c.type]} for c in created_columns(source)]
                 return json.dumps({"name": "default", "columns": columns}, ensure_ascii=False)
     return ""
 
