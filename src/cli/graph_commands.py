@@ -25,7 +25,7 @@ from .files import (
     writing,
 )
 from .mcpgraph import DialectChoice, serve_document
-from .serving import LogLevel
+from .serving import LOOPBACK, LogLevel
 from .shared_options import HostOption, HttpOption, LogLevelOption
 from .terminal import complain, note, print_json, print_text, say
 
@@ -374,6 +374,10 @@ def serve(
     audit: AuditOption = None,
     reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
     validate: ValidateOption = True,
+    unprotected: Annotated[
+        bool,
+        typer.Option("--unprotected", help="Let everybody call who reaches an address beyond this machine."),
+    ] = False,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> ExitCode:
     """Serve the tools of a graph document as an MCP server.
@@ -383,6 +387,14 @@ def serve(
 
     Example: knime-mcp graph serve tools.yaml --http 8080
     """
+    if http is not None and host not in LOOPBACK:
+        if not unprotected:
+            raise UsageError(
+                f"Everybody who reaches {host} could call these tools, with the rights of this program and"
+                " the credentials of its servers: nothing is encrypted, and nobody is asked for a key."
+                " --unprotected is for a proxy that guards it."
+            )
+        complain(f"Everybody who reaches {host} can call these tools, and nothing is encrypted.")
     return serve_document(
         file,
         http=http,

@@ -6,9 +6,12 @@ import logging
 import os
 import sys
 from enum import StrEnum
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from .command_errors import ExitCode
+
+#: The addresses at which only programs of this machine reach a server.
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class LogLevel(StrEnum):

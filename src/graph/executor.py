@@ -6,8 +6,9 @@ Each run has its own state, so that any number of runs is possible at the same t
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections import deque
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _DEEPEST_TOOL: Final = 32
-_MOST_THREADS: Final = 32
+_MOST_HELPERS: Final = 128
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
 _NO_HOOKS: Final = Hooks()
 
@@ -90,6 +91,7 @@ class GraphExecutor:
         self.cache = ResultCache()
         self.spans = spans
         self.expression_seconds = expression_seconds
+        self._helpers = _Helpers(_MOST_HELPERS)
         self._told: set[tuple[str, str]] = set()
         self._schemas = {tool.name: _schemas(tool) for tool in document.tools} if check_schemas else {}
 
@@ -331,29 +333,62 @@ class GraphExecutor:
 
         Returns the outputs of their last nodes. If a chain fails, the others are ended.
         """
+        outputs: list[Any] = [UNDEFINED] * len(chains)
+        failures: list[BaseException] = []
+        waiting = deque(enumerate(chains))
 
-        def run_chain(inner: Line, start: str) -> Any:
-            last = self._run_line(inner, start, until=until)
-            return UNDEFINED if last is None else last.output
+        def run_chains() -> None:
+            while waiting and not failures:
+                try:
+                    index, (inner, start) = waiting.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                try:
+                    last = self._run_line(inner, start, until=until)
+                except BaseException as error:
+                    failures.append(error)
+                    for other, _ in chains:
+                        other.break_off()
+                    return
+                outputs[index] = UNDEFINED if last is None else last.output
 
-        most = min(most, len(chains), _MOST_THREADS)
-        if most <= 1:
-            outputs = [run_chain(*chain) for chain in chains]
-        else:
-            with ThreadPoolExecutor(most, thread_name_prefix="graph-branch") as pool:
-                futures: list[Future[Any]] = [pool.submit(run_chain, *chain) for chain in chains]
-                wait(futures, return_when=FIRST_EXCEPTION)
-                failed = [future for future in futures if future.done() and future.exception() is not None]
-                if failed:
-                    for future, (inner, _) in zip(futures, chains, strict=True):
-                        future.cancel()
-                        inner.break_off()
-            if failed:
-                raise failed[0].exception() or AssertionError("unreachable")
-            outputs = [future.result() for future in futures]
+        helpers = self._helpers.start(run_chains, min(most, len(chains)) - 1)
+        run_chains()
+        for helper in helpers:
+            helper.join()
+        if failures:
+            raise failures[0]
         for inner, _ in chains:
             line.view.join(inner.view)
         return outputs
+
+
+class _Helpers:
+    """The threads that help those of runs with branches and entries, so many at most for all runs together.
+
+    Where none is left, a run goes on in its own thread; nested runs would wait for one for ever.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+
+    def start(self, work: Callable[[], None], wanted: int) -> list[threading.Thread]:
+        started: list[threading.Thread] = []
+        while len(started) < wanted and self._free.acquire(blocking=False):
+            helper = threading.Thread(target=self._help, args=(work,), name="graph-branch", daemon=True)
+            try:
+                helper.start()
+            except RuntimeError:  # the system has no memory for another one
+                self._free.release()
+                break
+            started.append(helper)
+        return started
+
+    def _help(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self._free.release()
 
 
 def _schemas(tool: ToolDefinition) -> tuple[CompiledSchema, CompiledSchema]:

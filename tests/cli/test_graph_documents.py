@@ -91,6 +91,18 @@ def test_options_of_serving_are_checked(cli, started, command, option, value, sa
     assert said in done.err
 
 
+def test_an_address_beyond_this_machine_needs_a_word(cli, started):
+    done = cli("graph", "serve", "g.yaml", "--http", "0", "--host", "0.0.0.0")
+    assert (done.code, done.out) == (2, "")
+    told = " ".join(done.err.split())
+    assert "Everybody who reaches 0.0.0.0 could call these tools" in told
+    assert "--unprotected is for a proxy that guards it" in told
+    started.write_text("broken", "utf-8")  # so that it ends where it would serve
+    done = cli("graph", "serve", "g.yaml", "--http", "0", "--host", "0.0.0.0", "--unprotected")
+    assert done.code == 1
+    assert "Everybody who reaches 0.0.0.0 can call these tools, and nothing is encrypted." in done.err
+
+
 @pytest.mark.parametrize("module", ["jsonata", "mcp", "regex"])
 def test_a_missing_extra_is_named(tmp_path, module):
     file = tmp_path / "g.yaml"

@@ -1,6 +1,7 @@
 """The executor against a real server: order, limits, failures, retries, branches, loops, caches."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -427,3 +428,34 @@ def test_a_called_tool_has_its_defaults_too():
     outer = tool(ENTRY, "{id: x, type: tool, tool: inner, args: {}, next: exit}", EXIT)
     with McpGraphApi(load(yaml(outer, inner))) as api:
         assert api.execute_tool("t").result == {"r": 5}
+
+
+RECURSION = (
+    ENTRY,
+    "{id: x, type: parallel, branches: [a, b, c], next: exit}",
+    *(f"{{id: {name}, type: tool, tool: t, args: {{}}, next: exit}}" for name in "abc"),
+    EXIT,
+)
+
+
+def test_branches_that_call_their_own_tool_end_with_few_threads_and_a_clear_error():
+    seen = set()
+    hooks = Hooks(on_node_start=lambda *_: seen.add(threading.active_count()))
+    before = threading.active_count()
+    with McpGraphApi(load(yaml(tool(*RECURSION), servers=""))) as api, pytest.raises(RunError) as caught:
+        api.execute_tool("t", hooks=hooks)
+    assert max(seen) - before <= 128
+    assert "maximum node executions (1000) reached" in str(caught.value)
+    assert threading.active_count() == before
+
+
+def test_without_threads_branches_run_one_after_the_other(run, monkeypatch):
+    def start(_self):
+        raise RuntimeError("can't start new thread")
+
+    nodes = (
+        "{id: x, type: parallel, branches: [a, b], next: exit}",
+        *(transform(f"'{name}'", node=name) for name in "ab"),
+    )
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert run(*nodes).result == {"a": "a", "b": "b"}

@@ -14,7 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from knime_mcp.audit.journal import Journal, read_journal
+from knime_mcp.audit.journal import read_journal
+from knime_mcp.cli.files import recorded_run
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.graph_spans import Spans
@@ -139,8 +140,8 @@ def test_calls_of_a_graph_are_recorded(tmp_path):
     journal_file = tmp_path / "calls.jsonl"
     nodes = (call("echo", "{v: {expr: entry.v}}", following="y"), call("fail", node="y"))
     with (
-        Journal(journal_file, run="r", about="test") as journal,
-        McpGraphApi(document(ENTRY, *nodes, EXIT), journal=journal) as api,
+        recorded_run(journal_file, about="test") as run,
+        McpGraphApi(document(ENTRY, *nodes, EXIT), run=run) as api,
         pytest.raises(RunError, match="it failed"),
     ):
         api.execute_tool("t", {"v": 5})
