@@ -84,7 +84,7 @@ def run_agent(
     Returns:
         The outcome, also of a run that failed or was canceled; each call in its messages has an answer.
     """
-    run = _Run(model, toolbox, messages, options or AgentOptions(), on_event or _ignore_event)
+    run = _AgentLoop(model, toolbox, messages, options or AgentOptions(), on_event or _ignore_event)
     loop = asyncio.new_event_loop()
     # Threads that look up host names; the run does not wait for one that hangs.
     executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
@@ -97,7 +97,7 @@ def run_agent(
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-class _Run:
+class _AgentLoop:
     def __init__(
         self,
         model: EndpointModel,

@@ -49,13 +49,7 @@ class AgentRun:
         self._runs: PromptRuns
 
     def ask(self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]) -> None:
-        """Asks the question, and shows the run on standard error.
-
-        Raises:
-            Canceled: The person stopped the run.
-            MCPError: The question could not be asked at all.
-            CommandError: A workflow cannot be a tool, or the journal cannot be written.
-        """
+        """Asks the question, and shows the run on standard error."""
         model = _model(self._settings)
         with AgentTimeline() as timeline, Sessions(self._connection, self._interrupt) as sessions:
             timeline.show("asking the servers for their tools")

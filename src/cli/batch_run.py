@@ -43,19 +43,8 @@ def table_run(
 ) -> TableRun:
     """Prepares the run of a tool over a table.
 
-    Args:
-        parameters: The table.
-        tool: The tool of all calls.
-        column: The column that holds all arguments as JSON; None for one column per argument.
-        sessions: The connections.
-        concurrency: The number of calls that may be in flight.
-        fail: Whether the first call that fails ends the run.
-        journal_file: The journal for finished calls, or None.
-        earlier_file: The journal of an earlier run whose results are used again, or None.
-
-    Raises:
-        CommandError: The journal to resume from cannot be read.
-        JournalAltered: The journal to resume from was altered.
+    ``column`` holds all arguments as JSON; None for one column per argument. Raises `JournalAltered` or
+    `CommandError` if the journal to resume from cannot be used.
     """
     return TableRun(
         plan=PlannedCalls(tool=tool, parameters=ParameterRows.of_file(parameters), json_column=column),
@@ -74,16 +63,9 @@ def table_run(
 def run_and_write(
     run: TableRun, interrupt: Callable[[], bool], out: Path | None, *, as_json: bool
 ) -> RunEnding:
-    """Makes all calls and writes their outcomes.
+    """Makes all calls and writes their outcomes: as JSON, into the file, or both; or prints a table.
 
-    Args:
-        run: The run.
-        interrupt: Returns whether the person wants to stop.
-        out: The file for the results, or None.
-        as_json: Whether to print the records as JSON; without this and ``out`` a table is printed.
-
-    Raises:
-        CommandError: The journal cannot be added to, or results cannot be written.
+    Raises `CommandError` if the journal cannot be added to, or results cannot be written.
     """
     assert run.plan.parameters is not None
     with ExitStack() as stack:

@@ -52,8 +52,7 @@ _DASK = re.compile(r"dask(\+tls)?://([^/@\s]+:\d+)", re.ASCII)
 class WorkerConnect:
     """Connects a worker to servers with the options of the command line; it is sent to workers.
 
-    Attributes:
-        options: The options for reaching servers, with names of credentials and variables, without values.
+    The options have names of credentials and variables, without values.
     """
 
     options: ConnectionOptions
@@ -72,11 +71,7 @@ class WorkerConnect:
 
 
 def check_executor(text: str, connection: ConnectionOptions) -> None:
-    """Refuses an invalid ``--executor``, before any server is contacted.
-
-    Raises:
-        UsageError: The option is invalid, or does not fit the other options.
-    """
+    """Refuses an invalid ``--executor``, before any server is contacted."""
     if text == "threads":
         return
     if not _PROCESSES.fullmatch(text) and not _DASK.fullmatch(text):
@@ -97,17 +92,8 @@ def check_executor(text: str, connection: ConnectionOptions) -> None:
 def call_executor(text: str, asked: int | None, connection: ConnectionOptions, run: Run) -> Generator[int]:
     """Opens the executor of the option, on which the run makes its calls until the end of the block.
 
-    Args:
-        text: The option, checked.
-        asked: The option ``--concurrency``.
-        connection: The options for reaching servers.
-        run: The run.
-
-    Yields:
-        The maximum number of calls in flight.
-
-    Raises:
-        CommandError: The Dask cluster cannot be reached, or its workers cannot make calls.
+    ``asked`` is the option ``--concurrency``. Yields the maximum number of calls in flight. Raises
+    `CommandError` if the Dask cluster cannot be reached, or its workers cannot make calls.
     """
     connect = WorkerConnect(dataclasses.replace(connection))  # without cached values of the environment
     if text == "threads":

@@ -27,17 +27,9 @@ _SECRET = re.compile(r"[0-9a-f]{12}=.*", re.DOTALL)
 
 
 def replay_options(settings: ReplaySettings) -> ReplayOptions:
-    """Converts the command's settings into the options of the replay.
+    """Converts the command's settings into the options of the replay. Only named credentials may be sent.
 
-    Args:
-        settings: The settings. Servers that are commands are handled by `with_commands`.
-
-    Returns:
-        The options. Only named credentials may be sent.
-
-    Raises:
-        UsageError: The text of an option is empty.
-        SettingInvalid: The text of an option is invalid.
+    Servers that are commands are handled by `with_commands`.
     """
     servers = [text for text in settings.server or () if not _COMMAND.fullmatch(text)]
     credentials = [text if "=" in text else f"{text}={text}" for text in settings.with_credential or ()]
@@ -74,11 +66,7 @@ def with_commands(connection: ConnectionOptions, servers: Sequence[str]) -> Conn
 
 
 def check_on_record(options: ReplayOptions, calls: Collection[RecordedCall]) -> None:
-    """Refuses options with calls, servers or tools that are not on record, which are usually mistakes.
-
-    Raises:
-        UsageError: The message lists those on record.
-    """
+    """Refuses options with calls, servers or tools that are not on record, which are usually mistakes."""
     if calls and not any(options.rows.has(call.record, call.place) for call in calls):
         numbers = sorted(call.record.call or call.place for call in calls)
         raise UsageError(f"No call on record is one of --rows; they are {numbers[0]} to {numbers[-1]}.")

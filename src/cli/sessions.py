@@ -74,15 +74,10 @@ class Sessions:
         return run
 
     def client(self, route: ServerRoute, trace: Callable[[Step], None] | None = None) -> MCPClient:
-        """Makes a client, which connects when it is first used.
+        """Makes a client, which connects when it is first used; ``trace`` is called with every step of that.
 
-        Args:
-            route: The server.
-            trace: Called with every step of connecting.
-
-        Raises:
-            SettingInvalid: The route's credential is unknown or cannot be sent, or the route is to a command
-                that is not on this command line.
+        Raises `SettingInvalid` if the credential is unknown or cannot be sent, or the route is to a command
+        that is not on this command line.
         """
         if is_command(route):
             return MCPClient(
@@ -104,18 +99,9 @@ class Sessions:
         )
 
     def find_tool(self, route: ServerRoute, name: str) -> MCPTool:
-        """Lists a server's tools and finds one by name.
+        """Finds a tool by the name that its server knows, with the server's definition and its digest.
 
-        Args:
-            route: The server.
-            name: The name that the server knows.
-
-        Returns:
-            The tool, with the server's definition and its digest.
-
-        Raises:
-            ToolNotFound: There is no tool of that name; suggests similar names, and how to list all tools.
-            MCPError: The tools cannot be listed.
+        If there is none, the error suggests similar names, and how to list all tools.
         """
         from ..runs.definitions import pinned_tool
 
@@ -132,15 +118,7 @@ class Sessions:
     ) -> Provision:
         """Lists the tools of several servers; a server that fails does not affect the others.
 
-        Args:
-            routes: The servers.
-            include: Patterns of the tools to keep, "" for all.
-            exclude: Patterns of the tools to leave out.
-            prefix: Prefix for their names.
-
-        Raises:
-            Canceled: The person stopped the command.
-            SettingInvalid: There is no such credential.
+        ``include`` and ``exclude`` are patterns of tools, "" for all and none.
         """
         from ..tools.provider.provide import NameFilter, ServerRequest, provide
 

@@ -40,14 +40,10 @@ class ReplayVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """A call on record.
+    """A call on record, at its place in the table or file, from 1.
 
-    Attributes:
-        record: The record.
-        tool: The tool, None if its cell is lost.
-        place: The record's place in the table or file, from 1.
-        row_id: RowID of the record's row, None outside KNIME.
-        has_result: False if the record comes from a table that has lost the columns of results.
+    `tool` is None if its cell is lost, `row_id` outside KNIME. `has_result` is False if the record comes from
+    a table that has lost the columns of results.
     """
 
     record: CallRecord

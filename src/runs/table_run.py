@@ -181,21 +181,12 @@ RunEnding = Literal["complete", "failed", "canceled"]
 
 @dataclass(slots=True, kw_only=True)
 class TableRun:
-    """A run over a table of parameters.
+    """A run over a table of parameters: the calls of `plan`, made by the run `shared`.
 
-    Attributes:
-        plan: The calls.
-        shared: What the calls share.
-        stop: Set to make calls in flight end.
-        concurrency: The number of calls that may be in flight.
-        fail: True if the first failed call ends the run.
-        journal_file: The file for the records; None for none.
-        about: Identifies runs with the same tool and settings among journals.
-        append: Whether the file may hold other runs.
-        earlier: The journal of the interrupted run that is resumed, None to make all calls.
-        rows_for_unmade: Whether calls that were not made because the run ended have rows, too.
-        summary: Counts every finished call.
-        failure: The call that ended the run, None if none did.
+    `stop` is set to make calls in flight end. With `fail`, the first failed call ends the run, and is kept as
+    `failure`. `about` identifies runs with the same tool and settings among journals; `append` says whether
+    the file may hold other runs, `earlier` is that of the interrupted run that is resumed. With
+    `rows_for_unmade`, calls that were not made because the run ended have rows, too.
     """
 
     plan: PlannedCalls

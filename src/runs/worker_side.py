@@ -46,15 +46,10 @@ _stop: Event | None = None
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RemoteCall:
-    """A call for a worker.
+    """A checked call for a worker, in the run of this id; for `connect` see `Connect`.
 
-    Attributes:
-        call: The call, checked.
-        tool: The tool to call.
-        connect: Makes the run for a server; see `Connect`.
-        run: Id of the run.
-        key: The key for marks of secrets, so that marks are the same on all workers.
-        blobs: Whether the blobs of the result are wanted.
+    With `key`, marks of secrets are the same on all workers. `blobs` says whether the blobs of the result are
+    wanted.
     """
 
     call: PlannedCall

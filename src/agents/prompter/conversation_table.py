@@ -76,11 +76,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row of the conversation: a message, or an error in its place.
+    """A row of the conversation of a prompt (`input_row`): a message, or an error in its place.
 
-    Attributes:
-        input_row: RowID of the prompt that the row belongs to, None for a single prompt.
-        outcome: The end of the prompt's run, in its last row.
+    The last row of a prompt has the outcome of its run.
     """
 
     message: BaseMessage | None = None
@@ -91,12 +89,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationLayout:
-    """The columns of *Conversation*; `column` has the messages, or their text.
+    """The columns of *Conversation*; `column` has the messages, or their text. The error column may be None.
 
-    Attributes:
-        error_column: Name of the column with errors, None without one.
-        per_row: True if the table holds the conversations of several prompts.
-        columns: Names and kinds; the kind of a column of Message cells does not count.
+    With `per_row` the table holds the conversations of several prompts. The kind of a column of Message cells
+    does not count.
     """
 
     form: MessageForm

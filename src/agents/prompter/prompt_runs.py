@@ -45,17 +45,12 @@ _ENDINGS: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class PromptRuns:
-    """The prompts of one execution.
+    """The prompts of one execution; `entries` are the rows of *Conversation*.
 
-    Attributes:
-        keep_errors: Whether an error becomes a row; otherwise it ends the execution.
-        concurrency: The number of prompts that are answered at a time.
-        finished: Saves the finished conversations of several prompts; None saves none.
-        first: The outcome of the first prompt.
-        entries: The rows of *Conversation*.
-        timelines: The timeline of each prompt; results of tools are dropped after the first 100 prompts.
-        endings: The endings of the prompts that did not fail.
-        notes: Remarks for the user, without duplicates.
+    With `keep_errors` an error becomes a row; otherwise it ends the execution. `finished` saves the finished
+    conversations of several prompts; `first` is the outcome of the first one. Results of tools are dropped
+    from the timelines after the first 100 prompts. `endings` are those of the prompts that did not fail,
+    `notes` remarks for the user, without duplicates.
     """
 
     prompter: Prompter

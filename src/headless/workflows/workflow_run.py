@@ -243,13 +243,13 @@ class RunReport:
 
 def run_plan(plan: Plan, world: World, watcher: Watcher | None = None) -> RunReport:
     """The report of running a planned workflow."""
-    run = _Run(plan, world, watcher or _Silent())
+    run = _WorkflowRun(plan, world, watcher or _Silent())
     for position, step in enumerate(plan.steps):
         run.advance(step, position)
     return RunReport(plan, tuple(run.outcomes.values()))
 
 
-class _Run:
+class _WorkflowRun:
     def __init__(self, plan: Plan, world: World, watcher: Watcher) -> None:
         self._plan = plan
         self._world = world

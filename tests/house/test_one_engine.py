@@ -1,0 +1,19 @@
+"""Every call goes one way: runs are made, journals opened and calls put on record in the engine alone."""
+
+import ast
+
+import pytest
+
+from tests.house.test_import_arrows import FILES, SRC
+
+
+@pytest.mark.parametrize("name", ["Run", "Journal", "SessionPool", "CallInProgress"])
+def test_only_the_engine_makes(name):
+    makers = {
+        str(file.relative_to(SRC))
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    }
+    # In a worker, the half of a call that stands behind the check is made by its own name.
+    assert makers - ({"runs/worker_side.py"} if name == "CallInProgress" else set()) == {"runs/engine.py"}
