@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.columns import arrow_type
+from ..types.columns import ColumnForm, arrow_type, column_name, write_tools
 from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json
 from ..types.tool import from_json_text, to_json_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..types.columns import ColumnForm, ColumnKind
+    from ..types.columns import ColumnKind
     from ..types.tool import Tool
     from .record import FieldKind
 
@@ -44,14 +44,11 @@ TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
 _NEEDED: Final = ("Tool name", "Arguments")
 
 
-def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None) -> pa.Table:
+def calls_table(records: Iterable[CallRecord], *, form: ColumnForm = ColumnForm.PORTABLE) -> pa.Table:
     """The table of some records: the tool's column, as text by default, then `COLUMNS`; no RowIDs."""
     import pyarrow as pa
 
-    from ..types.columns import ColumnForm, column_name, write_tools
-
     rows = list(records)
-    form = form or ColumnForm.PORTABLE
     if form is ColumnForm.PORTABLE:
         tools: Any = pa.array([row.tool for row in rows], pa.string())
     else:

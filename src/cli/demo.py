@@ -259,7 +259,7 @@ def _typed(parameters: pa.Table) -> pa.Table:
 
 
 def _parameters(schema: str) -> str:
-    from ..tools.node_settings.flow_choices import signature
+    from ..tools.calling_hints import signature
 
     return signature(json.loads(schema))
 

@@ -107,7 +107,7 @@ def _title(outcome: ServerOutcome) -> str:
 
 
 def _row(tool: ProvidedTool) -> tuple[str, str, str, str]:
-    from ..tools.node_settings.flow_choices import signature
+    from ..tools.calling_hints import signature
 
     definition = tool.definition
     marks = [

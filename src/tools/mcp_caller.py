@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
+from ..types.columns import choose_form, is_tool_column, tool_column_names
 from ..types.errors import MCPError, SettingInvalid
 from ..types.texts import visible
 from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog
@@ -95,8 +96,6 @@ class MCPToolCaller(CallerDialog):
     """
 
     def configure(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
-        from ..types.columns import tool_column_names
-
         try:
             self._check_calls(tools, parameters)
             connection.timeouts_from_settings(self)
@@ -146,7 +145,6 @@ class MCPToolCaller(CallerDialog):
         return output, knext.view_html(calls_page(summary))
 
     def _layout(self, parameters: Any) -> ResultsLayout:
-        from ..types.columns import choose_form
         from .caller.calls_report import image_type, plan_results
 
         return plan_results(
@@ -163,7 +161,6 @@ class MCPToolCaller(CallerDialog):
     def _check_calls(self, tools: Any, parameters: Any) -> None:
         """Checks the settings for the tool and its arguments against the specs of the inputs."""
         from ..runs.cell_arguments import parse_arguments_setting
-        from ..types.columns import is_tool_column
 
         per_row = chosen_column(self.tool_per_row_column)
         if per_row is not None and tools is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import knime.extension as knext
 
+from ..types.columns import ColumnForm, choose_form
 from ..types.errors import MCPError, SettingInvalid
 from ..types.texts import counted
 from .node_settings import connection, shared_parameters
@@ -24,7 +25,6 @@ from .node_settings.connection import (
 
 if TYPE_CHECKING:
     from ..client.mcp_client import MCPClient
-    from ..types.columns import ColumnForm
     from .provider.provide import Provision, ServerRequest
 
 _SERVERS: Final = 0
@@ -242,8 +242,6 @@ class MCPToolProvider:
         return tools, reached, knext.view_html(catalogue(provision))
 
     def _form(self) -> ColumnForm:
-        from ..types.columns import choose_form
-
         return choose_form(cast("Literal['auto', 'carrier', 'portable']", self.column_form))
 
     def _check(self, ctx: Any, servers: Any) -> None:
@@ -317,7 +315,7 @@ class MCPToolProvider:
         ]
 
     def _announce(self, ctx: Any, provision: Provision) -> None:
-        from .node_settings.flow_choices import ToolChoice, encode_choices, signature, variable_name
+        from .calling_hints import ToolChoice, encode_choices, signature, variable_name
         from .provider.provision_report import warnings
 
         choices = [

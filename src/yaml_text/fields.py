@@ -216,16 +216,6 @@ class Fields:
             if self._fits(entry, path, (MAPPING,))
         ]
 
-    def named_mappings(self, key: str) -> dict[str, Fields]:
-        """The keys of each mapping of a mapping; none if the key is missing."""
-        members: dict[str, Any] = self.get(key, MAPPING, default=None) or {}
-        places = {name: (*self.path, key, name) for name in members}
-        return {
-            name: Fields(self._findings, value, places[name], self)
-            for name, value in members.items()
-            if self._fits(value, places[name], (MAPPING,))
-        }
-
     def number(self, key: str, *kinds: Kind, default: Any, least: float = 0) -> Any:
         """A number above zero, or at least `least` if that is given; other kinds are returned unchanged."""
         value = self.get(key, *kinds, default=default)

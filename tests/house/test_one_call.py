@@ -14,9 +14,9 @@ from tests.support import peers
 LIMITS = {
     "client.call_tool": 10,
     "Provider node": 27,
-    "Caller node": 35,
+    "Caller node": 34,
     "an agent's tool call": 20,
-    "graph run": 39,
+    "graph run": 38,
     "nodes search": 16,
 }
 

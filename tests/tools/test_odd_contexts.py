@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from knime_mcp.tools.node_settings.flow_choices import ToolChoice, encode_choices
+from knime_mcp.tools.calling_hints import ToolChoice, encode_choices
 from knime_mcp.types.tool import MCPTool, to_json_text
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 

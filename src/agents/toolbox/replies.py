@@ -19,7 +19,7 @@ from ...client.protocol.tools import (
     TextContent,
     format_size,
 )
-from ...tools.provider.example_arguments import example_arguments
+from ...tools.calling_hints import example_arguments
 from ...types.errors import (
     ArgumentsInvalid,
     AuthError,

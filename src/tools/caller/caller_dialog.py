@@ -8,9 +8,9 @@ from typing import Any, Final
 import knime.extension as knext
 
 from ...types.texts import shortened, visible
+from ..calling_hints import decode_choices
 from ..node_settings import shared_parameters
 from ..node_settings.connection import NO_COLUMN
-from ..node_settings.flow_choices import decode_choices
 from ..node_settings.shared_parameters import column_choices, labelled
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from ...runs.definitions import Pinning, pinned_tool
 from ...runs.engine import new_run
 from ...runs.parameter_table import ParameterRows, PlannedCalls
 from ...runs.table_run import TableRun
-from ...types.columns import knime_value
+from ...types.columns import knime_value, read_tools, tool_column_names
 from ...types.errors import Canceled, MCPError, SettingInvalid, ToolNotFound
 from ...types.routing import server_labels
 from ...types.texts import canonical_json, counted
@@ -274,8 +274,6 @@ def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> 
 
 
 def _lookup(tools: Any, column: str) -> ToolLookup:
-    from ...types.columns import read_tools, tool_column_names
-
     names = tool_column_names(tools.schema, column)
     row_ids = tools[names].get().to_pyarrow().column(0).to_pylist()
     return ToolLookup(read_tools(tools, column), row_ids)

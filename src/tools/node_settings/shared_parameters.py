@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import knime.extension as knext
 
 from ...client.limits import Timeouts
-from ...types.columns import AUTO
+from ...types.columns import AUTO, may_hold_tools, tool_column_names
 from .connection import NO_CREDENTIAL
 
 if TYPE_CHECKING:
@@ -247,8 +247,6 @@ def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Cal
 
 def _tool_columns(schema: Any) -> list[str]:
     """The tool columns; without any, every column that could hold tools as JSON."""
-    from ...types.columns import may_hold_tools, tool_column_names
-
     if schema is None:
         return []
     return tool_column_names(schema) or [column.name for column in schema if may_hold_tools(column)]

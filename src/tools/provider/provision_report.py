@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ...client.validation.argument_schemas import listed_parameters, resolve
-from ...types.columns import ROW_ID, arrow_columns, knime_columns
+from ...types.columns import ROW_ID, arrow_columns, column_name, knime_columns, knime_type, write_tools
 from ...types.errors import MCPError
 from ...types.texts import compact_json, counted, shortened, visible, without_surrogates
+from ..calling_hints import example_arguments, signature, type_in_words
 from ..node_settings.connection import sent_in_clear
-from ..node_settings.flow_choices import signature, type_in_words
 from ..views.html import (
     Html,
     badge,
@@ -32,7 +32,6 @@ from ..views.html import (
     properties,
     table,
 )
-from .example_arguments import example_arguments
 from .findings import findings_json
 
 if TYPE_CHECKING:
@@ -176,8 +175,6 @@ SERVERS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
 def tools_schema(form: ColumnForm) -> Any:
     import knime.extension as knext
 
-    from ...types.columns import column_name, knime_type
-
     tool = knext.Column(knime_type(form), column_name(form))
     return knext.Schema.from_columns([tool, *knime_columns(TOOLS_COLUMNS)])
 
@@ -191,8 +188,6 @@ def servers_schema() -> Any:
 def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
     """The table *Tools*; the shown names are unique and become the RowIDs."""
     import pyarrow as pa
-
-    from ...types.columns import column_name, write_tools
 
     rows = [_tool_row(tool) for tool in tools]
     ids = pa.array([tool.shown_name for tool in tools], pa.string())

@@ -4,8 +4,7 @@ import pytest
 
 from knime_mcp.client.validation.argument_schemas import kinds, properties_in, resolve
 from knime_mcp.runs.cell_arguments import parameters_of
-from knime_mcp.tools.node_settings.flow_choices import signature
-from knime_mcp.tools.provider.example_arguments import example_arguments
+from knime_mcp.tools.calling_hints import example_arguments, signature
 from knime_mcp.types.tool import MCPTool
 
 MANY = 20_000

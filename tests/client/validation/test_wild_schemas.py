@@ -12,7 +12,7 @@ from knime_mcp.agents.toolbox.toolset import function_definition
 from knime_mcp.client.validation.argument_schemas import ArgumentValidator
 from knime_mcp.runs.cell_arguments import arguments_from_row, parameters_of, plan_columns
 from knime_mcp.tools import MCPClient
-from knime_mcp.tools.provider.example_arguments import example_arguments
+from knime_mcp.tools.calling_hints import example_arguments
 from knime_mcp.types.errors import ArgumentsInvalid
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool

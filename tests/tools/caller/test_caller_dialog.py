@@ -6,7 +6,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from knime_mcp.tools.node_settings.flow_choices import ToolChoice, encode_choices
+from knime_mcp.tools.calling_hints import ToolChoice, encode_choices
 from tests.support.dialogs import shown
 
 

@@ -196,7 +196,7 @@ def test_filters_choose_tools_and_a_prefix_names_them(host, serve):
 
 @pytest.mark.requirement("T55")
 def test_the_flow_variable_lets_a_dialog_offer_the_tools(host, serve):
-    from knime_mcp.tools.node_settings.flow_choices import decode_choices
+    from knime_mcp.tools.calling_hints import decode_choices
 
     server = serve([SEARCH])
     result = list_tools(host, server.url, prefix="crm_", flow={"mcp_tools: crm": ["of another node"]})

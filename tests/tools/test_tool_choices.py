@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.tools.node_settings.flow_choices import (
+from knime_mcp.tools.calling_hints import (
     ToolChoice,
     decode_choices,
     encode_choices,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.tools.provider.example_arguments import example_arguments
+from knime_mcp.tools.calling_hints import example_arguments
 
 
 def example(schema):
