@@ -276,6 +276,8 @@ class NodeReading:
         if build is None:
             self._unknown_type(values, path)
             return None
+        if kind not in ("mcp", "tool"):
+            fields.optional_text("tool")  # whose node it is, in the common list
         node = build(fields)
         return node if fields.end() else None
 
@@ -291,91 +293,75 @@ class NodeReading:
         else:
             self._findings.error(f"'type' must be one of {known}, not {kind_of(kind)}", (*path, "type"))
 
+    def _step(self, fields: Fields) -> dict[str, Any]:
+        return {
+            "id": fields.text("id"),
+            "next": fields.text("next"),
+            "on_error": fields.optional_text("onError"),
+            "position": fields.position,
+        }
+
     def _entry(self, fields: Fields) -> EntryNode:
-        fields.optional_text("tool")
         return EntryNode(id=fields.text("id"), next=fields.text("next"), position=fields.position)
 
     def _exit(self, fields: Fields) -> ExitNode:
-        fields.optional_text("tool")
         fields.optional_text("next")  # the reference accepts it but never follows it
         return ExitNode(id=fields.text("id"), position=fields.position)
 
     def _transform(self, fields: Fields) -> TransformNode:
-        fields.optional_text("tool")
         transform = fields.inside("transform")
         expression = self._expression(transform.text("expr"), (*transform.path, "expr"))
         transform.end()
-        return TransformNode(
-            id=fields.text("id"),
-            expression=expression,
-            next=fields.text("next"),
-            on_error=fields.optional_text("onError"),
-            position=fields.position,
-        )
+        return TransformNode(**self._step(fields), expression=expression)
 
     def _mcp(self, fields: Fields) -> McpNode:
         args = fields.mapping("args")
         keys = [("server",), ("tool",), ("args",), *(("args", name) for name in args)]
         return McpNode(
-            id=fields.text("id"),
+            **self._step(fields),
             server=fields.text("server"),
             tool=fields.text("tool"),
             args=self._args(args, (*fields.path, "args")),
-            next=fields.text("next"),
-            on_error=fields.optional_text("onError"),
             retry=self._retry(fields),
             timeout=self._seconds(fields, "timeout", default=None),
             cache=self._cache(fields),
-            position=fields.position,
             places={key: self._findings.source.at((*fields.path, *key)) for key in keys},
         )
 
     def _parallel(self, fields: Fields) -> ParallelNode:
-        fields.optional_text("tool")
         branches = fields.texts("branches")
         if fields.fit and not branches:
             fields.misfit("'branches' must have at least one entry", (*fields.path, "branches"))
         return ParallelNode(
-            id=fields.text("id"),
+            **self._step(fields),
             branches=tuple(branches),
-            next=fields.text("next"),
-            on_error=fields.optional_text("onError"),
             max_concurrency=fields.number("maxConcurrency", WHOLE, default=None),
-            position=fields.position,
         )
 
     def _for_each(self, fields: Fields) -> ForEachNode:
-        fields.optional_text("tool")
         items = fields.get("items", TEXT, MAPPING)
         if isinstance(items, dict):
             written = fields.inside("items")
             items = written.text("expr")
             written.end()
         return ForEachNode(
-            id=fields.text("id"),
+            **self._step(fields),
             items=self._expression(items, (*fields.path, "items")),
             body=fields.text("do"),
-            next=fields.text("next"),
-            on_error=fields.optional_text("onError"),
             max_concurrency=fields.number("maxConcurrency", WHOLE, default=1),
             max_items=fields.number("maxItems", WHOLE, default=1000),
-            position=fields.position,
         )
 
     def _tool(self, fields: Fields) -> ToolNode:
         return ToolNode(
-            id=fields.text("id"),
+            **self._step(fields),
             tool=fields.text("tool"),
             args=self._args(fields.mapping("args"), (*fields.path, "args")),
-            next=fields.text("next"),
-            on_error=fields.optional_text("onError"),
             retry=self._retry(fields),
             timeout=self._seconds(fields, "timeout", default=None),
-            position=fields.position,
         )
 
     def _switch(self, fields: Fields) -> SwitchNode:
-        fields.optional_text("tool")
         name, default = fields.text("id"), fields.optional_text("next")
         ways = [self._condition(condition) for condition in fields.mappings("conditions")]
         if self._dialect is Dialect.NEXT and default is None and fields.fit:

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 
 from ..audit.secrets import SecretMarker
 from ..client.authorization import header_secrets, secrets_in
@@ -34,7 +34,6 @@ from .run_control import RunError, ToolFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
 
     from ..client.mcp_client import Progress
     from ..client.protocol.tools import CallToolResult
@@ -289,14 +288,6 @@ class GraphSessions:
             thread.start()
         for thread in threads:
             thread.join(timeout=10)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")

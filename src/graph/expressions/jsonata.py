@@ -412,22 +412,9 @@ def _converted(value: Any) -> Any:
 
 def _converted_object(members: dict[str, Any]) -> dict[str, Any]:
     """The object as JSON; itself if nothing changes, as large parts of the context pass through."""
-    changed: dict[str, Any] = {}
-    dropped = False
-    for key, member in members.items():
-        if _is_function(member):
-            dropped = True
-            continue
-        new = _converted(member)
-        if new is not member:
-            changed[key] = new
-    if not changed and not dropped:
-        return members if type(members) is dict else dict(members.items())
-    return {
-        key: changed.get(key, member) if key in changed else member
-        for key, member in members.items()
-        if not _is_function(member)
-    }
+    new = {key: _converted(member) for key, member in members.items() if not _is_function(member)}
+    is_same = type(members) is dict and len(new) == len(members)
+    return members if is_same and all(new[key] is members[key] for key in new) else new
 
 
 def _converted_array(entries: list[Any]) -> list[Any]:
