@@ -85,7 +85,10 @@ class CatalogueReader:
             limit,
             offset,
         )
-        return [_summary(row) for row in rows]
+        found: list[dict[str, Any]] = [dict(zip(_SUMMARY, row, strict=True)) for row in rows]
+        for values in found:
+            values["deprecated"] = bool(values["deprecated"])
+        return [NodeSummary(**values) for values in found]
 
     def types(self) -> dict[str, tuple[str, ...]]:
         """All node types with their subtypes, in a fixed order: as packs list them, then sorted."""
@@ -172,7 +175,11 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         try:
             yield reader
         finally:
-            self._give_back(reader)
+            with self._lock:
+                if kept := len(self._idle) < _MOST_IDLE:
+                    self._idle.append(reader)
+            if not kept:
+                reader.close()
 
     @property
     def origin(self) -> CatalogueOrigin:
@@ -209,13 +216,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         for reader in stale:
             reader.close()
         return taken or CatalogueReader(self.path)
-
-    def _give_back(self, reader: CatalogueReader) -> None:
-        with self._lock:
-            if len(self._idle) < _MOST_IDLE:
-                self._idle.append(reader)
-                return
-        reader.close()
 
 
 def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueReader], T]:
@@ -268,12 +268,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise CatalogueError(
             f"The node catalogue {path} cannot be opened: {error}", fix=f"{_REBUILD}."
         ) from None
-
-
-def _summary(row: tuple[Any, ...]) -> NodeSummary:
-    values: dict[str, Any] = dict(zip(_SUMMARY, row, strict=True))
-    values["deprecated"] = bool(values["deprecated"])
-    return NodeSummary(**values)
 
 
 def _unreadable(path: Path, error: OSError) -> CatalogueError:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from .catalogue_reader import CatalogueReader
-    from .node_index import NodeIndex
     from .node_model import NodeSpec, NodeSummary
 
 
@@ -37,6 +36,9 @@ _ANY_IDS: Final = frozenset({"org.knime.core.node.port.PortObject"})
 _COMMONEST: Final = 1_000_000_000
 _MOST_KEPT: Final = 64
 Kind = tuple[str, str | None]
+Reachable = tuple[bool, int, int, int]
+"""A node that can be connected, as it is sorted: whether it is deprecated, the number of nodes with such a
+port (a rare one says more about what the node is for), its place by name, its row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ def find_compatible(
     be returned, with their place in the answer; without it nodes with a rarer port type come first, then
     nodes of the same category, then the others by name. Deprecated nodes come last.
     """
-    index = index_of(reader)
+    summaries = index_of(reader).summaries
     ports = _chosen(spec.output_ports if after else spec.input_ports, port)
     if ports:
         found = ports_of(reader).reachable(ports, "input" if after else "output")
@@ -71,25 +73,23 @@ def find_compatible(
     else:
         found = _without_ports(reader, spec, after)
     if among is not None:
-        fitting = [entry for entry in found if entry.row in among]
-        listed = [e.row for e in sorted(fitting, key=lambda e: (e.deprecated, among[e.row]))]
-        total = len(listed)
+        places = sorted((deprecated, among[row], row) for deprecated, _, _, row in found if row in among)
+        listed, total = [row for *_, row in places], len(places)
     else:
-        listed = _first(index, found, " / ".join(spec.category), offset + limit)
-        total = len(found)
+        listed, total = _first(summaries, found, " / ".join(spec.category), offset + limit), len(found)
     attached = after and spec.node_type in _ATTACHED
     rows = listed[offset : offset + limit]
-    return [_with_ports(reader, index.summaries[row], ports, after, attached) for row in rows], total
+    return [_with_ports(reader, summaries[row], ports, after, attached) for row in rows], total
 
 
-def _first(index: NodeIndex, found: Sequence[Reachable], category: str, most: int) -> list[int]:
+def _first(
+    summaries: Mapping[int, NodeSummary], found: Sequence[Reachable], category: str, most: int
+) -> list[int]:
     """The rows of the first nodes; among equally good nodes, those of the category come first."""
     listed: list[int] = []
-    for _, group in groupby(found, key=lambda entry: (entry.deprecated, entry.rarity)):
-        rows = [entry.row for entry in group]
-        near = [row for row in rows if index.summaries[row].category == category]
-        kept = set(near)
-        listed += [*near, *(row for row in rows if row not in kept)]
+    for _, group in groupby(found, key=lambda entry: entry[:2]):
+        # The sort is stable, so that the others stay in their order.
+        listed += sorted((row for *_, row in group), key=lambda row: summaries[row].category != category)
         if len(listed) >= most:
             break
     return listed
@@ -118,21 +118,13 @@ def _without_ports(reader: CatalogueReader, spec: NodeSpec, after: bool) -> tupl
         if other.origin.name != spec.origin.name or other.id == spec.id:
             continue
         source, target = (spec, other) if after else (other, spec)
-        if _attaches(source, target) or _follows(source, target):
+        attaches = source.node_type in _ATTACHED and not {source.id, source.node_type}.isdisjoint(
+            target.attached_nodes or ()
+        )
+        follows = _ATTACHED.isdisjoint((source.node_type, target.node_type))
+        if attaches or (follows and target.node_type not in _BEGINS):
             found[row] = 0
     return index.ordered(found)
-
-
-def _attaches(source: NodeSpec, target: NodeSpec) -> bool:
-    return source.node_type in _ATTACHED and bool(
-        {source.id, source.node_type} & set(target.attached_nodes or ())
-    )
-
-
-def _follows(source: NodeSpec, target: NodeSpec) -> bool:
-    if source.node_type in _ATTACHED or target.node_type in _ATTACHED:
-        return False
-    return target.node_type not in _BEGINS
 
 
 def _with_ports(
@@ -154,13 +146,6 @@ def _with_ports(
         via.append((way, way, ""))
         is_certain = True
     return Compatible(node=node, via=tuple(via), is_certain=is_certain)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reachable:
-    row: int
-    rarity: int  # the number of nodes with such a port: a rare one says more about what the node is for
-    deprecated: bool
 
 
 class PortIndex:
@@ -199,11 +184,8 @@ class PortIndex:
 
     def ordered(self, rarity: Mapping[int, int]) -> tuple[Reachable, ...]:
         """Sorts nodes, given as rarity by row: the rarest first, then by name; deprecated nodes last."""
-        entries = (
-            Reachable(row=row, rarity=count, deprecated=self._summaries[row].deprecated)
-            for row, count in rarity.items()
-        )
-        return tuple(sorted(entries, key=lambda e: (e.deprecated, e.rarity, self._places[e.row])))
+        deprecated = {row: self._summaries[row].deprecated for row in rarity}
+        return tuple(sorted((deprecated[row], rare, self._places[row], row) for row, rare in rarity.items()))
 
     def portless(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
         """The nodes of spec packs without ports, with their rows; `compatibility` says how they connect."""

@@ -76,7 +76,7 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
         wrong: _Wrong | None = None
         if name not in given and name not in controlled:
             wrong = _missing_problem(parameter, given)
-        elif name in controlled or _filled_in_later(value):
+        elif name in controlled or (isinstance(value, str) and _FILLED_IN_LATER.search(value)):
             notes.append(f"'{name}' is filled in later and was not judged.")
         else:
             wrong = _value_problem(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
@@ -196,7 +196,7 @@ def _value_problem(parameter: Parameter, value: Any, *, exact_types: bool) -> _W
         if kind in INTEGERS and number != int(number):
             return f"{_shown(value)} is no whole number", "Give a whole number."
         return _out_of_range(parameter, number)
-    if kind in BOOLEANS and not _is_boolean(value):
+    if kind in BOOLEANS and str(value).strip().casefold() not in {"true", "false", "0", "1"}:
         return f"{_shown(value)} is neither true nor false", "Give true or false."
     if exact_types and (wrong := _wrong_container(kind, value)):
         return wrong
@@ -263,16 +263,8 @@ def _number(value: Any) -> float | int | None:
     return value if isinstance(value, float) and math.isfinite(value) else None
 
 
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, bool) or str(value).strip().casefold() in {"true", "false", "0", "1"}
-
-
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-
-
-def _filled_in_later(value: Any) -> bool:
-    return isinstance(value, str) and _FILLED_IN_LATER.search(value) is not None
 
 
 def _own_entry(name: str) -> bool:

@@ -10,13 +10,14 @@ something was left out, and how to get it.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .node_model import DataFormat, NodeSpec, NodeSummary, Parameter, Port
+    from .node_model import NodeSpec, NodeSummary, Parameter, Port
 
 
 INTEGERS: Final = frozenset({"integer", "int", "long"})
@@ -108,15 +109,14 @@ def filled(**values: Any) -> dict[str, Any]:
 
 def derived_defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
     """A value per parameter: its default, else its first allowed value, else an empty value of its type."""
-    return {entry.name: _default(entry) for entry in parameters}
-
-
-def _default(parameter: Parameter) -> Any:
-    if parameter.has_default:
-        return parameter.default_value
-    if parameter.enum_values:
-        return parameter.enum_values[0]
-    return example_for_type(parameter.type, smallest=parameter.min)
+    return {
+        entry.name: entry.default_value
+        if entry.has_default
+        else entry.options[0].value
+        if entry.options
+        else example_for_type(entry.type, smallest=entry.min)
+        for entry in parameters
+    }
 
 
 def example_for_type(kind: str | None, *, smallest: float | int | None = None) -> Any:
@@ -161,11 +161,7 @@ def _configuration(parameter: Parameter) -> dict[str, Any]:
 
 def _dialog(parameter: Parameter) -> dict[str, Any]:
     """The fields of parameters that only nodes with a dialog have."""
-    described = [
-        {"value": option.value, "label": option.label, "description": option.description}
-        for option in parameter.options
-        if option.label or option.description
-    ]
+    described = [asdict(option) for option in parameter.options if option.label or option.description]
     return filled(
         label=parameter.label if parameter.label != parameter.name else "",
         tab=parameter.tab,
@@ -176,31 +172,24 @@ def _dialog(parameter: Parameter) -> dict[str, Any]:
 
 
 def _port(port: Port, *, include_schemas: bool) -> dict[str, Any]:
+    data = port.data_format if include_schemas else None
     return {
         "name": port.name,
         "type": port.type,
         "required": port.required,
         "description": port.description,
         "max_connections": port.max_connections,
-        "data_format": _data_format(port.data_format) if port.data_format and include_schemas else None,
+        "data_format": asdict(data) | {"examples": list(data.examples)} if data else None,
         "validation_schema": (
             dict(port.validation_schema) if port.validation_schema is not None and include_schemas else None
         ),
     } | filled(type_id=port.type_id, optional=port.optional, group=port.group)
 
 
-def _data_format(data_format: DataFormat) -> dict[str, Any]:
-    return {
-        "mime_type": data_format.mime_type,
-        "schema": data_format.schema,
-        "examples": list(data_format.examples),
-    }
-
-
 def _beyond(spec: NodeSpec) -> dict[str, Any]:
     """Fields that the design's replies do not have."""
     found = filled(
-        views=[{"name": view.name, "description": view.description} for view in spec.views],
+        views=[asdict(view) for view in spec.views],
         aliases=list(spec.aliases),
         keywords=list(spec.keywords),
     )

@@ -26,6 +26,8 @@ from .query_words import SAYING_NOTHING, QueryWord, folded, parse_query, spellin
 from .vocabulary import in_english, vocabulary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .catalogue_reader import CatalogueReader
     from .node_index import NodeIndex
     from .node_model import NodeSummary
@@ -409,11 +411,7 @@ def _nodes_with(reader: CatalogueReader, word: str) -> int:
     return known[word]
 
 
-def _no_counts(_: CatalogueReader) -> dict[str, int]:
-    return {}
-
-
-_counts_of = per_version(_no_counts)
+_counts_of: Callable[[CatalogueReader], dict[str, int]] = per_version(lambda _: {})
 """Caches the number of nodes by word, as counting a frequent word takes long."""
 
 

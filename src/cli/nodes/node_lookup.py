@@ -63,12 +63,8 @@ def _row(hit: Hit) -> tuple[str, str, str, str]:
     node = hit.node
     name = f"{node.name} (deprecated)" if node.deprecated else node.name
     how = f"{hit.field}: {', '.join(hit.words)}" if hit.words else hit.field
-    return name, node.id, one_line(how, 40), one_line(_description(node), 90)
-
-
-def _description(node: Any) -> str:
     instead = f"Use {node.successor} instead. " if node.deprecated and node.successor else ""
-    return f"{instead}{node.short_description}"
+    return name, node.id, one_line(how, 40), one_line(f"{instead}{node.short_description}", 90)
 
 
 @reports_errors
@@ -140,15 +136,9 @@ def _parameter(parameter: Parameter) -> tuple[str, str, str, str, str]:
         parameter.label or parameter.name,
         parameter.type or "",
         one_line(default, 30),
-        one_line(_allowed(parameter), 60),
+        one_line(", ".join(map(_value, parameter.enum_values) if parameter.options else parameter.range), 60),
         one_line(parameter.description, 100),
     )
-
-
-def _allowed(parameter: Parameter) -> str:
-    if parameter.enum_values:
-        return ", ".join(_value(value) for value in parameter.enum_values)
-    return ", ".join(parameter.range)
 
 
 def _value(value: Any) -> str:

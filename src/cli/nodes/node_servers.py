@@ -225,13 +225,12 @@ def _state(key: ApiKey) -> str:
 
 
 def _as_json(key: ApiKey) -> dict[str, Any]:
+    times = ("created_at", "expires_at", "revoked_at")
     return {
         "id": key.id,
         "name": key.name,
         "scopes": sorted(key.scopes),
         "rate_limit": key.rate_limit,
-        "created_at": key.created_at.isoformat(),
-        "expires_at": key.expires_at.isoformat() if key.expires_at else None,
-        "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
+        **{name: at.isoformat() if (at := getattr(key, name)) else None for name in times},
         "works": key.works(),
     }

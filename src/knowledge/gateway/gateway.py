@@ -115,7 +115,8 @@ class ToolRegistry:
             # The validator cannot represent numbers of this size.
             raise does_not_fit(name, "", type(error).__name__) from None
         if found is not None:
-            pointer = "".join(f"/{_escaped(part)}" for part in found.instance_path)
+            parts = (str(part).replace("~", "~0").replace("/", "~1") for part in found.instance_path)
+            pointer = "".join(f"/{part}" for part in parts)
             raise does_not_fit(name, pointer, _what_is_wanted(schema, found))
         return clean
 
@@ -184,10 +185,6 @@ def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
     return f"{text}. Arguments: {listed(schema)}." if unknown else text
 
 
-def _escaped(part: Any) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """The state that all listeners of a gateway share."""
@@ -249,7 +246,8 @@ class Gateway:
             finally:
                 seconds = time.perf_counter() - started
                 record.tool_ms = round(seconds * 1000, 2)
-                self.metrics.call(tool=name, outcome=outcome, seconds=seconds)
+                self.metrics.calls.labels(name, outcome).inc()
+                self.metrics.call_seconds.labels(name).observe(seconds)
 
 
 class TTLCache(Generic[V]):

@@ -127,21 +127,18 @@ class ThisMachineOnly:
             request = Request(scope)
             link = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
             foreign = from_elsewhere(request) and not link
-            if foreign or not is_loopback(_host_of(request)):
+            try:
+                # Of a header that is no host, Starlette would make the server's own.
+                host = urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname or ""
+            except ValueError:
+                host = ""
+            if foreign or not is_loopback(host):
                 error = noted(
                     request, invalid_request("This listener is for programs on this machine.", status=403)
                 )
                 await failure(error, Envelope.PLAIN, record_of(request))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
-
-
-def _host_of(request: Request) -> str:
-    """The host in the request's header. For an invalid header, Starlette returns the server's own host."""
-    try:
-        return urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname or ""
-    except ValueError:
-        return ""
 
 
 def _app(gateway: Gateway, listener: str, title: str, description: str) -> FastAPI:

@@ -41,6 +41,9 @@ LEFT: Final = 499
 """The status in logs and metrics of a request whose client disconnected before the answer."""
 
 _FIELDS: Final = "fields"
+_LOGGED: Final = (
+    *("request_id", "client", "key_id", "status", "tool", "tool_ms", "query_hash", "error_type", "error"),
+)
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -73,32 +76,6 @@ class RequestRecord:
     @property
     def answered_id(self) -> str | int:
         return self.request_id if self.rpc_id is None else self.rpc_id
-
-
-def log_request(record: RequestRecord, *, listener: str, method: str, route: str) -> None:
-    level = logging.ERROR if record.status >= 500 else logging.INFO
-    if not LOGGER.isEnabledFor(level):
-        return
-    what = f"{record.tool} " if record.tool else ""
-    who = f" for client {record.client}" if record.client else ""
-    text = f"{method} {route} {what}{record.status}{who}"
-    fields = {
-        "event": "request",
-        "listener": listener,
-        "request_id": record.request_id,
-        "client": record.client,
-        "key_id": record.key_id,
-        "method": method,
-        "route": route,
-        "status": record.status,
-        "duration_ms": record.elapsed_ms,
-        "tool": record.tool,
-        "tool_ms": record.tool_ms,
-        "query_hash": record.query_hash,
-        "error_type": record.error_type,
-        "error": record.error,
-    }
-    LOGGER.log(level, text, extra={_FIELDS: fields})
 
 
 class JsonFormatter(logging.Formatter):
@@ -194,35 +171,19 @@ class Metrics:
         counter = partial(Counter, namespace="knime_mcp_gateway", registry=self._registry)
         gauge = partial(Gauge, namespace="knime_mcp_gateway", registry=self._registry)
         seconds = partial(Histogram, namespace="knime_mcp_gateway", registry=self._registry, buckets=_SECONDS)
-        self._requests = counter("requests", "Requests.", ("listener", "route", "method", "status"))
-        self._request_seconds = seconds(
+        self.requests = counter("requests", "Requests.", ("listener", "route", "method", "status"))
+        self.request_seconds = seconds(
             "request_seconds",
             "Time from the request's headers to the end of the answer.",
             ("listener", "route"),
         )
-        self._calls = counter("tool_calls", "Calls of tools.", ("tool", "outcome"))
-        self._call_seconds = seconds("tool_seconds", "Time that tools took.", ("tool",))
-        self._errors = counter("errors", "Errors that were answered.", ("error_type",))
+        self.calls = counter("tool_calls", "Calls of tools.", ("tool", "outcome"))  # ok, or the error's type
+        self.call_seconds = seconds("tool_seconds", "Time that tools took.", ("tool",))
+        self.errors = counter("errors", "Errors that were answered.", ("error_type",))
         self._lookups = counter("cache_lookups", "Questions to a cache.", ("cache", "outcome"))
-        self._refused = counter("refused", "Requests not let in.", ("reason",))
+        self.refused = counter("refused", "Requests not let in.", ("reason",))  # key, scope or rate
         self._healthy = gauge("healthy", "Whether the tools work: 1 or 0.")
         gauge("info", "The gateway that runs.", ("version",)).labels(VERSION).set(1)
-
-    def request(self, *, listener: str, route: str, method: str, status: int, seconds: float) -> None:
-        self._requests.labels(listener, route, method, str(status)).inc()
-        self._request_seconds.labels(listener, route).observe(seconds)
-
-    def call(self, *, tool: str, outcome: str, seconds: float) -> None:
-        """Counts a call of a tool, with the outcome ``ok`` or the type of its error."""
-        self._calls.labels(tool, outcome).inc()
-        self._call_seconds.labels(tool).observe(seconds)
-
-    def error(self, error_type: str) -> None:
-        self._errors.labels(error_type).inc()
-
-    def refused(self, reason: str) -> None:
-        """Counts a refused request, with the reason ``key``, ``scope`` or ``rate``."""
-        self._refused.labels(reason).inc()
 
     def lookups(self, cache: str) -> Callable[[bool], None]:
         hit, miss = (self._lookups.labels(cache, outcome) for outcome in ("hit", "miss"))
@@ -297,11 +258,18 @@ class Observed:
         gateway: Gateway = scope["app"].state.gateway
         listener: str = scope["app"].state.listener
         gateway.spans.answered(span, record, method=method, route=route)
-        gateway.metrics.request(
-            listener=listener,
-            route=route,
-            method=method,
-            status=record.status,
-            seconds=record.elapsed_ms / 1000,
-        )
-        log_request(record, listener=listener, method=method, route=route)
+        gateway.metrics.requests.labels(listener, route, method, str(record.status)).inc()
+        gateway.metrics.request_seconds.labels(listener, route).observe(record.elapsed_ms / 1000)
+        level = logging.ERROR if record.status >= 500 else logging.INFO
+        if LOGGER.isEnabledFor(level):
+            tool, who = record.tool and f"{record.tool} ", record.client and f" for client {record.client}"
+            fields = {
+                "event": "request",
+                "listener": listener,
+                "method": method,
+                "route": route,
+                **{name: getattr(record, name) for name in _LOGGED},
+                "duration_ms": record.elapsed_ms,
+            }
+            text = f"{method} {route} {tool or ''}{record.status}{who or ''}"
+            LOGGER.log(level, text, extra={_FIELDS: fields})

@@ -71,7 +71,7 @@ def presented_key(request: Request, sent: list[str]) -> ApiKey:
     key = gateway.keys.verify(sent[0]) if len(sent) == 1 else None
     if key is not None:
         return key
-    gateway.metrics.refused("key")
+    gateway.metrics.refused.labels("key").inc()
     if len(sent) == 1:
         raise invalid_key("This API key is unknown, expired or revoked. Ask for another one.")
     what = "Send an API key" if not sent else "Send one API key, not several,"
@@ -85,7 +85,7 @@ def admit_key(request: Request, key: ApiKey) -> None:
     per_minute = gateway.settings.gateway_rate_limit if key.rate_limit is None else key.rate_limit
     wait = gateway.limiter.wait_for(key.id, per_minute)
     if wait:
-        gateway.metrics.refused("rate")
+        gateway.metrics.refused.labels("rate").inc()
         raise invalid_request(
             f"This key may send {per_minute} requests per minute. Try again in {wait} s.",
             status=429,
@@ -97,7 +97,7 @@ def admit_key(request: Request, key: ApiKey) -> None:
 def require(request: Request, key: ApiKey, scope: Scope) -> None:
     """Refuses a request whose key lacks the scope (403)."""
     if scope not in key.scopes:
-        gateway_of(request).metrics.refused("scope")
+        gateway_of(request).metrics.refused.labels("scope").inc()
         raise invalid_request(
             f"This key lacks the scope {scope.value}. Ask for a key that has it.",
             status=403,
@@ -220,7 +220,7 @@ def guarded(
 def noted(request: Request, error: MCPError) -> MCPError:
     record = record_of(request)
     record.error_type, record.error = error.error_type.value, error.message
-    gateway_of(request).metrics.error(error.error_type.value)
+    gateway_of(request).metrics.errors.labels(error.error_type.value).inc()
     return error
 
 

@@ -360,7 +360,7 @@ def entered_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[
         if _kind(entry) == "lines" and isinstance(value, list):
             found[name] = "\n".join(map(str, cast("list[Any]", value)))
         else:
-            found[name] = _written(value)
+            found[name] = value if isinstance(value, str) else as_json(value)
     return found
 
 
@@ -428,10 +428,6 @@ def _types(entry: Mapping[str, Any]) -> list[str]:
 def _choices(entry: Mapping[str, Any]) -> tuple[str, ...]:
     alternatives = [entry, *entry.get("anyOf", ())]
     return tuple(str(value) for part in alternatives for value in part.get("enum", ()))
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 _HERE: Final = Path(__file__).parent

@@ -38,10 +38,10 @@ from .plugin_bundles import shown
 from .spec_packs import Pack, read_pack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..catalogue_reader import Catalogue
-    from ..node_model import NodeSpec, OldName, Parameter
+    from ..node_model import NodeSpec, OldName
 
 
 _MOST_REASONS: Final = 3
@@ -190,7 +190,10 @@ def write_catalogue(
         except sqlite3.OperationalError as error:  # the disk is full, or broken
             raise OSError(errno.EIO, str(error), str(path)) from None
         new.chmod(0o644)
-        _complete(new)
+        with new.open("rb+") as file:
+            file.write(checksum(file).to_bytes(4, "little"))
+            file.flush()
+            os.fsync(file.fileno())
         _put_in_place(new, path)
     finally:
         new.unlink(missing_ok=True)
@@ -225,8 +228,9 @@ def _refuse_duplicates(nodes: list[NodeSpec]) -> None:
         for key in _keys(node):
             other = seen.setdefault(key, node)
             if other is not node:
+                where, there = (found.origin.file or found.origin.name for found in (other, node))
                 raise CatalogueError(
-                    f"Two nodes are called {'.'.join(key)}: in {_where(other)} and in {_where(node)}",
+                    f"Two nodes are called {'.'.join(key)}: in {where} and in {there}",
                     fix="Build the catalogue with one of the two sources, or rename one.",
                 )
 
@@ -234,10 +238,6 @@ def _refuse_duplicates(nodes: list[NodeSpec]) -> None:
 def _keys(node: NodeSpec) -> tuple[tuple[str, ...], ...]:
     """What may be in a catalogue only once."""
     return (node.id,), (node.node_type, node.subtype)
-
-
-def _where(node: NodeSpec) -> str:
-    return node.origin.file or node.origin.name
 
 
 def _fill(
@@ -270,7 +270,11 @@ def _fill(
     tell(("Indexing", 1, 2))
     pairs = sorted({(key, word) for word in words for key in spellings(word)})
     db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)
-    db.executemany("INSERT INTO types VALUES (?, ?, ?)", _types(nodes))
+    subtypes: dict[str, list[str]] = {}
+    for node in nodes:
+        subtypes.setdefault(node.node_type, []).append(node.subtype)
+    types = [(name, json.dumps(found, ensure_ascii=False)) for name, found in subtypes.items()]
+    db.executemany("INSERT INTO types (name, subtypes) VALUES (?, ?)", types)
     origin = _origin(nodes, content.hexdigest())
     db.execute("INSERT INTO meta VALUES (?)", (json.dumps(to_json(origin)),))
     db.executescript(
@@ -317,7 +321,8 @@ def _texts(node: NodeSpec) -> tuple[str, ...]:
         "aliases": [*node.aliases, *node.keywords, *node.tags],
         "category": [*node.category, node.node_type],
         "parameters": [
-            *(text for p in node.parameters for text in _texts_of(p)),
+            *(text for p in node.parameters for text in (p.name, p.label)),
+            *(text for p in node.parameters for o in p.options for text in (str(o.value), o.label)),
             *(p.name for p in (*ports, *runtime)),
         ],
         "description": [
@@ -330,22 +335,6 @@ def _texts(node: NodeSpec) -> tuple[str, ...]:
         ],
     }
     return tuple(" ".join(words_in(" ".join(fields[field]))) for field in FIELDS)
-
-
-def _texts_of(parameter: Parameter) -> Iterator[str]:
-    yield parameter.name
-    yield parameter.label
-    for option in parameter.options:
-        yield str(option.value)
-        yield option.label
-
-
-def _types(nodes: list[NodeSpec]) -> Iterator[tuple[int, str, str]]:
-    subtypes: dict[str, list[str]] = {}
-    for node in nodes:
-        subtypes.setdefault(node.node_type, []).append(node.subtype)
-    for position, (name, found) in enumerate(subtypes.items()):
-        yield position, name, json.dumps(found, ensure_ascii=False)
 
 
 def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
@@ -361,14 +350,6 @@ def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
         nodes=len(nodes),
         sources=tuple(sorted(sources, key=lambda source: (source.kind, source.name, source.version or ""))),
     )
-
-
-def _complete(path: Path) -> None:
-    """Adds the checksum and syncs the file to disk."""
-    with path.open("rb+") as file:
-        file.write(checksum(file).to_bytes(4, "little"))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _put_in_place(new: Path, path: Path) -> None:

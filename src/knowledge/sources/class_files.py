@@ -1,5 +1,9 @@
 """Reads compiled Java classes as far as needed to find which constants they pass to which methods.
 
+An installed KNIME has no sources: of the 1,225 node factories in KNIME's public repositories, 315 describe
+themselves in Java code, so that without this reader a catalogue would lack every fourth node. It also gives
+the types of ports, which KNIME's XML does not have.
+
 No Java code is run. Code without branches is followed instruction by instruction, with symbols for fields and
 calls (https://docs.oracle.com/javase/specs/jvms/se17/html/jvms-4.html and -6.html).
 """

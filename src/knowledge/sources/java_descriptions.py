@@ -123,16 +123,17 @@ def _read_single_call(call: Call, found: _Description) -> bool:
     for entry in [entry for entries in lists[2:] for entry in entries]:
         if isinstance(entry, str):
             found.keywords.append(entry)
-        elif isinstance(entry, Call) and len(entry.args) == 3 and _is_view(entry.args[0]):
+        elif (
+            isinstance(entry, Call)
+            and len(entry.args) == 3
+            and isinstance(entry.args[0], Static)
+            and entry.args[0].owner.endswith("ViewDescription")
+        ):
             found.views.append(View(name=str(entry.args[1]), description=_text(str(entry.args[2]))))
     for arg in call.args:
         if isinstance(arg, Static) and arg.owner.endswith("NodeType"):
             found.node_type = node_type_of(arg.name)
     return True
-
-
-def _is_view(kind: Any) -> bool:
-    return isinstance(kind, Static) and kind.owner.endswith("ViewDescription")
 
 
 def _is_list(value: Any) -> bool:
@@ -193,11 +194,11 @@ def typed(ports: tuple[Port, ...], types: Sequence[Type]) -> tuple[Port, ...]:
     if len(types) != sum(not port.group for port in ports):
         return ports
     left = iter(types)
-    return tuple(port if port.group else _with_type(port, *next(left)) for port in ports)
-
-
-def _with_type(port: Port, name: str, type_id: str | None) -> Port:
-    return port if port.type or not name else replace(port, type=name, type_id=type_id)
+    found: list[Port] = []
+    for port in ports:
+        name, type_id = _UNKNOWN if port.group else next(left)
+        found.append(port if port.type or not name else replace(port, type=name, type_id=type_id))
+    return tuple(found)
 
 
 def with_types_of_code(node: NodeSpec, read: Callable[[str], ClassFile | None]) -> NodeSpec:

@@ -20,7 +20,6 @@ from .node_descriptions import LARGEST, local_name, parse_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
-    from xml.etree.ElementTree import Element
 
 
 _NEVER: Final = frozenset({".git", ".svn", "node_modules", "__pycache__", ".settings"})
@@ -121,7 +120,10 @@ def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
             raise UnreadableError(f"cannot be read: {error}") from None
         headers = _headers(bundle)
         _open_inner_jars(bundle, archives, headers)
-        _identify(bundle, headers)
+        named = headers.get("Bundle-SymbolicName", "").partition(";")[0].strip()
+        bundle.name = named or shown(bundle.location.name.removesuffix(".jar"))
+        # In source checkouts `.qualifier` stands for a part that the build fills in.
+        bundle.version = headers.get("Bundle-Version", "").removesuffix(".qualifier") or None
         yield bundle
     finally:
         for archive in archives:
@@ -141,14 +143,10 @@ def _active_bundles(root: Path) -> list[Path] | None:
         # name,version,location,start level,started: the location is a URI, relative to the installation.
         if line.startswith("#") or len(parts) < 3:
             continue
-        path = (home / _local(parts[2])).resolve()
+        path = (home / url2pathname(parts[2].removeprefix("file:"))).resolve()
         if path.exists():
             found.append(path)
     return sorted(dict.fromkeys(found))
-
-
-def _local(location: str) -> str:
-    return url2pathname(location.removeprefix("file:"))
 
 
 def _list_folder(bundle: Bundle) -> None:
@@ -205,7 +203,8 @@ def _entry_reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[
 
 def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile], headers: Mapping[str, str]) -> None:
     """Opens the plug-in's inner jars with code: those of its class path, or all jars without a class path."""
-    listed = _class_path(headers)
+    named = headers.get("Bundle-ClassPath")
+    listed = None if named is None else {part.partition(";")[0].strip() for part in named.split(",")}
     for name in [name for name in bundle.files if name.endswith(".jar")]:
         if listed is not None and name not in listed:
             continue
@@ -217,11 +216,6 @@ def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile], headers: M
         _list_archive(bundle, archives[-1], f"{name}!/")
 
 
-def _class_path(headers: Mapping[str, str]) -> set[str] | None:
-    named = headers.get("Bundle-ClassPath")
-    return None if named is None else {part.partition(";")[0].strip() for part in named.split(",")}
-
-
 def _headers(bundle: Bundle) -> dict[str, str]:
     if _MANIFEST not in bundle.files:
         return {}
@@ -230,13 +224,6 @@ def _headers(bundle: Bundle) -> dict[str, str]:
     except UnreadableError as error:
         bundle.unreadable.append((_MANIFEST, str(error)))
         return {}
-
-
-def _identify(bundle: Bundle, headers: Mapping[str, str]) -> None:
-    named = headers.get("Bundle-SymbolicName", "").partition(";")[0].strip()
-    bundle.name = named or shown(bundle.location.name.removesuffix(".jar"))
-    # In source checkouts `.qualifier` stands for a part that the build fills in.
-    bundle.version = headers.get("Bundle-Version", "").removesuffix(".qualifier") or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,12 +253,20 @@ def read_plugin_xml(data: bytes, texts: Mapping[str, str], into: PluginXml) -> N
         for element in extension:
             kind = local_name(element)
             if point == _NODES and kind == "node":
-                into.nodes.append(_registration(element))
+                into.nodes.append(
+                    Registration(
+                        factory=element.get("factory-class", "").strip(),
+                        category_path=joined_path(element.get("category-path", "/")),
+                        deprecated=element.get("deprecated", "").strip().lower() == "true",
+                        hidden=element.get("hidden", "").strip().lower() == "true",
+                    )
+                )
             elif point in (_NODES, _SETS) and kind == "nodeset":
                 into.node_sets.append(element.get("factory-class", "").strip())
             elif point == _CATEGORIES and kind == "category":
                 path = joined_path(element.get("path", "/"), element.get("level-id", ""))
-                into.categories[path] = _translated(element.get("name", ""), texts)
+                name = " ".join(element.get("name", "").split())
+                into.categories[path] = texts.get(name[1:], name) if name.startswith("%") else name
 
 
 def joined_path(path: str, level: str = "") -> str:
@@ -307,17 +302,3 @@ def read_properties(data: bytes) -> dict[str, str]:
             # Characters above U+FFFF are written as two escapes, one per surrogate.
             found[key.strip()] = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return found
-
-
-def _registration(element: Element) -> Registration:
-    return Registration(
-        factory=element.get("factory-class", "").strip(),
-        category_path=joined_path(element.get("category-path", "/")),
-        deprecated=element.get("deprecated", "").strip().lower() == "true",
-        hidden=element.get("hidden", "").strip().lower() == "true",
-    )
-
-
-def _translated(name: str, texts: Mapping[str, str]) -> str:
-    name = " ".join(name.split())
-    return texts.get(name[1:], name) if name.startswith("%") else name

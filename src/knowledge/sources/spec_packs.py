@@ -53,6 +53,10 @@ _PARAMETER_KEYS: Final = (
 )
 LEGACY_KEYS: Final = ("name", "default_value", *_PARAMETER_KEYS)
 MODERN_KEYS: Final = ("default", *_PARAMETER_KEYS)
+_PORT: Final = (
+    *("name", "type", "description", "required", "max_connections", "group"),
+    *("data_format", "validation_schema"),
+)
 _NUMERIC: Final = frozenset({"integer", "float", "number"})
 
 
@@ -178,7 +182,11 @@ def read_node(fields: PackMapping, problems: Problems, *, pack: str, version: st
     fields.allow(*(_LEGACY if legacy else _MODERN))
     node_type = _identifier(fields, "node_type" if legacy else "type")
     subtype = _identifier(fields, "subtype")
-    settings = _legacy_parameters(fields) if legacy else _modern(fields, "configurations")
+    if legacy:
+        settings = tuple(read_parameter(entry) for entry in fields.each("parameters"))
+        _refuse_duplicates(fields, "parameters", (parameter.name for parameter in settings))
+    else:
+        settings = _modern(fields, "configurations")
     attached = fields.texts("attached_nodes") if "attached_nodes" in fields else None
     spec_version = fields.text("version", version)
     node = NodeSpec(
@@ -234,12 +242,6 @@ def _identifier(fields: PackMapping, key: str) -> str:
     return found
 
 
-def _legacy_parameters(fields: PackMapping) -> tuple[Parameter, ...]:
-    found = tuple(read_parameter(entry) for entry in fields.each("parameters"))
-    _refuse_duplicates(fields, "parameters", (parameter.name for parameter in found))
-    return found
-
-
 def _modern(fields: PackMapping, key: str) -> tuple[Parameter, ...]:
     return tuple(read_parameter(entry, name=name) for name, entry in fields.named(key))
 
@@ -251,16 +253,7 @@ def _ports(fields: PackMapping, key: str, *, many: bool) -> tuple[Port, ...]:
 
 
 def _port(fields: PackMapping, *, many: bool) -> Port:
-    fields.allow(
-        "name",
-        "type",
-        "description",
-        "required",
-        "max_connections",
-        "group",
-        "data_format",
-        "validation_schema",
-    )
+    fields.allow(*_PORT)
     most = fields.whole("max_connections", -1 if many else 1)
     if most < 1 and most != -1:
         fields.wrong("max_connections", f"{most} must be 1 or more, or -1 for any number")
@@ -414,31 +407,21 @@ def _options(fields: PackMapping, key: str) -> tuple[Option, ...]:
 
 def _check(parameter: Parameter, fields: PackMapping, default: str) -> None:
     """Reports contradictions, such as a default that is not allowed, or a range for texts."""
-    _check_options(parameter, fields)
-    _check_range(parameter, fields)
-    pattern = _pattern(parameter, fields)
-    if parameter.default_value is not None:
-        wrong = _default_mistake(parameter, pattern)
-        if wrong is not None:
-            fields.wrong(default, wrong)
-
-
-def _check_options(parameter: Parameter, fields: PackMapping) -> None:
     for key in ("options", "enum_values"):
         for value in parameter.enum_values if key in fields else ():
             if not _fits(parameter, value):
                 fields.wrong(key, f"has {kind_of(value)}, but the type is {parameter.type}")
     if parameter.type == "enum" and not parameter.options:
         fields.wrong("", "an enum needs 'options'")
-
-
-def _check_range(parameter: Parameter, fields: PackMapping) -> None:
     low, high = parameter.min, parameter.max
     for key, bound in (("min", low), ("max", high)):
         if bound is not None and parameter.type not in _NUMERIC:
             fields.wrong(key, f"only numbers have a range, and this is a {parameter.type}")
     if low is not None and high is not None and low > high:
         fields.wrong("min", f"{low} is more than max, {high}")
+    pattern = _pattern(parameter, fields)
+    if parameter.default_value is not None and (wrong := _default_mistake(parameter, pattern)):
+        fields.wrong(default, wrong)
 
 
 def _default_mistake(parameter: Parameter, pattern: re.Pattern[str] | None) -> str | None:
@@ -447,7 +430,10 @@ def _default_mistake(parameter: Parameter, pattern: re.Pattern[str] | None) -> s
         return f"is {kind_of(value)}, but the type is {parameter.type}"
     if parameter.enum_values and value not in parameter.enum_values:
         return f"{_shown(value)} is none of the options"
-    if isinstance(value, (int, float)) and not _in_range(value, parameter.min, parameter.max):
+    low, high = parameter.min, parameter.max
+    if isinstance(value, (int, float)) and (
+        (low is not None and value < low) or (high is not None and value > high)
+    ):
         return f"{value} is outside of the range"
     if pattern is not None and isinstance(value, str) and value and not pattern.search(value):
         return f"{_shown(value)} does not match the validation_pattern"
@@ -466,10 +452,6 @@ def _pattern(parameter: Parameter, fields: PackMapping) -> re.Pattern[str] | Non
     except re.error as error:
         fields.wrong("validation_pattern", f"is no regular expression: {error}")
         return None
-
-
-def _in_range(value: float, low: float | None, high: float | None) -> bool:
-    return (low is None or value >= low) and (high is None or value <= high)
 
 
 def _shown(value: Any) -> str:
