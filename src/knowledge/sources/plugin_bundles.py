@@ -143,10 +143,14 @@ def _active_bundles(root: Path) -> list[Path] | None:
         # name,version,location,start level,started: the location is a URI, relative to the installation.
         if line.startswith("#") or len(parts) < 3:
             continue
-        path = (home / url2pathname(parts[2].removeprefix("file:"))).resolve()
+        path = (home / _local(parts[2])).resolve()
         if path.exists():
             found.append(path)
     return sorted(dict.fromkeys(found))
+
+
+def _local(location: str) -> str:
+    return url2pathname(location.removeprefix("file:"))
 
 
 def _list_folder(bundle: Bundle) -> None:

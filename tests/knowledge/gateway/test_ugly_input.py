@@ -267,7 +267,7 @@ def test_clients_with_open_connections_lose_no_request_when_the_gateway_ends(sta
 
     def client():
         first = True
-        with httpx.Client(base_url=running.url, headers=headers, verify=False) as client:
+        with httpx.Client(base_url=running.url, headers=headers, verify=False, timeout=60) as client:
             while True:
                 try:
                     answer = client.post(
@@ -289,7 +289,7 @@ def test_clients_with_open_connections_lose_no_request_when_the_gateway_ends(sta
     begun.wait()
     running.stop()
     for thread in threads:
-        thread.join(60)
+        thread.join(90)
         assert not thread.is_alive()
     assert not lost
     assert {status for status, _ in answers} == {200}
