@@ -1,4 +1,8 @@
-"""Tools as a server defines them in ``tools/list``, with the arguments that they want repeated in headers."""
+"""Tools and their results, as servers write them: ``tools/list``, arguments in headers, ``tools/call``.
+
+https://modelcontextprotocol.io/specification/2025-11-25/server/tools. Unknown parts are kept, missing parts
+are tolerated, and ``structuredContent: null`` is a value, not an absence.
+"""
 
 import base64
 import binascii
@@ -31,6 +35,7 @@ _SCHEMA_LISTS: Final = frozenset(("allOf", "anyOf", "items", "oneOf", "prefixIte
 _SCHEMA_MAPS: Final = frozenset(
     ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 )
+_FROM_URL_ALPHABET: Final = str.maketrans("-_", "+/")
 
 
 @dataclass(frozen=True)
@@ -259,7 +264,6 @@ class Absent(Enum):
         return False
 
 
-_FROM_URL_ALPHABET: Final = str.maketrans("-_", "+/")
 ABSENT: Final = Absent.ABSENT
 """``structured_content`` of a result that has none."""
 

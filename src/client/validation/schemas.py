@@ -94,7 +94,7 @@ class CompiledSchema:
 
     @functools.cached_property
     def as_meant(self) -> "CompiledSchema":
-        """The schema as its server means it, see `leniency`; the same object if there is no difference."""
+        """The schema as its server means it, see `as_meant`; the same object if there is no difference."""
         for overlapping in (True, False):
             schema = as_meant(self.schema, overlapping=overlapping)
             if self._checks is None or schema == self.schema:
