@@ -69,10 +69,7 @@ def write_calls(records: Iterable[CallRecord], file: Path) -> None:
 
 
 def read_calls(file: Path) -> list[CallRecord]:
-    """Reads records from a journal, or from a table in a file, in the order of the file.
-
-    Raises `JournalError`, `TableError` or `OSError`.
-    """
+    """Reads records from a journal, or from a table in a file, in the order of the file."""
     if is_journal(file):
         return list(read_journal(file).records)
     return records_of(read_table_file(file).table)

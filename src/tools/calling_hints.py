@@ -401,16 +401,11 @@ def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST
 
 
 class _PatternReader:
-    """Reads a pattern and writes its text.
-
-    Args:
-        pattern: The pattern.
-        times: The number of repetitions of parts that may be repeated any number of times.
-    """
+    """Reads a pattern and writes its text."""
 
     def __init__(self, pattern: str, times: int) -> None:
         self._pattern = pattern
-        self._times = times
+        self._times = times  # how often parts are repeated that may be repeated any number of times
         self._at = 0
 
     def whole(self) -> str:

@@ -35,12 +35,7 @@ def to_bytes(tool: Tool) -> bytes:
 
 
 def from_bytes(data: bytes) -> Tool:
-    """Reads the tool that `to_bytes` wrote.
-
-    Raises:
-        ToolFormatError: The type byte is unknown, or the bytes end too early or too late; the message names
-            the field.
-    """
+    """Reads the tool that `to_bytes` wrote; a `ToolFormatError` names the field that is wrong."""
     reader = _ByteReader(data)
     kind = reader.take(1, "tool_type")[0]
     name, description, schema_json = map(reader.text, FIELD_NAMES[1:4])
