@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..client.protocol.tools import ABSENT
@@ -110,7 +110,15 @@ class GraphExecutor:
         if definition is None:
             known = ", ".join(other.name for other in self.document.tools) or "none"
             raise RunError(f"Tool not found: {tool}", kind="arguments", fix=f"There are: {known}")
-        run = self._begin(definition, arguments or {}, hooks or _NO_HOOKS, controller, is_canceled)
+        run = RunState(
+            expression_seconds=self.expression_seconds,
+            tool=definition,
+            arguments=with_defaults(definition.input_schema, arguments or {}),
+            limits=self.document.limits,
+            hooks=hooks or _NO_HOOKS,
+            controller=controller,
+            is_canceled=is_canceled,
+        )
         if most_milliseconds is not None:
             run.limits = shorter(run.limits, most_milliseconds)
         if controller is not None:
@@ -126,24 +134,6 @@ class GraphExecutor:
         run.end(None)
         duration = (time.monotonic() - run.started) * 1000
         return RunResult(result=result, history=run.history.records(), duration=duration)
-
-    def _begin(
-        self,
-        tool: ToolDefinition,
-        arguments: Mapping[str, Any],
-        hooks: Hooks,
-        controller: Controller | None,
-        is_canceled: Callable[[], bool] | None,
-    ) -> RunState:
-        return RunState(
-            expression_seconds=self.expression_seconds,
-            tool=tool,
-            arguments=with_defaults(tool.input_schema, arguments),
-            limits=self.document.limits,
-            hooks=hooks,
-            controller=controller,
-            is_canceled=is_canceled,
-        )
 
     def _finish(self, run: RunState, branch: tuple[str, ...] = ()) -> Any:
         schemas = self._schemas.get(run.tool.name)
@@ -296,11 +286,16 @@ class GraphExecutor:
         outer = line.run
         if outer.depth >= _DEEPEST_TOOL:
             raise RunError(f"Tools call each other more than {_DEEPEST_TOOL} levels deep", kind="limit")
-        inner = self._begin(tool, arguments, outer.hooks, outer.controller, line.is_stopped)
-        inner.depth = outer.depth + 1
-        inner.history = outer.history.nested()
-        inner.limits = shorter(outer.limits, max(1, round(min(seconds, outer.left) * 1000)))
-        inner.span = outer.span
+        inner = replace(
+            outer,
+            tool=tool,
+            arguments=with_defaults(tool.input_schema, arguments),
+            limits=shorter(outer.limits, max(1, round(min(seconds, outer.left) * 1000))),
+            is_canceled=line.is_stopped,
+            depth=outer.depth + 1,
+            history=outer.history.nested(),
+            started=time.monotonic(),
+        )
         return self._finish(inner, line.branch_of(record, tool.name))
 
     def _run_parallel(self, line: Line, node: ParallelNode, record: NodeRecord) -> dict[str, Any]:
