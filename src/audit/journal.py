@@ -27,7 +27,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, cast
 
 from ..types.texts import canonical_json
-from .record import CallRecord, chained_with_text, utc_text
+from .record import CallRecord, chained, chained_with_text, utc_text
 from .table_formats import is_device
 
 if TYPE_CHECKING:
@@ -306,3 +306,22 @@ def _about_of(path: Path) -> str | None:
 
 def _now() -> str:
     return utc_text(datetime.now(UTC))
+
+
+class MemoryJournal:
+    """Numbers and chains calls like a journal, but without a file."""
+
+    path: Final = None
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.head = ""
+        self._lock = threading.Lock()
+
+    def append(self, record: CallRecord) -> CallRecord:
+        with self._lock:
+            kept = chained(record, self.head, call=self.count + 1)
+            self.count, self.head = kept.call, kept.hash or ""
+        return kept
+
+    def close(self, outcome: Outcome = "complete") -> None: ...

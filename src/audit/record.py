@@ -207,6 +207,15 @@ class CallRecord:
         str | None, Recorded("The server's name and version, as the server reports them.", "Server version")
     ] = None
     protocol: Annotated[str | None, Recorded("The protocol revision that was used.", "Protocol")] = None
+    secrets: Annotated[
+        str | None,
+        Recorded(
+            "What was hidden, canonical JSON: the salt of the marks, their digests in the arguments by JSON"
+            " pointer, and how often each stands in the answer.",
+            "Secrets",
+            "json",
+        ),
+    ] = None
     resumed_from: Annotated[
         str | None, Recorded("Id of the earlier run in whose journal the call was found.")
     ] = None

@@ -1,164 +1,376 @@
-"""Keeps secrets out of records: finds secrets in arguments and results, and replaces them by marks.
+"""The secrets of a run: marks in their place in records, and what a record says about them.
 
-A value is a secret if the tool's schema says so (``format: password`` or ``writeOnly: true``) or if it
-equals, or contains, a credential in use. The mark has a short digest, which shows where the same secret was
-used twice. The digest is made with a key that exists only in memory and only for one run, so that guesses
-cannot be checked against a mark in a file.
+What is a secret, and where a text loses it, is decided in `types.secret_rules`; here are the parts that need
+the call. Among its arguments those are secret that the tool's schema (``format: password``, ``writeOnly:
+true``), their name, or the user says, and they are hidden whole. A mark has a digest, salted and slow to
+compute, so that a replay can tell whether it was given the same secret. What is a mark is said by the
+record's field *Secrets*: the same characters in a text, as a tool may return them or somebody may write them
+into a file, are text.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import hmac
 import json
 import re
 import secrets
 import threading
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from ..client.validation.argument_schemas import MOST_PARTS, items, member, parts_of
+from ..types.secret_rules import KnownSecrets, is_secret_member
+from ..types.texts import canonical_json, ours, pointer_step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections import Counter
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-_MARK = re.compile(r"⟨secret [0-9a-f]{12}⟩")
-_SHORTEST_IN_TEXT = 4  # shorter credentials are marked only where they are a whole value
-_DEEPEST = 64
+_DEEPEST: Final = 64
+_DIGITS: Final = 12
+# 4 MiB and about 10 ms for each guess. Calls compute it while their server is busy, once per secret and run.
+_COST: Final = {"n": 1 << 12, "r": 8, "p": 1}
+
+
+_MARK: Final = re.compile(r"⟨secret ([0-9a-f]{12})⟩")
+_NAME: Final = re.compile(r"[\w-]+")
+
+
+def mark_of(digest: str) -> str:
+    """The text in place of a secret."""
+    return f"⟨secret {digest}⟩"
+
+
+def marks_in(value: Any, pointer: str = "") -> dict[str, tuple[str, ...]]:
+    """The digests of what looks like a mark, by JSON pointer; nobody says whether these are marks."""
+    match value:
+        case str():
+            found = tuple(_MARK.findall(value))
+            return {pointer: found} if found else {}
+        case dict():
+            entries: Iterable[tuple[str | int, Any]] = cast("dict[str, Any]", value).items()
+        case list():
+            entries = enumerate(cast("list[Any]", value))
+        case _:
+            return {}
+    found_in = (marks_in(inner, pointer + pointer_step(name)) for name, inner in entries)
+    return {place: digests for found in found_in for place, digests in found.items()}
+
+
+def with_secrets(
+    value: Any, marks: Mapping[str, tuple[str, ...]], secrets: Mapping[str, str], pointer: str = ""
+) -> Any:
+    """A copy with texts in place of marks.
+
+    Args:
+        value: A JSON value.
+        marks: The digests of the marks, by JSON pointer; other texts stay, whatever they look like.
+        secrets: The text for each digest.
+        pointer: The place of the value.
+    """
+    match value:
+        case str():
+            for digest in marks.get(pointer, ()):
+                value = value.replace(mark_of(digest), secrets[digest])
+            return value
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {
+                name: with_secrets(inner, marks, secrets, pointer + pointer_step(name))
+                for name, inner in members.items()
+            }
+        case list():
+            items = cast("list[Any]", value)
+            return [with_secrets(inner, marks, secrets, f"{pointer}/{i}") for i, inner in enumerate(items)]
+        case _:
+            return value
+
+
+def hidden_note(tool: str, count: int) -> str:
+    """The warning that an answer is not as the tool gave it."""
+    places = "in one place" if count == 1 else f"in {count:,} places"
+    return (
+        f"The answer of '{tool}' held a secret {places}, which the result does not show"
+        " (docs/secrets.md says when)"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenSecrets:
+    """What a record says about its marks.
+
+    Attributes:
+        salt: The salt of the digests, in hexadecimal digits.
+        arguments: The digests in each argument, by JSON pointer.
+        answer: How often each digest stands in the answer.
+    """
+
+    salt: str = ""
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    answer: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __bool__(self) -> bool:
+        return bool(self.arguments or self.answer)
+
+    def to_json(self) -> str | None:
+        """The field of the record; None if nothing was hidden."""
+        if not self:
+            return None
+        arguments = {pointer: list(digests) for pointer, digests in self.arguments.items()}
+        parts = {"salt": self.salt, "arguments": arguments, "answer": dict(self.answer)}
+        return canonical_json({name: part for name, part in parts.items() if part})
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Reads the field of a record; what is not as it was written says nothing, as the file was edited."""
+        try:
+            parsed = json.loads(text or "{}")
+            salt = bytes.fromhex(parsed.get("salt", "")).hex()
+            arguments = {
+                str(pointer): tuple(map(str, digests))
+                for pointer, digests in parsed.get("arguments", {}).items()
+            }
+            answer = {str(digest): int(count) for digest, count in parsed.get("answer", {}).items()}
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return cls()
+        return cls(salt=salt, arguments=arguments, answer=answer)
+
+    def without_digests(self, text: str) -> str:
+        """A part of the answer whose marks are equal in all runs."""
+        for digest in self.answer:
+            text = text.replace(mark_of(digest), "⟨secret⟩")
+        return text
 
 
 class SecretMarker:
-    """Marks the secrets of one run, or of one call in it. Safe to use from several threads.
+    """Hides the secrets of one run, or of one call in it. Safe to use from several threads.
 
     Args:
         credentials: Passwords, tokens and keys in use. Empty ones are skipped.
-        key: The key of the run, if another process has made it; by default a new key.
-
-    Attributes:
-        key: The key for the digests in marks. It must not be written anywhere.
+        salt: The salt of the run, if it began elsewhere; by default a new one.
+        named: Names of arguments that are secret, in any case of letters, or JSON pointers to them.
     """
 
-    def __init__(self, credentials: Iterable[str] = (), *, key: bytes | None = None) -> None:
-        self.key = key or secrets.token_bytes(16)
-        self._known: frozenset[str] = frozenset()
-        self._spellings: tuple[tuple[str, str], ...] = ()
+    def __init__(
+        self, credentials: Iterable[str] = (), *, salt: bytes | None = None, named: Iterable[str] = ()
+    ) -> None:
+        self.salt = salt or secrets.token_bytes(16)
+        self.named = frozenset(name if name.startswith("/") else name.casefold() for name in named if name)
+        self._texts = KnownSecrets(())
+        self._digests: dict[str, str] = {}
         self._learning = threading.Lock()
         self.learn(credentials)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {len(self._known)} secrets>"
+        return f"<{type(self).__name__}: {len(self.known)} secrets>"
 
     @property
     def known(self) -> frozenset[str]:
         """The secrets; the same object until another secret is learned. It must not be written anywhere."""
-        return self._known
+        return self._texts.all
 
-    def keyed(self, key: bytes) -> SecretMarker:
-        """Makes a marker with the same secrets and another key, for a run that began in another process."""
-        return SecretMarker(self._known, key=key)
-
-    def for_call(self, arguments: Mapping[str, Any], schema_json: str) -> SecretMarker:
-        """Makes the marker of one call, which also knows the arguments that the tool's schema calls secret.
-
-        So such an argument is also marked where the server repeats it in its answer. A schema that cannot be
-        read calls nothing secret.
-        """
-        schema = _schema_with_secrets(schema_json)
-        values = [] if schema is None else list(_secret_values(arguments, schema, schema))
-        if not values:
-            return self
-        marker = copy.copy(self)
-        marker.learn(value if isinstance(value, str) else json.dumps(value) for value in values)
-        return marker
-
-    def mark(self, arguments: Mapping[str, Any], schema_json: str = "") -> dict[str, Any]:
-        """A copy of the arguments of a call with marks instead of secrets; see `for_call` for the schema."""
-        schema = _schema_with_secrets(schema_json)
-        if schema is None:
-            return self.scrub(dict(arguments))
-        if _is_secret(schema, schema):
-            return {self.scrub(name): self._mark(value) for name, value in arguments.items()}
-        return self._copy(arguments, schema, schema)
-
-    def scrub(self, value: Any) -> Any:
-        """Text or a JSON value with marks instead of the run's secrets; the same object if it has none."""
-        if not self._known:
-            return value
-        match value:
-            case str():
-                if value in self._known:
-                    return self._mark(value)
-                for spelling, mark in self._spellings:
-                    value = value.replace(spelling, mark)
-                return value
-            case dict() | list() if not self._is_in(value):
-                return cast("Any", value)
-            case dict():
-                members = cast("dict[str, Any]", value)
-                return {self.scrub(name): self.scrub(inner) for name, inner in members.items()}
-            case list():
-                return [self.scrub(inner) for inner in cast("list[Any]", value)]
-            case _:
-                return value
-
-    def _is_in(self, value: Any) -> bool:
-        """Returns whether a value may hold a secret: most values do not, and need not be copied."""
-        text = json.dumps(value, ensure_ascii=False, default=str)
-        wholes = (json.dumps(secret, ensure_ascii=False) for secret in self._known)
-        parts = (json.dumps(spelling, ensure_ascii=False)[1:-1] for spelling, _ in self._spellings)
-        return any(spelled in text for spelled in (*wholes, *parts))
+    def salted(self, salt: bytes, named: Collection[str] | None = None) -> SecretMarker:
+        """A marker with the same secrets and another salt, for a run that began in another process."""
+        return SecretMarker(self.known, salt=salt, named=self.named if named is None else named)
 
     def learn(self, credentials: Iterable[str]) -> None:
         """Adds secrets before they are used. Empty ones are skipped."""
-        new = {secret for secret in credentials if secret} - self._known
-        if not new:
-            return
-        with self._learning:
-            spellings = dict(self._spellings)
-            for secret in new:
-                if len(secret) >= _SHORTEST_IN_TEXT:
-                    spellings |= dict.fromkeys(_spellings_of(secret), self._mark(secret))
-            # Longest first, as a secret may be part of another one.
-            self._spellings = tuple(sorted(spellings.items(), key=lambda entry: len(entry[0]), reverse=True))
-            self._known |= new
+        new = {secret for secret in credentials if secret} - self.known
+        if new:
+            with self._learning:
+                self._texts = KnownSecrets(self.known | new)
 
-    def _copy(self, value: Any, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
-        if depth > _DEEPEST:
-            return self.scrub(value)
-        if value is not None and _is_secret(schema, root):
-            return self._mark(value)
-        match value:
-            case dict():
-                members = cast("dict[str, Any]", value)
-                return {
-                    self.scrub(name): self._copy(inner, member(schema, root, name), root, depth + 1)
-                    for name, inner in members.items()
-                }
-            case list():
-                item = items(schema, root)
-                return [self._copy(inner, item, root, depth + 1) for inner in cast("list[Any]", value)]
-            case _:
-                return self.scrub(value)
+    def for_call(self, arguments: Mapping[str, Any], *schemas: str) -> SecretMarker:
+        """Makes the marker of one call, which also knows the secrets among the arguments.
+
+        So such an argument is also hidden where the server repeats it. A schema that cannot be read calls
+        nothing secret.
+        """
+        values: list[Any] = []
+        _Arguments(self.named, values.append).hide(arguments, *schemas)
+        if not values:
+            return self
+        marker = copy.copy(self)
+        marker.learn(
+            scalar if isinstance(scalar, str) else json.dumps(scalar)
+            for value in values
+            for scalar in _scalars(value)
+        )
+        return marker
+
+    def mark(self, arguments: Mapping[str, Any], *schemas: str) -> dict[str, Any]:
+        """A copy of the arguments of a call with marks instead of secrets.
+
+        Several schemas are those of the tools that may be meant.
+        """
+        return self.marked(arguments, *schemas)[0]
+
+    def marked(
+        self, arguments: Mapping[str, Any], *schemas: str, by_name: bool = True
+    ) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+        """Like `mark`, and the digests in each argument by JSON pointer.
+
+        Without `by_name` only credentials in use are looked for, as the others have their marks already.
+        """
+        hiding = _Arguments(self.named, self._mark, self._texts, by_name=by_name)
+        marked = hiding.hide(arguments, *schemas)
+        return marked, {pointer: tuple(marks) for pointer, marks in hiding.found.items()}
+
+    def data(self, value: Any, counts: Counter[str] | None = None) -> Any:
+        """Text or a JSON value that a person or a tool wrote, with marks instead of secrets that stand out.
+
+        The same object if it has none. `counts` counts the digests.
+        """
+
+        def replaced(secret: str) -> str:
+            digest = self._digest(secret)
+            if counts is not None:
+                counts[digest] += 1
+            return mark_of(digest)
+
+        return self._texts.in_data(value, replaced)
+
+    def shown(self, value: Any) -> Any:
+        """A value that is saved beside a call; like `data`, and without members with a secret name."""
+        return self.mark({"": value})[""]
+
+    def text(self, text: str) -> str:
+        """A text about a call without secrets; texts of others in it are marked by `texts.foreign`."""
+        return ours(self._texts.in_text(text, self._mark))
+
+    def foreign(self, text: str) -> str:
+        """A text of others about a call, such as a report of progress, without secrets."""
+        return self._texts.in_foreign(text, self._mark)
+
+    def may_name_one(self, text: str) -> bool:
+        """Returns whether a text that is no JSON, but was to be, may hold a secret argument."""
+        return any(is_secret_member(n, "?") or n.casefold() in self.named for n in _NAME.findall(text))
+
+    def is_same(self, digest: str, secret: str) -> bool:
+        """Returns whether a mark of a run with this salt stands for a secret."""
+        return self._digest(secret) == digest
 
     def _mark(self, value: Any) -> str:
-        secret = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        digest = hmac.new(self.key, secret.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
-        return f"⟨secret {digest[:12]}⟩"
+        return mark_of(self._digest(value if isinstance(value, str) else canonical_json(value)))
+
+    def _digest(self, secret: str) -> str:
+        digest = self._digests.get(secret)
+        if digest is None:
+            data = secret.encode(errors="surrogatepass")
+            digest = hashlib.scrypt(data, salt=self.salt, dklen=_DIGITS // 2, **_COST).hex()
+            self._digests[secret] = digest
+        return digest
 
 
-def _spellings_of(secret: str) -> Iterator[str]:
-    """The spellings of a secret in text, in JSON text and in a URL."""
-    yield secret
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    yield quote(secret, safe="", errors="surrogatepass")
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a schema, and the whole of it."""
+
+    schema: Any
+    root: Mapping[str, Any]
+
+    @property
+    def is_secret(self) -> bool:
+        parts = parts_of(self.schema, self.root)
+        # Where some parts were not read, one of them may call the value secret.
+        return len(parts) >= MOST_PARTS or any(
+            part.get("format") == "password" or part.get("writeOnly") is True for part in parts
+        )
+
+    def member(self, name: str) -> _Part:
+        return _Part(member(self.schema, self.root, name), self.root)
+
+    def items(self) -> _Part:
+        return _Part(items(self.schema, self.root), self.root)
 
 
-def without_digests(text: str) -> str:
-    """Removes the digests from the marks in a text, so that marks of different runs are equal."""
-    return _MARK.sub("⟨secret⟩", text)
+class _Arguments:
+    """Looks for the secrets among the arguments of a call.
+
+    Args:
+        named: See `SecretMarker`.
+        hidden: Called with each secret argument; returns what takes its place.
+        texts: Credentials in use, which are also looked for in the other arguments.
+        by_name: Whether names and schemas count.
+
+    Attributes:
+        found: The digests by JSON pointer.
+    """
+
+    def __init__(
+        self,
+        named: frozenset[str],
+        hidden: Callable[[Any], Any],
+        texts: KnownSecrets | None = None,
+        *,
+        by_name: bool = True,
+    ) -> None:
+        self._named, self._hidden, self._texts, self._by_name = named, hidden, texts, by_name
+        self.found: dict[str, list[str]] = {}
+
+    def hide(self, arguments: Mapping[str, Any], *schemas: str) -> dict[str, Any]:
+        parsed = (_schema_with_secrets(text) for text in schemas)
+        roots = [_Part(schema, schema) for schema in parsed if schema is not None]
+        if any(part.is_secret for part in roots):
+            return {name: self._whole(value, pointer_step(name)) for name, value in arguments.items()}
+        return self._copy(dict(arguments), roots, "")
+
+    def _copy(self, value: Any, parts: list[_Part], pointer: str, depth: int = 0) -> Any:
+        match value:
+            case dict() if depth <= _DEEPEST:
+                members = cast("dict[str, Any]", value)
+                # A list of headers or settings has objects with a name and a value.
+                texts = (members.get(key) for key in ("name", "key"))
+                title = next((text for text in texts if isinstance(text, str)), "")
+                return {
+                    name: self._member(
+                        inner,
+                        [part.member(name) for part in parts],
+                        (name, title) if name == "value" else (name,),
+                        pointer + pointer_step(name),
+                        depth + 1,
+                    )
+                    for name, inner in members.items()
+                }
+            case list() if depth <= _DEEPEST:
+                entries = [part.items() for part in parts]
+                return [
+                    self._member(inner, entries, (), f"{pointer}/{place}", depth + 1)
+                    for place, inner in enumerate(cast("list[Any]", value))
+                ]
+            case _:
+                return self._credentials(value, pointer)
+
+    def _member(
+        self, value: Any, parts: list[_Part], names: tuple[str, ...], pointer: str, depth: int
+    ) -> Any:
+        if (
+            value is not None
+            and self._by_name
+            and (
+                pointer in self._named
+                or any(name.casefold() in self._named for name in names)
+                or any(is_secret_member(name, value) for name in names)
+                or any(part.is_secret for part in parts)
+            )
+        ):
+            return self._whole(value, pointer)
+        return self._copy(value, parts, pointer, depth)
+
+    def _whole(self, value: Any, pointer: str) -> Any:
+        return value if value is None else self._noted(pointer, self._hidden(value))
+
+    def _credentials(self, value: Any, pointer: str) -> Any:
+        if self._texts is None:
+            return value
+        return self._texts.in_data(value, lambda secret: self._noted(pointer, self._hidden(secret)))
+
+    def _noted(self, pointer: str, mark: Any) -> Any:
+        if isinstance(mark, str):
+            self.found.setdefault(pointer, []).append(mark[8:-1])
+        return mark
 
 
 def calls_something_secret(schema_json: str) -> bool:
@@ -178,37 +390,15 @@ def _schema_with_secrets(schema_json: str) -> dict[str, Any] | None:
     return cast("dict[str, Any]", schema) if isinstance(schema, dict) else None
 
 
-def _is_secret(schema: Any, root: Mapping[str, Any]) -> bool:
-    parts = parts_of(schema, root)
-    # Where some parts were not read, one of them may call the value secret.
-    return len(parts) >= MOST_PARTS or any(
-        part.get("format") == "password" or part.get("writeOnly") is True for part in parts
-    )
-
-
-def _secret_values(value: Any, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Iterator[Any]:
-    if depth > _DEEPEST:
-        return
-    if _is_secret(schema, root):
-        yield from _scalars(value)
-        return
-    for inner, inner_schema in _members(value, schema, root):
-        yield from _secret_values(inner, inner_schema, root, depth + 1)
-
-
-def _members(value: Any, schema: Any, root: Mapping[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yields each member of an object or item of an array with its schema."""
-    if isinstance(value, dict):
-        for name, inner in cast("dict[str, Any]", value).items():
-            yield inner, member(schema, root, name)
-    elif isinstance(value, list):
-        for inner in cast("list[Any]", value):
-            yield inner, items(schema, root)
-
-
 def _scalars(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict | list):
-        for inner, _ in _members(value, {}, {}):
-            yield from _scalars(inner)
-    elif value is not None and not isinstance(value, bool):
-        yield value
+    match value:
+        case dict():
+            for inner in cast("dict[str, Any]", value).values():
+                yield from _scalars(inner)
+        case list():
+            for inner in cast("list[Any]", value):
+                yield from _scalars(inner)
+        case None | bool():
+            pass
+        case _:
+            yield value

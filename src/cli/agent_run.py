@@ -13,7 +13,7 @@ from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallRules
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
-from ..runs.engine import MemoryJournal
+from ..audit.journal import MemoryJournal
 from .agent_timeline import AgentTimeline
 from .command_errors import CommandError, command_line_hint
 from .connection_options import ConnectionOptions

@@ -16,6 +16,7 @@ from ..client.limits import Timeouts
 from ..client.transports.stdio_server import StdioServer
 from ..types.errors import SettingInvalid
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
+from ..types.secret_rules import is_secret_variable
 from .command_errors import UsageError
 from .shared_options import takes
 
@@ -79,7 +80,12 @@ def _server(text: str, env: dict[str, str]) -> StdioServer:
     if not command:
         raise UsageError("A command of --stdio is empty. Write it as --stdio 'python server.py'.")
     name = named[1] if named else re.sub(r"[^\w.-]+", "-", PurePath(command[0]).name, flags=re.ASCII)
-    return StdioServer(name.lstrip("._-") or "server", command, env=env)
+    return StdioServer(
+        name.lstrip("._-") or "server",
+        command,
+        env=env,
+        taken=tuple(value for variable, value in env.items() if is_secret_variable(variable)),
+    )
 
 
 def _variable(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -272,12 +273,17 @@ def run(
         try:
             result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
         except RunError as error:
-            message = api.secrets.scrub(str(error))
+            message = api.secrets.text(str(error))
             _save(save_run, api.secrets, tool, values, error.history, error=message)
             complain(message)
             return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
         _save(save_run, api.secrets, tool, values, result.history, result=result.result)
-        print_json(result.result)
+        counts: Counter[str] = Counter()
+        print_json(api.secrets.data(result.result, counts))
+        if counts:
+            from ..audit.secrets import hidden_note
+
+            note(hidden_note(tool, counts.total()))
     return ExitCode.OK
 
 
@@ -308,7 +314,7 @@ class _Printer:
             note(f"       {name + ':':<11} {_lines(value) if isinstance(value, str) else self._short(value)}")
         note(f"       output:     {self._short(record.output)}")
         if record.error is not None:
-            note(f"       error:      {self._secrets.scrub(record.error)}")
+            note(f"       error:      {self._secrets.text(record.error)}")
 
     def _short(self, value: Any) -> str:
         from ..graph.expressions import UNDEFINED
@@ -316,7 +322,7 @@ class _Printer:
 
         if value is UNDEFINED:
             return "nothing"
-        text = json.dumps(self._secrets.scrub(json_value(value)), ensure_ascii=False, default=str)
+        text = json.dumps(self._secrets.shown(json_value(value)), ensure_ascii=False, default=str)
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
 
 
@@ -352,14 +358,12 @@ def _save(
         return
     saved = {
         "tool": tool,
-        "arguments": arguments,
-        "executionHistory": [record.to_json() for record in history],
-        **({"result": result} if error is None else {"error": {"message": error}}),
+        "arguments": secrets.mark(arguments),
+        "executionHistory": [record.to_json(secrets) for record in history],
+        **({"result": secrets.shown(result)} if error is None else {"error": {"message": error}}),
     }
     with writing(file):
-        file.write_text(
-            json.dumps(secrets.scrub(saved), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
+        file.write_text(json.dumps(saved, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     note(f"Saved {file}")
 
 

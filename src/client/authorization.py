@@ -1,25 +1,24 @@
-"""Static authorization: the headers that prove to a server who is calling, and blacking out their secrets.
+"""Static authorization: the headers that prove to a server who is calling, and hiding their secrets.
 
 An authorization object yields headers; the transports send them to the server's own origin and nowhere
 else, because they neither follow redirects to another origin nor accept an SSE endpoint on one.
 
 A server's texts go into tables, files and the contexts of models, so a secret that the server repeats is
-blacked out in them. In definitions of tools only texts for readers are changed: what a call needs, such as
-names of tools and parameters, stays even if it equals a secret.
+hidden in them, by the rules of `types.secret_rules`. In definitions of tools only texts for readers are
+changed: what a call needs, such as names of tools and parameters, stays even if it equals a secret.
 """
 
 import base64
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, cast
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ..types.errors import MCPError, ServerError, SettingInvalid
-from ..types.routing import looks_secret
-from ..types.texts import CUT, in_one_line
+from ..types.secret_rules import KnownSecrets, looks_secret, stands_out
+from ..types.texts import ours
 from .clock import IsCanceled
 from .protocol.messages import map_texts
 from .protocol.negotiation import ServerInfo
@@ -27,9 +26,8 @@ from .protocol.tools import TOKEN, ToolDefinition
 from .transports.base import Step
 
 _TEXTS: Final = frozenset({"$comment", "default", "description", "example", "examples", "title"})
-_SHORTEST: Final = 6  # blacking out shorter secrets would hit ordinary words
-_SHORTEST_IN_ERROR: Final = 4
-_BLACK: Final = "[secret]"
+BLACK: Final = "[secret]"
+"""What takes the place of a secret in texts of the client."""
 
 
 class Authorization(Protocol):
@@ -193,22 +191,19 @@ def check_header_value(setting: str, what: str, value: str) -> None:
 
 
 def tools_without(secrets: Iterable[str], tools: list[ToolDefinition]) -> list[ToolDefinition]:
-    """Blacks out secrets in the texts of definitions; digests are then those of the changed definitions."""
-    long = _longest_first(secrets, _SHORTEST)
-    spelled = [json.dumps(secret)[1:-1] for secret in long]
-    return [
-        ToolDefinition.from_raw(_without_secrets(long, tool.raw))
-        if long and any(map(json.dumps(tool.raw).__contains__, spelled))
-        else tool
-        for tool in tools
-    ]
+    """Removes secrets from the texts of definitions; digests are then those of the changed definitions.
+
+    Definitions are data that models read, so they lose only secrets that stand out.
+    """
+    known = KnownSecrets(secrets)
+    changed = [(_in_definition(known, tool.raw), tool) for tool in tools]
+    return [tool if raw is tool.raw else ToolDefinition.from_raw(raw) for raw, tool in changed]
 
 
 def server_without(secrets: Iterable[str], info: ServerInfo) -> ServerInfo:
-    """Blacks out secrets in what a server says about itself; see `tools_without`."""
-    long = _longest_first(secrets, _SHORTEST)
+    """Removes secrets from what a server says about itself; see `tools_without`."""
     parts = {name: getattr(info, name) for name in ("name", "title", "version", "instructions")}
-    return replace(info, **map_texts(parts, partial(_black_out, long))) if long else info
+    return replace(info, **KnownSecrets(secrets).in_data(parts, _black))
 
 
 def secrets_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
@@ -219,77 +214,45 @@ def secrets_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
 
 
 def values_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """All values of the configured headers and of the URL's query, also in their URL-encoded form."""
+    """The values of headers and of the URL's query that look secret, or stand out, and the query."""
+    yield from secrets_in(headers, url)
     query = urlsplit(url).query
-    values = [value for _, value in parse_qsl(query)]
-    values += [quote(value, safe="") for value in values]
-    yield from (value for value in (*header_secrets(headers.values()), *values) if len(value) >= _SHORTEST)
-    yield query
+    others = (*header_secrets(headers.values()), *(value for _, value in parse_qsl(query)), query)
+    yield from filter(stands_out, others)
 
 
 def error_without(secrets: Iterable[str], error: MCPError) -> MCPError:
-    """Blacks out secrets that a server repeated in an error, and returns the error, changed in place."""
-    forms = _forms_of(secrets)
-    if forms:
-        black = partial(_black_out_cut_text, forms)
-        error.what, error.args = black(error.what), tuple(map_texts(list(error.args), black))
-        error.fix = map_texts(error.fix, black)
-        if isinstance(error, ServerError):
-            error.data = map_texts(error.data, black)
+    """Removes secrets that a server repeated from an error, and returns the error, changed in place."""
+    known = KnownSecrets(secrets)
+    error.rewrite(partial(known.in_text, replace=_black))
+    if isinstance(error, ServerError):
+        error.data = map_texts(error.data, partial(known.in_foreign, replace=_black))
     return error
 
 
 def step_without(secrets: Iterable[str], step: Step) -> Step:
-    """Blacks out secrets that a server repeated in its answer to a step of connecting."""
-    return replace(step, detail=_black_out_cut_text(_forms_of(secrets), step.detail))
+    """Removes secrets that a server repeated from its answer to a step of connecting."""
+    return replace(step, detail=ours(KnownSecrets(secrets).in_text(step.detail, _black)))
 
 
-def _forms_of(secrets: Iterable[str]) -> list[str]:
-    return _longest_first((form for secret in secrets for form in _forms(secret)), _SHORTEST_IN_ERROR)
+def _in_definition(known: KnownSecrets, value: Any) -> Any:
+    """A definition without secrets in texts for readers; the same object if it has none."""
+    return _in_texts(known, value) if known.in_data(value, _black) is not value else value
 
 
-def _longest_first(secrets: Iterable[str], shortest: int) -> list[str]:
-    # A secret may be part of a longer one, which must be replaced first.
-    return sorted({secret for secret in secrets if len(secret) >= shortest}, key=len, reverse=True)
-
-
-def _forms(secret: str) -> Iterator[str]:
-    """The forms of a secret in a server's texts: unchanged, in one line, and both as JSON text."""
-    for text in (secret, in_one_line(secret, len(secret))):
-        yield from (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-
-
-def _without_secrets(secrets: list[str], value: Any) -> Any:
+def _in_texts(known: KnownSecrets, value: Any) -> Any:
     match value:
         case dict():
             members = cast("dict[str, Any]", value)
-            black = partial(_black_out, secrets)
             return {
-                key: map_texts(inner, black) if key in _TEXTS else _without_secrets(secrets, inner)
+                key: known.in_data(inner, _black) if key in _TEXTS else _in_texts(known, inner)
                 for key, inner in members.items()
             }
         case list():
-            return [_without_secrets(secrets, inner) for inner in cast("list[Any]", value)]
+            return [_in_texts(known, inner) for inner in cast("list[Any]", value)]
         case _:
             return value
 
 
-def _black_out(secrets: list[str], text: str) -> str:
-    for secret in secrets:
-        text = text.replace(secret, _BLACK)
-    return text
-
-
-def _black_out_cut_text(secrets: list[str], text: str) -> str:
-    """Blacks out secrets in a text with cut parts, also where only the beginning of a secret is left."""
-    for secret in secrets:
-        *cut, rest = text.replace(secret, _BLACK).split(CUT)
-        text = CUT.join([*(_black_out_beginning(part, secret) for part in cut), rest])
-    return text
-
-
-def _black_out_beginning(text: str, secret: str) -> str:
-    for length in range(min(len(secret) - 1, len(text)), _SHORTEST_IN_ERROR - 1, -1):
-        if text.endswith(secret[:length]):
-            return text[:-length] + _BLACK
-    return text
+def _black(_: str) -> str:
+    return BLACK

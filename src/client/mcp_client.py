@@ -163,13 +163,13 @@ class MCPClient:
         """All tools of all pages, in the server's order.
 
         Tools that the specification forbids to use over HTTP (malformed ``x-mcp-header``) and entries without
-        a name are left out; `dropped_tools` says which and why. Repeated secrets are blacked out.
+        a name are left out; `dropped_tools` says which and why. Repeated secrets that stand out are hidden.
 
         Raises:
             MCPError: A page could not be read.
         """
         with self._completed_errors():
-            tools, secrets = self._calls.list_tools(self._wait(is_canceled)), self._sent_secrets()
+            tools, secrets = self._calls.list_tools(self._wait(is_canceled)), self.secrets()
             return tools_without(secrets, tools) if secrets else tools
 
     @property
@@ -308,7 +308,7 @@ class MCPClient:
                 self._channel.close()
                 self._channel = None
             raise
-        secrets, info = self._sent_secrets(), self._conversation.info
+        secrets, info = self.secrets(), self._conversation.info
         self._info = server_without(secrets, info) if secrets else info
         if self._channel is not None:
             self._channel.stop_tracing()
@@ -365,23 +365,17 @@ class MCPClient:
         return bool(self._headers) or "?" in (self._url or "")
 
     def secrets(self) -> tuple[str, ...]:
-        """The authorization's secrets, which the server could repeat. They change when a token is renewed."""
-        return () if self._auth is None else self._auth.secrets()
-
-    def _sent_secrets(self) -> tuple[str, ...]:
-        """The secrets that are sent with every request."""
-        return (
-            *self.secrets(),
-            *(secrets_in(self._headers, self._url or "") if self._may_hold_secrets else ()),
-        )
+        """The credentials in use, which the server could repeat. They change when a token is renewed."""
+        sent = () if self._auth is None else self._auth.secrets()
+        given = () if self._stdio is None else self._stdio.secrets()
+        shown = secrets_in(self._headers, self._url or "") if self._may_hold_secrets else ()
+        return (*sent, *shown, *given)
 
     def _all_secrets(self) -> Iterator[str]:
-        """All secrets, in the forms in which a server could repeat them."""
+        """All secrets, and further values that a server could repeat in a refusal."""
         yield from self.secrets()
         if self._may_hold_secrets:
             yield from values_in(self._headers, self._url or "")
-        if self._stdio is not None:
-            yield from self._stdio.secrets()
 
 
 class _CompletedErrors:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 from ..types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError, origin_and_path
-from ..types.texts import in_one_line
+from ..types.texts import foreign
 from .authorization import Authorization
 from .protocol.messages import (
     HEADER_MISMATCH,
@@ -153,7 +153,7 @@ def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
 
 
 def server_error(error: RpcError) -> ServerError:
-    text = in_one_line(error.message, _LONGEST_MESSAGE) or "no message"
+    text = foreign(error.message, _LONGEST_MESSAGE) or "no message"
     return ServerError(
         f"The server answered with error {error.code}: {text}",
         code=error.code,
@@ -169,7 +169,8 @@ def _rpc_fix(error: RpcError) -> str | None:
         return _visit(error)
     if error.code != MISSING_CAPABILITY:
         return _RPC_FIXES.get(error.code)
-    names = ", ".join(as_object(as_object(error.data).get("requiredCapabilities"))) or "one it does not name"
+    required = ", ".join(as_object(as_object(error.data).get("requiredCapabilities")))
+    names = foreign(required) or "one it does not name"
     return f"The tool needs a client capability that this client does not have: {names}"
 
 
@@ -178,7 +179,7 @@ def _visit(error: RpcError) -> str:
     wanted = as_object(error.data).get("elicitations")
     entries = cast("list[Any]", wanted)[:_MOST_PAGES] if isinstance(wanted, list) else []
     urls = [url for entry in entries if isinstance(url := as_object(entry).get("url"), str)]
-    pages = " and ".join(origin_and_path(url)[:_LONGEST_PAGE] for url in urls) or "a web page"
+    pages = " and ".join(foreign(origin_and_path(url)[:_LONGEST_PAGE]) for url in urls) or "a web page"
     return f"A person has to visit {pages} first; the error's data holds the whole address. Then call again"
 
 
@@ -215,7 +216,7 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
     excerpt = _quoted_excerpt(refusal)
     for parameters in (challenge.parameters for challenge in challenges):
         if reason := parameters.get("error_description") or parameters.get("error"):
-            excerpt = f" ({in_one_line(reason, _LONGEST_ATTEMPT)})"
+            excerpt = f" ({foreign(reason, _LONGEST_ATTEMPT)})"
             break
     is_wanted = not sent.startswith("no ") and any(c.scheme.lower() in sent.lower() for c in challenges)
     if refusal.status == 403 and not challenges and _HOST.search(refusal.excerpt):
@@ -239,17 +240,17 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
 
 def _wanted(challenges: list[Challenge]) -> str:
     names = {"bearer": "a Bearer token", "basic": "a user name and password (Basic)"}
-    wanted = [names.get(challenge.scheme.lower(), challenge.scheme) for challenge in challenges]
+    wanted = [names.get(challenge.scheme.lower()) or foreign(challenge.scheme) for challenge in challenges]
     return " or ".join(dict.fromkeys(wanted)) or "credentials and does not say which"
 
 
 def _scopes(challenges: list[Challenge]) -> str:
     scopes = [challenge.parameters["scope"] for challenge in challenges if "scope" in challenge.parameters]
-    return f" (scope {scopes[0]})" if scopes else ""
+    return f" (scope {foreign(scopes[0])})" if scopes else ""
 
 
 def _quoted_excerpt(refusal: Refusal) -> str:
-    return f" ('{refusal.excerpt}')" if refusal.excerpt else ""
+    return f" ('{foreign(refusal.excerpt)}')" if refusal.excerpt else ""
 
 
 def _status(status: int) -> str:
@@ -260,7 +261,7 @@ def _status(status: int) -> str:
 
 
 def _rpc_attempt(error: RpcError) -> str:
-    return f"error {error.code} {in_one_line(error.message, _LONGEST_ATTEMPT)}".strip()
+    return f"error {error.code} {foreign(error.message, _LONGEST_ATTEMPT)}".strip()
 
 
 def describe_answer(answer: Answer) -> str:
@@ -272,5 +273,5 @@ def describe_answer(answer: Answer) -> str:
     if answer.error is not None:
         parts.append(_rpc_attempt(answer.error))
     elif answer.excerpt:
-        parts.append(f"'{answer.excerpt}'")
+        parts.append(f"'{foreign(answer.excerpt)}'")
     return " ".join(part for part in parts if part)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ..types.errors import MCPError
+from ..types.secret_rules import is_secret_variable
 from ..yaml_text import (
     LIST,
     MAPPING,
@@ -413,6 +414,7 @@ class ServerReading:
         self._folder = folder
         self._environ = environ
         self._lenient = lenient
+        self._taken: set[str] = set()
         self._args: Any = [] if lenient else REQUIRED
 
     def read(self, servers: Mapping[str, Any], key: str = "mcpServers") -> dict[str, ServerConfig]:
@@ -425,6 +427,7 @@ class ServerReading:
             self._findings.error(f"the server '{name}' must be a mapping, not {kind_of(raw)}", path)
             return None
         values = cast("dict[str, Any]", raw)
+        self._taken = set()
         type_key = "transport" if self._lenient and "type" not in values else "type"
         kind = values.get(type_key)
         url_key = next((key for key in _URL_KEYS if key in values), "url")
@@ -481,6 +484,7 @@ class ServerReading:
             args=tuple(args),
             cwd=cwd,
             env=self._all_filled(env, (*path, "env")),
+            taken=frozenset(self._taken),
         )
 
     def _look_for(self, name: str, command: str, cwd: Path, path: KeyPath) -> None:
@@ -503,6 +507,7 @@ class ServerReading:
             url=self._url(name, url, (*path, url_key)),
             headers=self._headers(headers, init, path),
             transport=transport,
+            taken=frozenset(self._taken),
         )
 
     def _headers(
@@ -543,7 +548,7 @@ class ServerReading:
     def _filled(self, text: str, path: KeyPath) -> str:
         if self._environ is None:
             return text
-        filled, missing = substitute(text, self._environ)
+        filled, missing = substitute(text, self._environ, self._taken)
         for variable in missing:
             if variable.startswith("input:"):
                 message = f"only VS Code can ask for ${{{variable}}}"
@@ -562,8 +567,11 @@ _REFERENCE: Final = re.compile(
 )
 
 
-def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Fills in environment variables; also returns those that are not set, whose references stay."""
+def substitute(text: str, environ: Mapping[str, str], taken: set[str]) -> tuple[str, tuple[str, ...]]:
+    """Fills in environment variables; also returns those that are not set, whose references stay.
+
+    Adds what the variables held to `taken`, as that is secret.
+    """
     missing: list[str] = []
 
     def value(match: re.Match[str]) -> str:
@@ -571,6 +579,8 @@ def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, .
             return match[1]
         name = match[2] or match[4]
         if name in environ:
+            if is_secret_variable(name):
+                taken.add(environ[name])
             return environ[name]
         if match[3] is not None:
             return match[3]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..client.protocol.tools import ABSENT
+from ..types.texts import ours
 from ..yaml_text import as_mapping
 from .expressions import ExpressionError, holds
 from .expressions.javascript import UNDEFINED, json_value, truthy
@@ -402,7 +403,7 @@ def _violation(schema: CompiledSchema, value: Any, whole: str) -> str | None:
         return str(error)
     from ..client.validation.problems import describe_problems  # imported late, so that servers start faster
 
-    return describe_problems(schema, schema.problems(value), whole=whole)[1]
+    return ours(describe_problems(schema, schema.problems(value), whole=whole)[1])
 
 
 def _before(line: Line, node: Node, record: NodeRecord) -> None:

@@ -299,6 +299,7 @@ class StdioConfig:
     Attributes:
         cwd: Working folder, absolute; None: the document's folder.
         env: Environment variables in addition to the minimal ones.
+        taken: What ``${…}`` took from our environment: secrets.
     """
 
     name: str
@@ -306,6 +307,7 @@ class StdioConfig:
     args: tuple[str, ...] = field(default=(), repr=False)
     cwd: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    taken: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,12 +316,14 @@ class UrlConfig:
 
     Attributes:
         transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` tries both.
+        taken: What ``${…}`` took from our environment: secrets.
     """
 
     name: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     transport: Transport
+    taken: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 ServerConfig = StdioConfig | UrlConfig

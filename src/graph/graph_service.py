@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from ..stdio.session import Asked, Info, Report
+from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
 from ..yaml_text import as_mapping
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, compiled
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
+    from ..audit.secrets import SecretMarker
     from .api import McpGraphApi
     from .executor import GraphExecutor, RunResult
     from .graph_model import Node, ToolDefinition
@@ -122,7 +124,7 @@ class GraphService:
                 await self._run(asked, None) if run_result is None else _answer(asked, run_result, self._api)
             )
         async with anyio.create_task_group() as group:
-            reporter = _Reporter()
+            reporter = _Reporter(self._api.secrets)
             group.start_soon(reporter.send, report)
             result = await self._run(asked, reporter)
             reporter.close()
@@ -149,7 +151,7 @@ class GraphService:
                     return _failure(asked, error, api)
                 except Exception as error:
                     # The error's text may contain values, so the client gets only its type.
-                    _log.exception("the tool %s failed unexpectedly", asked.tool)
+                    _log.error("the tool %s failed unexpectedly: %s", asked.tool, kind_and_place(error))
                     what = f"Unexpected {type(error).__name__}; the server's log says more"
                     return _failure(asked, RunError(what, tool=asked.tool, kind="graph"), api)
 
@@ -182,7 +184,8 @@ class GraphService:
 class _Reporter:
     """Carries progress from the threads of a run to its client."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: SecretMarker) -> None:
+        self._secrets = secrets
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -190,7 +193,7 @@ class _Reporter:
         self._put(node.id)
 
     def tool(self, node: Node, text: str) -> None:
-        self._put(f"{node.id}: {text}")
+        self._put(f"{node.id}: {self._secrets.foreign(text)}")
 
     def close(self) -> None:
         """Ends the reports; call it in the loop's thread."""
@@ -217,6 +220,12 @@ def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
         )
         error.history = run.history
         return _failure(asked, error, api)
+    counts: Counter[str] = Counter()
+    value = api.secrets.data(value, counts)
+    if counts:
+        from ..audit.secrets import hidden_note
+
+        _log.warning("%s", hidden_note(asked.tool, counts.total()))
     json_text = _to_json(value)
     text = without_surrogates(json_text)
     if text is not json_text:  # a lone surrogate, as from a broken escape, cannot be sent
@@ -261,7 +270,7 @@ def _texts(members: dict[str, Any], *names: str, needed: int | None = None) -> d
 
 
 def _failure(asked: Asked, error: RunError, api: McpGraphApi) -> dict[str, Any]:
-    text = without_surrogates(api.secrets.scrub(str(error)))
+    text = without_surrogates(api.secrets.text(str(error)))
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     return _with_history(asked, result, error.history, api)
 
@@ -270,7 +279,7 @@ def _with_history(
     asked: Asked, result: dict[str, Any], history: tuple[Any, ...], api: McpGraphApi
 ) -> dict[str, Any]:
     if asked.meta.get(HISTORY_KEY) is True:
-        marked = api.secrets.scrub([record.to_json() for record in history])
+        marked = [record.to_json(api.secrets) for record in history]
         records = json.dumps(marked, ensure_ascii=False)
         result["_meta"] = {HISTORY_KEY: json.loads(without_surrogates(records))}
     return result

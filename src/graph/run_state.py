@@ -21,6 +21,7 @@ from .run_control import Controller, Hooks, RunError, RunStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from ..audit.secrets import SecretMarker
     from .graph_model import ExecutionLimits, ToolDefinition
 
 
@@ -75,8 +76,11 @@ class NodeRecord:
         """The context that the node saw."""
         return {} if self._view is None else self._view.context_at(self._position)
 
-    def to_json(self) -> dict[str, Any]:
-        """The record as JSON, with the reference's names; undefined values are left out."""
+    def to_json(self, secrets: SecretMarker | None = None) -> dict[str, Any]:
+        """The record as JSON, with the reference's names; undefined values are left out.
+
+        With `secrets`, input, output and error have marks instead of secrets; nothing else can hold one.
+        """
         members: dict[str, Any] = {
             "executionIndex": self.index,
             "nodeId": self.node_id,
@@ -91,7 +95,12 @@ class NodeRecord:
             "attempts": self.attempts if self.attempts > 1 else UNDEFINED,
             "error": UNDEFINED if self.error is None else {"message": self.error},
         }
-        return json_value(members)
+        values = json_value(members)
+        if secrets is not None:
+            values |= {name: secrets.shown(values[name]) for name in ("input", "output") if name in values}
+            if self.error is not None:
+                values["error"] = {"message": secrets.text(self.error)}
+        return values
 
 
 class History:

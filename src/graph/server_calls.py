@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 
 from ..audit.secrets import SecretMarker
-from ..client.authorization import header_secrets, secrets_in
+from ..client.authorization import secrets_in
 from ..client.limits import Timeouts
 from ..client.mcp_client import MCPClient
 from ..client.protocol.tools import ABSENT
@@ -25,7 +25,7 @@ from ..types.errors import (
     SettingInvalid,
     TimedOut,
 )
-from ..types.routing import looks_secret
+from ..types.secret_rules import looks_secret, secrets_in_environment
 from ..types.texts import canonical_json
 from ..yaml_text import as_mapping, kind_of
 from .expressions.javascript import UNDEFINED, json_value, plain_number
@@ -299,7 +299,8 @@ def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
             # Names in documents may be any text; in messages and records they are part of a URL.
             name = _NO_NAME.sub("-", config.name).lstrip("._-") or "server"
             cwd = None if config.cwd is None else str(config.cwd)
-            server = StdioServer(name, (config.command, *config.args), env=config.env, cwd=cwd)
+            command = (config.command, *config.args)
+            server = StdioServer(name, command, env=config.env, cwd=cwd, taken=config.taken)
             return MCPClient(stdio=server, **settings)
         case UrlConfig():
             return MCPClient(config.url, headers=config.headers, transport=config.transport, **settings)
@@ -311,8 +312,8 @@ def marker_of_servers(servers: Mapping[str, ServerConfig]) -> SecretMarker:
 
 def _secrets(config: ServerConfig) -> Iterator[str]:
     if isinstance(config, StdioConfig):
-        yield from config.env.values()
+        yield from secrets_in_environment(config.env, config.taken)
         yield from (argument for argument in config.args if looks_secret("", argument))
     else:
-        yield from header_secrets(config.headers.values())
-        yield from secrets_in({}, config.url)
+        yield from config.taken
+        yield from secrets_in(config.headers, config.url)

@@ -42,6 +42,8 @@ class PlannedCall:
         name: The requested name, if there is no such tool.
         iteration: The agent's turn, or None outside an agent.
         data: The tables for a workflow's inputs, in the order of its ports.
+        schemas: What says which arguments are secret, if not the tool's schema: if there is no such tool, the
+            schemas of the others.
     """
 
     tool: Tool | None
@@ -52,6 +54,7 @@ class PlannedCall:
     name: str | None = None
     iteration: int | None = None
     data: tuple[DataInput, ...] = ()
+    schemas: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, assert_never, cast
 
-from ..audit.journal import Journal, new_run_id
-from ..audit.record import CallRecord, CallStatus, chained, prepare, status_of, utc_text
-from ..audit.secrets import SecretMarker
+from ..audit.journal import Journal, MemoryJournal, new_run_id
+from ..audit.record import CallRecord, CallStatus, prepare, status_of, utc_text
+from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
 from ..client.protocol.tools import ABSENT
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ResultInvalid, kind_and_place
@@ -243,25 +244,6 @@ class RunRecords:
                 self.write(call.abandoned())
 
 
-class MemoryJournal:
-    """Numbers and chains calls like a journal, but without a file."""
-
-    path: Final = None
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.head = ""
-        self._lock = threading.Lock()
-
-    def append(self, record: CallRecord) -> CallRecord:
-        with self._lock:
-            kept = chained(record, self.head, call=self.count + 1)
-            self.count, self.head = kept.call, kept.hash or ""
-        return kept
-
-    def close(self, outcome: Outcome = "complete") -> None: ...
-
-
 class CallInProgress:
     """What becomes known of a call while it is made, and the record of it.
 
@@ -279,7 +261,7 @@ class CallInProgress:
     __slots__ = (
         *("tool", "arguments", "coercions", "note", "digest", "attempts", "server_version", "protocol"),
         *("plan", "run", "is_canceled", "_started_at", "_clock", "_duration", "_known", "_marker"),
-        "_beginning",
+        *("_beginning", "_in_arguments", "_in_answer"),
     )
 
     def __init__(self, plan: PlannedCall, run: Run, is_canceled: Callable[[], bool] | None = None) -> None:
@@ -299,6 +281,8 @@ class CallInProgress:
         self._known: object = None  # the secrets that were known when the record's beginning was made
         self._marker = run.secrets
         self._beginning: CallRecord | None = None
+        self._in_arguments: dict[str, tuple[str, ...]] = {}
+        self._in_answer: Counter[str] = Counter()
 
     @property
     def input_row(self) -> str | None:
@@ -318,13 +302,18 @@ class CallInProgress:
         prepare(self._begun())
 
     def scrubbed(self, answer: ToolAnswer) -> ToolAnswer:
-        """Marks the secrets in an answer's text and structured value; its blocks stay unchanged."""
+        """Marks the secrets in an answer's text and structured value; its blocks stay unchanged.
+
+        Each replacement is counted, and the note says so.
+        """
         self._begun()
-        before, marker = answer.structured, self._marker
-        text = without_surrogates(cast("str", marker.scrub(answer.text)))
-        structured = before if before is ABSENT else marker.scrub(before)
+        before, marker, counts = answer.structured, self._marker, self._in_answer
+        text = without_surrogates(cast("str", marker.data(answer.text, counts)))
+        structured = before if before is ABSENT else marker.data(before, counts)
         if text is answer.text and structured is before:
             return answer
+        if counts:
+            self.add_note(hidden_note(self.tool.name if self.tool else self.plan.name or "", counts.total()))
         return replace(answer, text=text, structured=structured)
 
     def answered(self, answer: ToolAnswer) -> CallOutcome:
@@ -368,8 +357,16 @@ class CallInProgress:
         record = CallInProgress(self.plan, self.run).failed(Canceled(_UNKNOWN)).record
         return replace(record, started_at=self._started_at)
 
+    def add_note(self, text: str) -> None:
+        self.note = f"{self.note} {text}" if self.note else text
+
     def _outcome(self, problem: Exception | None, answer: ToolAnswer | None, **ending: Any) -> CallOutcome:
-        record = self._begun().but(
+        record = self._begun()
+        hidden = HiddenSecrets(
+            salt=self._marker.salt.hex(), arguments=self._in_arguments, answer=self._in_answer
+        )
+        record = record.but(
+            secrets=hidden.to_json(),
             attempts=self.attempts,
             server_version=self.server_version,
             protocol=self.protocol,
@@ -398,11 +395,12 @@ class CallInProgress:
                 "status": CallStatus.FAILED,  # until it has ended
                 "started_at": self._started_at,
             }
+            # It also marks the secrets among the arguments where the server repeats them.
+            self._marker = secrets.for_call(self.arguments, *self._schemas)
             if tool is None:
-                self._marker, self._beginning = secrets, self._begun_without_tool(shared)
+                name = None if plan.name is None else without_surrogates(self._marker.data(plan.name))
+                self._beginning = CallRecord(tool_name=name, arguments=self._arguments_text(), **shared)
             else:
-                # It also marks the secrets among the arguments where the server repeats them.
-                self._marker = secrets.for_call(self.arguments, _schema_of(tool))
                 is_mcp = isinstance(tool, MCPTool)
                 self._beginning = CallRecord(
                     tool=to_json_text(tool),
@@ -410,26 +408,25 @@ class CallInProgress:
                     tool_type=tool.tool_type.name.lower(),
                     server=tool.route.display if is_mcp else None,
                     digest=tool.digest if is_mcp else self.digest,
-                    arguments=None if plan.arguments is None else self._arguments_text(tool),
+                    arguments=self._arguments_text(),
                     **shared,
                 )
         return self._beginning
 
-    def _begun_without_tool(self, shared: dict[str, Any]) -> CallRecord:
-        plan, scrub = self.plan, self.run.secrets.scrub
-        try:
-            arguments = None if plan.arguments is None else canonical_json(scrub(dict(plan.arguments)))
-        except (ValueError, TypeError, RecursionError):
-            arguments = None
-        name = None if plan.name is None else without_surrogates(scrub(plan.name))
-        return CallRecord(tool_name=name, arguments=arguments, **shared)
+    @property
+    def _schemas(self) -> tuple[str, ...]:
+        return self.plan.schemas or (() if self.tool is None else (schema_of(self.tool),))
 
-    def _arguments_text(self, tool: Tool) -> str | None:
+    def _arguments_text(self) -> str | None:
+        if self.plan.arguments is None:
+            return None
         try:
-            arguments = self._marker.mark(self.arguments, _schema_of(tool))
+            arguments, hidden = self._marker.marked(self.arguments, *self._schemas)
             if self.plan.data:  # the input tables are recorded in the form that models use
                 chosen = {data.port: data.id for data in self.plan.data}
                 arguments = {"configuration": arguments, "data_inputs": chosen}
+                hidden = {f"/configuration{pointer}": digests for pointer, digests in hidden.items()}
+            self._in_arguments = hidden
             return canonical_json(arguments)
         except (ValueError, TypeError, RecursionError):
             return None  # the call's error names the value that JSON cannot hold
@@ -441,11 +438,12 @@ class CallInProgress:
             name = None if self.tool is None else self.tool.name
             placed = error.at(server=server, tool=name, row=self.plan.input_row)
             pointer = error.pointer if isinstance(error, ArgumentsInvalid) else ""
-            text = f"{pointer}: {placed}" if pointer and pointer not in str(placed) else str(placed)
+            said = placed.quoting
+            text = f"{pointer}: {said}" if pointer and pointer not in said else said
         else:
             # An exception of other code: its message may contain arguments and credentials.
             text = f"Unexpected {type(error).__name__}. Please report this together with the log."
-        return without_surrogates(cast("str", self._marker.scrub(text)))
+        return without_surrogates(self._marker.text(text))
 
 
 def _either(one: Callable[[], bool] | None, other: Callable[[], bool] | None) -> Callable[[], bool] | None:
@@ -454,7 +452,7 @@ def _either(one: Callable[[], bool] | None, other: Callable[[], bool] | None) ->
     return lambda: one() or other()
 
 
-def _schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
+def schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
     """The schema of a tool's arguments as text."""
     match tool:
         case MCPTool():
@@ -482,7 +480,7 @@ def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
                     f"The arguments of '{call.tool.name}' were not checked, because of its schema:"
                     f" {validator.fault}"
                 )
-                call.note = f"{call.note} {unchecked}" if call.note else unchecked
+                call.add_note(unchecked)
         case WorkflowTool():
             _check_workflow(call.tool, call)
         case None:
@@ -563,7 +561,8 @@ def _tell(client: MCPClient, run: Run, progress: Progress) -> None:
     """Passes on a progress report. Reads the client's secrets each time, as tokens may have been renewed."""
     assert run.on_progress is not None
     run.secrets.learn(client.secrets())
-    run.on_progress(replace(progress, message=run.secrets.scrub(progress.message)))
+    message = progress.message
+    run.on_progress(replace(progress, message=message and run.secrets.foreign(message)))
 
 
 def _check_workflow(tool: WorkflowTool, call: CallInProgress) -> None:

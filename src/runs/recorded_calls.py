@@ -43,7 +43,7 @@ class RecordedCall:
     """A call on record, at its place in the table or file, from 1.
 
     `tool` is None if its cell is lost, `row_id` outside KNIME. `has_result` is False if the record comes from
-    a table that has lost the columns of results.
+    a table that has lost the columns of results, `has_secrets` if that table does not say what is a mark.
     """
 
     record: CallRecord
@@ -51,6 +51,7 @@ class RecordedCall:
     place: int
     row_id: str | None = None
     has_result: bool = True
+    has_secrets: bool = True
 
     @property
     def names_no_server(self) -> bool:
@@ -58,7 +59,7 @@ class RecordedCall:
         return self.tool is None and not self.record.server and bool(self.record.tool_name)
 
     @classmethod
-    def of(cls, record: CallRecord, place: int, *, has_result: bool = True) -> Self:
+    def of(cls, record: CallRecord, place: int, *, has_result: bool = True, has_secrets: bool = True) -> Self:
         """The call of a record with its tool; the tool is None if it cannot be read.
 
         Spreadsheets cut off long cells.
@@ -67,7 +68,7 @@ class RecordedCall:
             tool = tool_of(record.tool) if record.tool else None
         except ToolFormatError:
             tool = None
-        return cls(record=record, tool=tool, place=place, has_result=has_result)
+        return cls(record=record, tool=tool, place=place, has_result=has_result, has_secrets=has_secrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
-from ..audit.secrets import without_digests
+from ..audit.secrets import HiddenSecrets
 from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
 
@@ -101,8 +101,9 @@ def _texts(record: CallRecord) -> tuple[str, str, str]:
     """Result, structured result and error; missing texts are "", as some files cannot distinguish them."""
     # Errors that this package words itself name servers and rows, and are compared by the status alone.
     error = record.error if record.status is CallStatus.TOOL_ERROR else None
+    hidden = HiddenSecrets.parse(record.secrets)
     result, structured, error = (
-        without_digests(text or "") for text in (record.result, record.structured_result, error)
+        hidden.without_digests(text or "") for text in (record.result, record.structured_result, error)
     )
     return result, structured, error
 

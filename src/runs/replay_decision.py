@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..audit.record import CallStatus
+from ..audit.secrets import HiddenSecrets, marks_in, with_secrets
 from ..client.network import origin_of
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid, ToolNotFound
 from ..types.routing import ServerRoute
@@ -20,7 +21,7 @@ from .recorded_calls import ReplayedCall, ReplayVerdict
 from .replay_comparison import IgnoreRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from ..audit.record import CallRecord
     from ..client.protocol.tools import ToolDefinition
@@ -253,7 +254,8 @@ def _changes(tool: MCPTool, digest: str | None, definition: ToolDefinition) -> t
 class Ready:
     """A call that may be made, perhaps at the same time as others.
 
-    For `changes` and `digest` see `ReplayedCall`.
+    For `changes` and `digest` see `ReplayedCall`; `other_secrets` are pointers to arguments whose secret is
+    not the recorded one.
     """
 
     recorded: RecordedCall
@@ -261,6 +263,15 @@ class Ready:
     overlaps: bool
     changes: tuple[str, ...] = ()
     digest: str | None = None
+    other_secrets: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What is not as it was on record, beside the result."""
+        if self.other_secrets:
+            yield f"Not the same secret as on record: {', '.join(self.other_secrets)}"
+        if self.changes:
+            yield f"The tool has changed: {', '.join(self.changes)}"
 
 
 class _Verdict(Exception):  # noqa: N818 - carries a verdict out of a step of this module
@@ -314,7 +325,7 @@ class Decider:
                 )
             return _Verdict(ReplayVerdict.TOOL_MISSING, str(error)).on(recorded)
         except MCPError as error:
-            reason = cast("str", self.run.secrets.scrub(str(error)))
+            reason = self.run.secrets.text(error.quoting)
             return _Verdict(ReplayVerdict.FAILED, reason).on(recorded)
 
     def _decided(self, recorded: RecordedCall, tool: Tool) -> Ready:  # @ToolTypeDispatch
@@ -339,12 +350,17 @@ class Decider:
         if changes and not self.options.call_changed:
             reason = f"The definition is not the one on record: {', '.join(changes)}. It was not called"
             raise _Verdict(ReplayVerdict.TOOL_CHANGED, reason, changes, now)
-        arguments = self._arguments(recorded.record)
+        arguments, others = self._arguments(recorded)
         named = self.options.may_call(tool.name, tool.tool_name, current.tool.tool_name)
         if not self.options.dry_run and (current.read_only or named):
             call = PlannedCall(tool=current.tool, arguments=arguments, input_row=recorded.record.input_row)
             return Ready(
-                recorded=recorded, call=call, overlaps=current.read_only, changes=changes, digest=now
+                recorded=recorded,
+                call=call,
+                overlaps=current.read_only,
+                changes=changes,
+                digest=now,
+                other_secrets=others,
             )
         verdict, reason = _dry_run(recorded.record, current.tool, arguments)
         if verdict is ReplayVerdict.SKIPPED:
@@ -367,7 +383,7 @@ class Decider:
         if changes and not self.options.call_changed:
             reason = "The workflow in its file store is not the one that ran. It was not called"
             raise _Verdict(ReplayVerdict.TOOL_CHANGED, reason, changes, now)
-        arguments = self._arguments(recorded.record)
+        arguments, others = self._arguments(recorded)
         if tool.input_ports:
             raise _Verdict(
                 ReplayVerdict.SKIPPED, "The workflow wants input tables, which the record does not hold"
@@ -376,9 +392,18 @@ class Decider:
             why = "This is a dry run" if self.options.dry_run else "A workflow runs only if it is named"
             raise _Verdict(ReplayVerdict.SKIPPED, why)
         call = PlannedCall(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
-        return Ready(recorded=recorded, call=call, overlaps=False, changes=changes, digest=now)
+        return Ready(
+            recorded=recorded,
+            call=call,
+            overlaps=False,
+            changes=changes,
+            digest=now,
+            other_secrets=others,
+        )
 
-    def _arguments(self, record: CallRecord) -> dict[str, Any]:
+    def _arguments(self, recorded: RecordedCall) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The arguments with the secrets that were given; pointers to secrets that are not as on record."""
+        record = recorded.record
         if record.arguments is None:
             raise _Verdict(ReplayVerdict.SKIPPED, "The record holds no arguments")
         try:
@@ -387,13 +412,27 @@ class Decider:
             parsed = None
         if not isinstance(parsed, dict):
             raise _Verdict(ReplayVerdict.FAILED, "The arguments on record are not a JSON object")
-        missing: dict[str, str] = {}
-        arguments = _filled(cast("dict[str, Any]", parsed), self.options.secrets, "", missing)
+        hidden = HiddenSecrets.parse(record.secrets)
+        # In a table without the column that names the marks, all that looks like one may be one.
+        marks = hidden.arguments if recorded.has_secrets else marks_in(parsed)
+        given = self.options.secrets
+        missing = {
+            digest: place for place, digests in marks.items() for digest in digests if digest not in given
+        }
         if missing:
             places = ", ".join(f"{place or 'a name'} ({digest})" for digest, place in missing.items())
             reason = f"The record does not hold the secrets in its arguments: {places}. Give their values"
             raise _Verdict(ReplayVerdict.SKIPPED, reason)
-        return arguments
+        arguments = with_secrets(parsed, marks, given)
+        if not hidden.salt:
+            return arguments, ()
+        marker = self.run.secrets.salted(bytes.fromhex(hidden.salt))
+        others = [
+            place
+            for place, digests in marks.items()
+            if not all(marker.is_same(digest, given[digest]) for digest in digests)
+        ]
+        return arguments, tuple(others)
 
 
 def _there_now(tool: MCPTool, changes: tuple[str, ...] = ()) -> _Verdict:
@@ -448,27 +487,3 @@ def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tu
     if record.status is CallStatus.INVALID_ARGUMENTS:
         return ReplayVerdict.SKIPPED, "The arguments, which did not fit on record, fit now"
     return ReplayVerdict.SKIPPED, "The arguments fit its present definition"
-
-
-def _filled(value: Any, secrets: Mapping[str, str], place: str, missing: dict[str, str]) -> Any:
-    """A copy with secrets instead of marks. Adds digest and pointer of unknown secrets to `missing`."""
-    match value:
-        case str():
-
-            def secret(mark: re.Match[str]) -> str:
-                if mark[1] not in secrets:
-                    missing.setdefault(mark[1], place)
-                return secrets.get(mark[1], mark[0])
-
-            return _MARK.sub(secret, value)
-        case dict():
-            members = cast("dict[str, Any]", value)
-            return {
-                _filled(name, secrets, place, missing): _filled(inner, secrets, f"{place}/{name}", missing)
-                for name, inner in members.items()
-            }
-        case list():
-            items = cast("list[Any]", value)
-            return [_filled(inner, secrets, f"{place}/{i}", missing) for i, inner in enumerate(items)]
-        case _:
-            return value

@@ -178,8 +178,7 @@ class Replayer:
                 if patch is not None:
                     verdict = ReplayVerdict.DIFFERENT
                     reason = _status_change(recorded, new)
-        if ready.changes:
-            message = f"The tool has changed: {', '.join(ready.changes)}"
+        for message in ready.remarks:
             reason = f"{message}. {reason}" if reason else message
         return ReplayedCall(
             recorded=ready.recorded,
@@ -293,7 +292,7 @@ def recording_of(
     """
     has_result = not {"Result", "Structured result"}.isdisjoint(table.column_names)
     calls = [
-        RecordedCall.of(record, place, has_result=has_result)
+        RecordedCall.of(record, place, has_result=has_result, has_secrets="Secrets" in table.column_names)
         for place, record in enumerate(records_of(table, tools), start=1)
     ]
     if tools is not None:

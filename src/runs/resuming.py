@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..audit.journal import JournalContent, JournalError, latest, read_journal
 from ..audit.record import CallStatus
-from ..audit.secrets import without_digests
+from ..audit.secrets import HiddenSecrets
 from ..audit.verify import Verdict, verify_file
 from ..types.errors import MCPError, ToolFormatError
 from ..types.texts import canonical_json, counted
 from ..types.tool import MCPTool, from_json_text
 from .call_values import CallOutcome
+from .engine import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ..audit.record import CallRecord
@@ -103,6 +104,9 @@ class EarlierRun:
 
     def __init__(self, records: Sequence[CallRecord], run: Run) -> None:
         self._run = run
+        # Marks are equal for equal secrets if they have the same salt.
+        salts = dict.fromkeys(HiddenSecrets.parse(record.secrets).salt for record in records)
+        self._markers = [run.secrets.salted(bytes.fromhex(salt)) for salt in {"": None, **salts}]
         self._records = {_key_of(record): record for record in records if record.ok}
         self._taken: dict[tuple[str | None, ...], CallRecord] = {}
         unanswered = (record for record in records if record.status in _UNANSWERED)
@@ -115,24 +119,25 @@ class EarlierRun:
         Must run before the first call, so that the journal of this run has them if it is interrupted, too.
         """
         for call in calls if self._records else ():
-            key = self._key(call)
-            earlier = None if key is None else self._records.pop(key, None)
-            if key is not None and earlier is not None:
-                self._taken[key] = self._run.take_over(earlier)
+            key = next((key for key in self._keys(call) if key in self._records), None)
+            if key is not None:
+                self._taken[key] = self._run.take_over(self._records.pop(key))
 
     def find(self, call: PlannedCall) -> CallOutcome | None:
         """The outcome of the call in the earlier run; None if it was not taken over."""
-        key = self._key(call) if self._taken else None
-        record = None if key is None else self._taken.get(key)
+        keys = self._keys(call) if self._taken else ()
+        record = next((self._taken[key] for key in keys if key in self._taken), None)
         return None if record is None else CallOutcome(record=record, tool=call.tool)
 
-    def _key(self, call: PlannedCall) -> tuple[str | None, ...] | None:
+    def _keys(self, call: PlannedCall) -> Iterator[tuple[str | None, ...]]:
         if call.tool is None or call.error is not None:
-            return None
+            return
         server = call.tool.route.display if isinstance(call.tool, MCPTool) else None
-        return (call.input_row, call.tool.name, server, self._arguments(call))
+        for arguments in self._arguments(call):
+            yield (call.input_row, call.tool.name, server, arguments)
 
-    def _arguments(self, call: PlannedCall) -> str | None:
+    def _arguments(self, call: PlannedCall) -> Iterator[str]:
+        """The arguments as they may be on record, with the marks of each salt there."""
         from ..client.validation.argument_schemas import ArgumentValidator
 
         assert call.tool is not None
@@ -140,10 +145,10 @@ class EarlierRun:
         try:
             if isinstance(call.tool, MCPTool):  # the journal has the arguments after their conversion
                 arguments, _ = ArgumentValidator.for_schema(call.tool.schema_json).check(arguments)
-            marked = self._run.secrets.mark(arguments, call.tool.schema_json)
-            return without_digests(canonical_json(marked))
+            for marker in self._markers:
+                yield canonical_json(marker.mark(arguments, schema_of(call.tool)))
         except (MCPError, ValueError, TypeError):
-            return None
+            return
 
 
 def _repeat_warning(calls: str) -> str:
@@ -154,5 +159,4 @@ def _repeat_warning(calls: str) -> str:
 
 
 def _key_of(record: CallRecord) -> tuple[str | None, ...]:
-    arguments = None if record.arguments is None else without_digests(record.arguments)
-    return (record.input_row, record.tool_name, record.server, arguments)
+    return (record.input_row, record.tool_name, record.server, record.arguments)

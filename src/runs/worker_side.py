@@ -48,15 +48,16 @@ _stop: Event | None = None
 class RemoteCall:
     """A checked call for a worker, in the run of this id; for `connect` see `Connect`.
 
-    With `key`, marks of secrets are the same on all workers. `blobs` says whether the blobs of the result are
-    wanted.
+    With `salt`, marks of secrets are the same on all workers; `named` are names of secret arguments. `blobs`
+    says whether the blobs of the result are wanted.
     """
 
     call: PlannedCall
     tool: MCPTool
     connect: Connect
     run: str
-    key: bytes
+    salt: bytes
+    named: frozenset[str]
     blobs: bool
 
     def __repr__(self) -> str:
@@ -119,7 +120,7 @@ class _Sessions:
         with self._lock:
             run = self._held.get((remote.connect, server)) or remote.connect(server)
             if run.id != remote.run:
-                run = replace(run, id=remote.run, secrets=run.secrets.keyed(remote.key))
+                run = replace(run, id=remote.run, secrets=run.secrets.salted(remote.salt, remote.named))
             if not self._held:
                 # Processes of multiprocessing do not run atexit functions, but run these at their end.
                 Finalize(None, self.close, exitpriority=_CLOSE_EARLY)

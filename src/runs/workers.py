@@ -6,14 +6,18 @@ calls in flight. They handle order, limits, journal and cancellation in the same
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import threading
+from collections import Counter
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from ..audit.secrets import HiddenSecrets
 from ..types.errors import Canceled, MCPError
+from ..types.texts import canonical_json
 from ..types.tool import MCPTool
 from .engine import make_here
 from .saved_blobs import save_blobs
@@ -22,6 +26,8 @@ from .worker_side import OutcomeUnknown, RemoteCall, StoppedWithin, begin_proces
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..audit.record import CallRecord
+    from ..audit.secrets import SecretMarker
     from .call_values import CallOutcome
     from .engine import CallInProgress
     from .worker_side import Connect
@@ -71,7 +77,8 @@ class Workers:
             tool=tool,
             connect=self.connect,
             run=run.id,
-            key=run.secrets.key,
+            salt=run.secrets.salt,
+            named=run.secrets.named,
             blobs=run.save_blob is not None,
         )
 
@@ -120,14 +127,26 @@ class Workers:
 
 def _completed(call: CallInProgress, outcome: CallOutcome) -> CallOutcome:
     """Completes a worker's outcome in this process: saves files, marks secrets known only here."""
-    scrub, record = call.run.secrets.scrub, outcome.record
-    parts = ("arguments", "result", "structured_result", "error")
-    texts: dict[str, str | None] = {part: scrub(getattr(record, part)) for part in parts}
-    record = replace(record, **texts)
+    record = _without_secrets(outcome.record, call.run.secrets)
     if outcome.answer is not None and call.run.save_blob is not None:
         files, image = save_blobs(call.plan, outcome.answer.blocks, call.run.save_blob)
         record = replace(record, files=files, image=image)
-    return replace(outcome, record=record, coercions=call.coercions, note=call.note, answer=None)
+    note = " ".join(filter(None, (call.note, outcome.note))) or None
+    return replace(outcome, record=record, coercions=call.coercions, note=note, answer=None)
+
+
+def _without_secrets(record: CallRecord, secrets: SecretMarker) -> CallRecord:
+    hidden = HiddenSecrets.parse(record.secrets)
+    in_answer, in_arguments = Counter(hidden.answer), dict(hidden.arguments)
+    parts = ("result", "structured_result")
+    texts: dict[str, str | None] = {part: secrets.data(getattr(record, part), in_answer) for part in parts}
+    texts["error"] = record.error and secrets.text(record.error)
+    if record.arguments is not None:
+        arguments, found = secrets.marked(json.loads(record.arguments), by_name=False)
+        if found:
+            texts["arguments"], in_arguments = canonical_json(arguments), in_arguments | found
+    hidden = HiddenSecrets(salt=secrets.salt.hex(), arguments=in_arguments, answer=in_answer)
+    return replace(record, secrets=hidden.to_json(), **texts)
 
 
 def _never() -> bool:

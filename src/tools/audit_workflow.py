@@ -259,7 +259,7 @@ class Canvas:
         segment = segment_of(tool)
         if segment is not None:
             try:
-                segment = with_arguments(segment, record.arguments)
+                segment = with_arguments(segment, record)
                 node, files = metanode(len(self.nodes) + 1, tool, segment, position)
             except KnwfError:
                 pass  # a workflow that cannot be written gets a note, like one that is missing

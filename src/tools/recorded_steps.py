@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
+from ..audit.secrets import HiddenSecrets, with_secrets
 from ..client.protocol.messages import decode
 from ..types.errors import MCPError, ToolFormatError
 from ..types.routing import ServerRoute
@@ -37,7 +38,6 @@ CALLER_ID: Final = "mcp_tool_caller"
 PLACEHOLDER: Final = re.compile("⟨fill in ([^⟩]*)⟩")
 """The placeholder of a secret argument that was not filled in, with the JSON pointer to it."""
 
-MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
 _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 _NOT_IN_FOLDER: Final = re.compile("[^a-zA-Z0-9 ]")
 _LONGEST_FOLDER: Final = 60
@@ -72,7 +72,7 @@ def caller_node(
     """The node of a call, the ``place``-th of all, and pointers to the secrets that a person must fill in."""
     from ..knwf import Port, extension_node
 
-    arguments, secrets = _without_secrets(record.arguments)
+    arguments, secrets = _without_secrets(record)
     pairs, rest = _split(arguments, tool)
     route = replace(tool.route, tool=None, digest=None)
     document: dict[str, Any] = _defaults() | {
@@ -132,35 +132,18 @@ def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, st
     return pairs, rest
 
 
-def _without_secrets(text: str | None) -> tuple[dict[str, Any], list[str]]:
+def _without_secrets(record: CallRecord) -> tuple[dict[str, Any], list[str]]:
     """The arguments with placeholders for marks of secrets, and the pointers to these."""
-    pointers: list[str] = []
     try:
-        parsed = decode(text or "{}")
+        parsed = decode(record.arguments or "{}")
     except MCPError:
         parsed = {}
     arguments = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
-    return _with_placeholders(arguments, "", pointers), pointers
-
-
-def _with_placeholders(value: Any, pointer: str, pointers: list[str]) -> Any:
-    match value:
-        case str() if MARK.search(value):
-            pointers.append(pointer)
-            return MARK.sub(lambda _: f"⟨fill in {pointer}⟩", value)
-        case dict():
-            members = cast("dict[str, Any]", value)
-            return {
-                _with_placeholders(name, pointer, pointers): _with_placeholders(
-                    inner, f"{pointer}/{name}", pointers
-                )
-                for name, inner in members.items()
-            }
-        case list():
-            items = cast("list[Any]", value)
-            return [_with_placeholders(inner, f"{pointer}/{i}", pointers) for i, inner in enumerate(items)]
-        case _:
-            return value
+    marks = HiddenSecrets.parse(record.secrets).arguments
+    for pointer, digests in marks.items():
+        placeholders = dict.fromkeys(digests, f"⟨fill in {pointer}⟩")
+        arguments = with_secrets(arguments, {pointer: digests}, placeholders)
+    return arguments, list(marks)
 
 
 def _label(place: int, record: CallRecord, tool: MCPTool, secrets: Sequence[str]) -> str:
@@ -254,14 +237,15 @@ def segment_file(tool: WorkflowTool) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
+def with_arguments(segment: Workflow, record: CallRecord) -> Workflow:
     """Sets the arguments of a recorded call as defaults of the Configuration nodes.
 
     Parameters without a recorded value, such as secrets, or with an unfit one keep their defaults.
     """
     from ..knwf import CONFIGURATION_FACTORIES, KnwfError, NativeNode, read_configuration, with_value
 
-    given = _arguments(arguments)
+    given = _arguments(record.arguments)
+    hidden = {pointer.split("/")[1] for pointer in HiddenSecrets.parse(record.secrets).arguments}
     nodes = list(segment.nodes)
     for place, node in enumerate(nodes):
         if not isinstance(node, NativeNode) or node.factory not in CONFIGURATION_FACTORIES:
@@ -269,10 +253,10 @@ def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
         with suppress(KnwfError):
             configuration = read_configuration(node)
             names = (f"{configuration.parameter}-{node.id}", configuration.parameter)
-            value = next((given[name] for name in names if name in given), None)
+            value = next((given[name] for name in names if name in given and name not in hidden), None)
             if isinstance(value, dict):  # KNIME's own form: {"string": "x"}
                 value = cast("dict[str, Any]", value).get(configuration.kind)
-            if isinstance(value, str | int | float) and not (isinstance(value, str) and MARK.search(value)):
+            if isinstance(value, str | int | float):
                 nodes[place] = with_value(node, value)
     return replace(segment, nodes=tuple(nodes))
 

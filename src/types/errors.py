@@ -26,8 +26,13 @@ with ``from None``.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit, urlunsplit
+
+from .texts import ours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ConnectPhase = Literal["dns", "tcp", "tls", "proxy", "http", "process", "auth", "protocol", "tools"]
 ClockKind = Literal["connect", "idle", "total"]
@@ -70,19 +75,48 @@ class MCPError(Exception):
     may_have_run = False
 
     def __init__(self, what: str, **place: Unpack[Place]) -> None:
-        super().__init__(what)
+        super().__init__(ours(what))
         server = place.get("server")
-        self.what = what.rstrip().removesuffix(".")
+        self.what = what
         self.server = origin_and_path(server) if server else None
         self.tool = place.get("tool")
         self.row = place.get("row")
         self.fix = place.get("fix")
 
+    # What and fix are kept as they were written, with marks around quoted texts, see `texts.foreign`.
+
+    @property
+    def what(self) -> str:
+        return ours(self._what).rstrip().removesuffix(".")
+
+    @what.setter
+    def what(self, text: str) -> None:
+        self._what = text.rstrip().removesuffix(".")
+
+    @property
+    def fix(self) -> str | None:
+        return None if self._fix is None else ours(self._fix)
+
+    @fix.setter
+    def fix(self, text: str | None) -> None:
+        self._fix = text
+
     def __str__(self) -> str:
+        return ours(self.quoting)
+
+    @property
+    def quoting(self) -> str:
+        """The message with marks around the texts of others in it, see `texts.foreign`."""
         places = {"server": self.server, "tool": self.tool, "row": self.row}
         places_text = ", ".join(f"{kind} {name}" for kind, name in places.items() if name is not None)
-        sentence = _sentence(f"{self.what} ({places_text})" if places_text else self.what)
-        return f"{sentence} {_sentence(self.fix)}" if self.fix else sentence
+        sentence = _sentence(f"{self._what} ({places_text})" if places_text else self._what)
+        return f"{sentence} {_sentence(self._fix)}" if self._fix else sentence
+
+    def rewrite(self, change: Callable[[str], str]) -> None:
+        """Changes what and fix, in which texts of others are marked, see `texts.foreign`."""
+        self._what = change(self._what)
+        self._fix = self._fix and change(self._fix)
+        self.args = (self.what, *self.args[1:])
 
     def at(self, *, server: str | None = None, tool: str | None = None, row: str | None = None) -> Self:
         """Returns a copy with the place of the error, for the parts that are not set yet.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from .errors import SettingInvalid
+from .secret_rules import looks_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,21 +38,6 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
 _UNUSABLE_IN_URL: Final = re.compile(r"[\x00-\x20\x7f\\<>\"\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_WORDS: Final = frozenset(
-    {
-        *("authorization", "bearer", "cookie", "credential", "credentials", "jwt", "passphrase", "passwd"),
-        *("password", "pwd", "secret", "sig", "signature", "token"),
-    }
-)
-_SECRET_KEYS: Final = re.compile(
-    r"(?:api|access|account|app|auth|client|function|functions|license|private|secret|service|shared"
-    r"|subscription|user)key"
-)
-_SECRET_NAMES: Final = frozenset({"key", "auth", "pass", "xauth", "code"})
-_SECRET_VALUES: Final = re.compile(
-    r"(?<![\w-])(?:eyJ[\w-]{8}|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA[0-9A-Z]{12})"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,27 +312,6 @@ def _check_header(name: str, value: str) -> None:
             fix=f"Put the secret into a credential, choose that credential, and write {TEMPLATES[0]} where"
             " the secret belongs",
         )
-
-
-def looks_secret(name: str, value: str) -> bool:
-    """Whether a query parameter or header seems to carry a secret in clear text.
-
-    So it is if the name is a usual name of secrets, or the value starts like a well-known kind of key. An
-    empty value, or one with one of `TEMPLATES`, is no secret.
-    """
-    if not value or any(template in value for template in TEMPLATES):
-        return False
-    words = [word.lower() for word in _WORDS.findall(name)]
-    joined = "".join(words)
-    if joined == "code":  # a country code, or a function key of Azure
-        return len(value) >= 20
-    return bool(
-        joined in _SECRET_NAMES
-        or not _SECRET_WORDS.isdisjoint(words)
-        or _SECRET_KEYS.search(joined)
-        or re.search(r"(?:password|secret|token|apikey)$", joined)
-        or _SECRET_VALUES.search(value)
-    )
 
 
 def _check_choice(value: str, choices: tuple[str, ...], setting: str) -> None:

@@ -177,6 +177,10 @@ def at_pointer(value: Any, pointer: str) -> Any:
 CUT: Final = "…"
 """The end of a text that was cut off."""
 
+FOREIGN: Final = ("\ufdd0", "\ufdd1")
+"""Characters around a text of others in a sentence of ours, see `foreign`. No text has them: Unicode leaves
+them to programs (https://www.unicode.org/faq/private_use.html#noncharacters)."""
+
 _JOINERS: Final = "\u200c\u200d"
 _DIRECTION_MARKS: Final = "\u200e\u200f\u061c"
 _CONTROLS: Final = [chr(code) for code in (*range(9), 11, 12, *range(14, 32), 127)]
@@ -286,6 +290,23 @@ def in_one_line(text: str, longest: int) -> str:
     start = text[: 10 * longest]  # avoids work on megabytes of text
     line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
     return line if len(line) <= longest and start == text else line[:longest] + CUT
+
+
+def foreign(text: str, longest: int | None = None) -> str:
+    """A text of others, to be quoted in a message of ours, so that secrets are looked for in it alone.
+
+    The message may be that of an `MCPError`, or a step of connecting. With `longest`, in one line, see
+    `in_one_line`.
+    """
+    begin, end = FOREIGN
+    plain = ours(text) if longest is None else in_one_line(text, longest)
+    return f"{begin}{plain}{end}" if plain else ""
+
+
+def ours(text: str) -> str:
+    """A message as it is shown, see `foreign`."""
+    begin, end = FOREIGN
+    return text.replace(begin, "").replace(end, "") if begin in text or end in text else text
 
 
 def shortened(text: str, longest: int) -> str:

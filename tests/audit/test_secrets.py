@@ -1,13 +1,15 @@
 """Secrets in arguments, and wherever a server repeats them."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from knime_mcp.audit.secrets import SecretMarker, without_digests
+from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker, mark_of
+from knime_mcp.types.secret_rules import is_secret_name
 
 SECRET = 'hunter2-ünïque-"quoted"'
 
@@ -61,43 +63,97 @@ def test_the_schema_says_what_is_secret(arguments, text):
     assert "⟨secret " in json.dumps(marked, ensure_ascii=False)
     as_json = json.dumps({"x": SECRET}) + json.dumps([SECRET], ensure_ascii=False)
     answer = f"you sent {SECRET} and as JSON {as_json}"
-    assert "hunter2" not in marker.scrub(answer)
-    assert "hunter2" not in json.dumps(marker.scrub({"echo": [answer], SECRET: SECRET}))
+    assert "hunter2" not in marker.data(answer)
+    assert "hunter2" not in json.dumps(marker.data({"echo": [answer], "x": SECRET}))
 
 
-def test_credentials_in_use_are_marked_wherever_they_stand():
-    marker = SecretMarker(["tok-12345678", ""])
-    assert marker.mark({"auth": "Bearer tok-12345678", "n": 5}) == {
-        "auth": f"Bearer {marker.scrub('tok-12345678')}",
-        "n": 5,
+def test_credentials_in_use_are_marked_in_texts():
+    marker = SecretMarker(["tok-1a2b3c4d", ""])
+    assert marker.marked({"auth_by": "Bearer tok-1a2b3c4d", "n": 5}) == (
+        {"auth_by": f"Bearer {marker.data('tok-1a2b3c4d')}", "n": 5},
+        {"/auth_by": (marker.data("tok-1a2b3c4d")[8:-1],)},
+    )
+    assert "tok-1a2b3c4d" not in repr(marker)
+
+
+def test_arguments_with_the_name_of_a_secret_are_hidden_whole():
+    marker = SecretMarker()
+    given = {
+        "password": "x",
+        "login": {"apiKey": "y", "user": "anna", "token": 5},
+        "headers": [{"name": "Authorization", "value": "Bearer z"}, {"name": "Accept", "value": "text"}],
+        "max_tokens": 100,
+        "secret": None,
+        "password_required": "yes",
     }
-    assert "tok-12345678" not in repr(marker)
+    marked, hidden = marker.marked(given)
+    assert marked == {
+        **given,
+        "password": marker._mark("x"),
+        "login": {"apiKey": marker._mark("y"), "user": "anna", "token": marker._mark(5)},
+        "headers": [
+            {"name": "Authorization", "value": marker._mark("Bearer z")},
+            {"name": "Accept", "value": "text"},
+        ],
+    }
+    assert list(hidden) == ["/password", "/login/apiKey", "/login/token", "/headers/0/value"]
 
 
-def test_short_secrets_are_marked_as_whole_values_only():
-    marker = SecretMarker(["abc"])
-    assert marker.scrub("abc") != "abc"
-    assert marker.scrub("abcdef") == "abcdef"
+def test_arguments_that_the_user_names():
+    marker = SecretMarker(named=["Code", "/at/1"])
+    marked, hidden = marker.marked({"code": "x", "at": ["y", "z"], "codes": "w"})
+    assert marked == {"code": marker._mark("x"), "at": ["y", marker._mark("z")], "codes": "w"}
+    assert list(hidden) == ["/code", "/at/1"]
 
 
 def test_numbers_and_nothing():
     text = schema({"type": "integer", "format": "password"})
     marker = SecretMarker()
     assert marker.mark({"a": 48151623}, text)["a"].startswith("⟨secret ")
-    assert "48151623" not in marker.for_call({"a": 48151623}, text).scrub("pin 48151623 is wrong")
+    assert "48151623" not in marker.for_call({"a": 48151623}, text).foreign("pin 48151623 is wrong")
     assert marker.mark({"a": None}, text) == {"a": None}
 
 
-def test_marks_show_where_the_same_secret_was_used_but_only_within_a_run():
-    one, two = SecretMarker(["secret-one", "secret-two"]), SecretMarker(["secret-one"])
-    assert one.scrub("secret-one") == one.scrub("secret-one") != one.scrub("secret-two")
-    assert one.scrub("secret-one") != two.scrub("secret-one")
-    assert without_digests(one.scrub("x secret-one y")) == without_digests(two.scrub("x secret-one y"))
+def test_marks_show_where_the_same_secret_was_used_with_the_same_salt():
+    one, two = SecretMarker(["s3cret-0ne-1", "s3cret-tw0-2"]), SecretMarker(["s3cret-0ne-1"])
+    assert one.data("s3cret-0ne-1") == one.data("s3cret-0ne-1") != one.data("s3cret-tw0-2")
+    assert one.data("s3cret-0ne-1") != two.data("s3cret-0ne-1")
+    assert two.salted(one.salt).data("s3cret-0ne-1") == one.data("s3cret-0ne-1")
+    assert one.is_same(one.data("s3cret-0ne-1")[8:-1], "s3cret-0ne-1")
+    assert not one.is_same(one.data("s3cret-0ne-1")[8:-1], "another")
+
+
+def test_only_marks_that_the_record_names_are_marks():
+    hidden = HiddenSecrets(salt="00", arguments={"/a": ("0123456789ab",)}, answer={"0123456789ab": 2})
+    assert HiddenSecrets.parse(hidden.to_json()) == hidden
+    assert hidden.without_digests(f"{mark_of('0123456789ab')} {mark_of('ba9876543210')}") == (
+        "⟨secret⟩ ⟨secret ba9876543210⟩"
+    )
+    assert HiddenSecrets().to_json() is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "x",
+        "[]",
+        "1",
+        '{"salt": 5}',
+        '{"salt": "x"}',
+        '{"arguments": []}',
+        '{"answer": {"a": "b"}}',
+        "[" * 9999,
+    ],
+)
+def test_a_field_that_somebody_edited_says_nothing(text):
+    assert not HiddenSecrets.parse(text)
 
 
 def test_a_secret_within_another_one():
-    marker = SecretMarker(["secret", "secret-long"])
-    assert "long" not in marker.scrub("my secret-long token")
+    marker = SecretMarker(["s3cret-1a", "s3cret-1a-long"])
+    assert "long" not in marker.data("my s3cret-1a-long token")
 
 
 @pytest.mark.parametrize(
@@ -116,15 +172,17 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_without_secrets_arguments_stay_as_they_are(arguments):
+    assume(not any(is_secret_name(name) for name in re.findall(r"\w+", json.dumps(arguments))))
     before = json.dumps(arguments)
     assert SecretMarker(["a secret that is not in there"]).mark(arguments, schema({})) == arguments
     assert json.dumps(arguments) == before
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=4), JSON)
-def test_a_credential_never_survives(secret, other):
+def test_a_credential_that_stands_out_never_survives(tail, other):
+    secret = f"x7Gk29Qp{tail}"
     marker = SecretMarker([secret])
-    marked = marker.scrub({"x": [f"a{secret}b", secret, other]})
+    marked = marker.data({"x": [f"a{secret}b", secret, other]})
 
     def strings(value):
         if isinstance(value, str):
@@ -132,22 +190,20 @@ def test_a_credential_never_survives(secret, other):
         for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
             yield from strings(inner)
 
-    mark = marker.scrub(secret)
-    if secret not in mark:
-        assert not [text for text in strings(marked) if secret in text.replace(mark, "")]
+    assert not [text for text in strings(marked["x"][:2]) if secret in text]
 
 
 def test_a_secret_as_it_stands_in_a_url():
-    marker = SecretMarker(["käse/4711 x"])
-    assert "4711" not in marker.scrub("https://h/mcp?key=k%C3%A4se%2F4711%20x&b=1")
+    marker = SecretMarker(["käse/4711 x1y2"])
+    assert "4711" not in marker.data("https://h/mcp?key=k%C3%A4se%2F4711%20x1y2&b=1")
 
 
 def test_what_many_threads_learn_is_all_known():
     marker = SecretMarker()
-    secrets = [f"canary-{number:04}" for number in range(400)]
+    secrets = [f"c4n4ry-5ecret-{number:04}" for number in range(400)]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda secret: marker.learn([secret]), secrets))
-    assert "canary" not in marker.scrub(" ".join(secrets))
+    assert "c4n4ry" not in marker.data(" ".join(secrets))
 
 
 @pytest.mark.timeout(20)
@@ -161,9 +217,9 @@ def test_a_pattern_that_backtracks_for_ever_holds_nobody_up():
 
 @pytest.mark.parametrize("value", [{"x": ["pins", {"spin": 1}]}, [[], {}], {"when": {1, 2}}])
 def test_what_holds_no_secret_is_not_copied(value):
-    assert SecretMarker(["pin", SECRET]).scrub(value) is value
+    assert SecretMarker(["pin", SECRET]).data(value) is value
 
 
-@pytest.mark.parametrize("value", [["pin"], {"pin": 1}, [{"x": f"say {SECRET}!"}], [json.dumps([SECRET])]])
+@pytest.mark.parametrize("value", [[SECRET], [{"x": f"say {SECRET}!"}], [json.dumps([SECRET])]])
 def test_secrets_are_found_however_deep(value):
-    assert SecretMarker(["pin", SECRET]).scrub(value) != value
+    assert SecretMarker(["pin", SECRET]).data(value) != value

@@ -171,9 +171,9 @@ def test_a_password_that_is_a_name_does_no_harm_to_calls():
     ):
         (listed,) = client.list_tools()
     assert listed.name == "password"
-    assert listed.description == "The [secret] of the database"
+    assert listed.description == "The password of the database"
     assert listed.input_schema["required"] == ["password"]
-    assert listed.input_schema["properties"] == {"password": {"enum": ["password"], "title": "[secret]"}}
+    assert listed.input_schema["properties"] == {"password": {"enum": ["password"], "title": "password"}}
 
 
 def test_the_digest_is_that_of_what_is_shown_and_does_not_change_with_the_token():

@@ -187,8 +187,10 @@ def test_a_server_that_repeats_its_token_puts_it_into_no_trace_file_or_error(tmp
     assert ended.returncode == (0 if tool_name == "echo" else 1)
     assert TOKEN not in ended.stderr + saved.read_text()
     assert "Bearer ⟨secret " in ended.stderr
-    # The result is the graph's own answer, and stays as it is.
-    assert (f"Bearer {TOKEN}" in ended.stdout) == (tool_name == "echo")
+    assert TOKEN not in ended.stdout
+    if tool_name == "echo":
+        assert "Bearer ⟨secret " in ended.stdout
+        assert "The answer of 't' held a secret in 2 places" in ended.stderr
 
 
 def test_credentials_in_headers_and_urls_of_servers_are_marked():
@@ -197,7 +199,7 @@ def test_credentials_in_headers_and_urls_of_servers_are_marked():
   b: {{type: sse, url: "http://127.0.0.1:1/", headers: {{Authorization: Bearer {TOKEN}}}}}
 """
     with McpGraphApi(load(yaml(tool(ENTRY, transform("1"), EXIT), servers=servers))) as api:
-        shown = api.secrets.scrub([f"key-{TOKEN}", TOKEN, f"Bearer {TOKEN}", "start"])
+        shown = api.secrets.data([f"key-{TOKEN}", TOKEN, f"Bearer {TOKEN}", "start"])
     assert TOKEN not in str(shown)
     assert shown[3] == "start"
 

@@ -216,7 +216,22 @@ def test_secrets_are_asked_for(recorded):
     given = replay(calls, secrets={mark: "hunter2-secret"}).of("login")
     assert given.verdict == "same"
     assert "hunter2" not in str(given.new)
-    assert replay(calls, secrets={mark: "another-one"}).of("login").verdict == "same"  # marks tell nothing
+    assert given.reason is None
+    other = replay(calls, secrets={mark: "an0ther-0ne-2"}).of("login")
+    assert (other.verdict, other.reason) == ("same", "Not the same secret as on record: /password")
+
+
+def test_what_a_person_wrote_is_no_mark(recorded):
+    """Nor is what somebody wrote into the file; a table that lost the column says not what is a mark."""
+    (call,) = recorded(("login", {"user": "⟨secret 0123456789ab⟩", "password": "hunter2-secret"}))
+    fields = json.loads(call.record.secrets)
+    assert list(fields["arguments"]) == ["/password"]
+    (mark,) = fields["arguments"]["/password"]
+    same = replay([call], secrets={mark: "hunter2-secret"}).of("login")
+    assert (same.verdict, same.reason) == ("same", None)
+    lost = replay([dataclasses.replace(call, has_secrets=False)], secrets={mark: "x"}).of("login")
+    assert lost.verdict == "skipped"
+    assert "/user (0123456789ab)" in lost.reason
 
 
 def test_results_of_twenty_megabytes_are_compared(recorded):

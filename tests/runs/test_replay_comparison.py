@@ -60,7 +60,12 @@ def test_the_same_is_the_same_however_it_is_laid_out(value):
         (record(structured=1), record(structured=1.0), True),
         (record(structured=1), record(structured=True), False),
         (record(structured=[1]), record(structured=None), False),
-        (record("⟨secret 0123456789ab⟩"), record("⟨secret ba9876543210⟩"), True),
+        (
+            record("⟨secret 0123456789ab⟩", secrets='{"answer": {"0123456789ab": 1}}'),
+            record("⟨secret ba9876543210⟩", secrets='{"answer": {"ba9876543210": 1}}'),
+            True,
+        ),
+        (record("⟨secret 0123456789ab⟩"), record("⟨secret ba9876543210⟩"), False),
         (record("a"), record("a", status=CallStatus.TOOL_ERROR, error="e"), False),
         (
             record(status=CallStatus.INVALID_ARGUMENTS, error="row 1: no"),

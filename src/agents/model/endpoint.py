@@ -23,7 +23,7 @@ from ...client.clock import POLL_SECONDS
 from ...client.network import NetworkSettings
 from ...tools.node_settings.connection import fill
 from ...types.errors import Canceled
-from ...types.routing import looks_secret
+from ...types.secret_rules import looks_secret
 from .model_errors import ModelUnreachable, login_failed, moved, no_connection
 
 if TYPE_CHECKING:

@@ -156,11 +156,12 @@ class ToolExecutor:
         self, tool: WorkflowTool, name: str, call: PlannedCall, is_canceled: Callable[[], bool]
     ) -> CallOutcome:
         given = cast("Mapping[str, Any]", call.arguments)
-        call = self._run.gated(replace(call, arguments=self._toolset.marked(name, given, self._run.secrets)))
+        schemas = self._toolset.schemas_for(name)  # of the arguments in the model's form
+        call = self._run.gated(replace(call, schemas=schemas))
         if not call.denied:
             try:
                 arguments, data = workflow_arguments(tool, given, self.registry)
-                call = replace(call, arguments=arguments, data=data)
+                call = replace(call, arguments=arguments, data=data, schemas=())
             except ArgumentsInvalid as invalid:
                 call = replace(call, error=invalid)
         while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
@@ -189,11 +190,14 @@ class ToolExecutor:
             error: MCPError = unknown_tool(request.name, similar, names, self._built_ins.finder)
         else:
             # Secrets cannot be marked in arguments that cannot be read.
-            written = "" if self._toolset.has_secrets(bound.name) else request.written
+            written, secrets = request.written, self._run.secrets
+            if self._toolset.has_secrets(bound.name, written, secrets):
+                written = ""
             error = unreadable_arguments(request.error, written)
         call = PlannedCall(
             tool=None if bound is None else bound.tool,
-            arguments=self._toolset.marked(request.name, request.arguments, self._run.secrets),
+            arguments=request.arguments,
+            schemas=self._toolset.schemas_for(request.name),
             name=request.name,
             iteration=request.iteration,
             error=error,

@@ -105,17 +105,17 @@ class Toolset:
         """
         if arguments is None:
             return None
-        bound = self.by_name.get(name)
-        if bound is not None:
-            return secrets.mark(arguments, self._secret_schemas.get(name, ""))
-        marked = secrets.mark(arguments)
-        for schema in self._secret_schemas.values():
-            marked = secrets.mark(marked, schema)
-        return marked
+        return secrets.mark(arguments, *self.schemas_for(name))
 
-    def has_secrets(self, name: str) -> bool:
-        """Returns whether the schema of a tool, by its bound name, has a secret argument."""
-        return name in self._secret_schemas
+    def schemas_for(self, name: str) -> tuple[str, ...]:
+        """The schemas that may say which arguments of a call are secret: for an unknown name those of all."""
+        if self.by_name.get(name) is not None:
+            return (self._secret_schemas.get(name, ""),)
+        return tuple(self._secret_schemas.values())
+
+    def has_secrets(self, name: str, written: str, secrets: SecretMarker) -> bool:
+        """Returns whether arguments for a tool, by its bound name, that cannot be read may hold a secret."""
+        return name in self._secret_schemas or secrets.may_name_one(written)
 
     @cached_property
     def _secret_schemas(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and_path
+from ...types.secret_rules import KnownSecrets
 from ...types.texts import in_one_line
 from ..authorization import BearerAuth
 from ..clock import IsCanceled
@@ -419,8 +420,7 @@ def _refused(
     error = str(answer.get("error") or reply.status)
     description = answer.get("error_description")
     message = f"{error}: {description}" if isinstance(description, str) and description else error
-    for secret in sorted(filter(None, hidden), key=len, reverse=True):
-        message = message.replace(secret, "[secret]")
+    message = KnownSecrets(hidden).in_foreign(message, lambda _: "[secret]")
     return GrantRefused(
         f"The authorization server {origin_and_path(server.issuer)} refused: {in_one_line(message, 200)}",
         error=error,

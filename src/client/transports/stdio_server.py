@@ -6,12 +6,12 @@ command line can.
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from ...types.errors import SettingInvalid
-from ...types.routing import looks_secret
+from ...types.secret_rules import KnownSecrets, looks_secret, secrets_in_environment
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _SHORTEST_SECRET: Final = 6
@@ -41,6 +41,7 @@ class StdioServer:
         name: The name in tables and messages, shown as ``stdio:<name>``.
         command: Program and arguments. No shell is involved.
         env: Environment variables, in addition to the few that every program needs. May hold secrets.
+        taken: What was taken from our own environment, for variables or arguments: these values are secrets.
         cwd: The folder to start in; None for the current folder.
 
     Raises:
@@ -51,6 +52,7 @@ class StdioServer:
     command: Sequence[str] = field(repr=False)
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str | None = None
+    taken: Collection[str] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.command, str):
@@ -107,10 +109,8 @@ class StdioServer:
         return [name for name in dict.fromkeys(_VARIABLE.findall(output)) if name not in given][:_MOST_NAMED]
 
     def without_secrets(self, text: str) -> str:
-        """Blacks out the server's `secrets` in a text."""
-        for secret in sorted(set(self.secrets()), key=len, reverse=True):  # a secret may be part of another
-            text = text.replace(secret, "[secret]")
-        return text
+        """A text that the process wrote, without the server's `secrets`."""
+        return KnownSecrets(self.secrets()).in_foreign(text, lambda _: "[secret]")
 
     @property
     def longest_secret(self) -> int:
@@ -118,8 +118,8 @@ class StdioServer:
         return max((len(secret.encode("utf-8", "replace")) for secret in self.secrets()), default=0)
 
     def secrets(self) -> Iterator[str]:
-        """Secrets that the server may print: values of its variables, and keys in its arguments."""
-        for value in self.env.values():
+        """Secrets that the server may print: among its variables, and keys in its arguments."""
+        for value in secrets_in_environment(self.env, self.taken):
             # The lines of a private key may be printed separately.
             yield from (part for part in (value, *value.splitlines()) if len(part) >= _SHORTEST_SECRET)
         for option, value in zip(("", *self.command), self.command, strict=False):

@@ -10,8 +10,8 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...types.routing import looks_secret
-from ...types.texts import counted, pointer_text, shortened
+from ...types.secret_rules import looks_secret
+from ...types.texts import counted, foreign, pointer_text, shortened
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -69,7 +69,10 @@ def wanted_types(problem: ValidationError) -> frozenset[str]:
 def describe_problems(
     schema: CompiledSchema, problems: list[ValidationError], *, whole: str
 ) -> tuple[str, str]:
-    """JSON pointer to the first problem of a value (called `whole`), and a sentence about the first few."""
+    """JSON pointer to the first problem of a value (called `whole`), and a sentence about the first few.
+
+    Parts of the value are marked in it, see `texts.foreign`.
+    """
     if not problems:
         return "", f"{whole[0].upper()}{whole[1:]} cannot be read"
     closest = [_closest(problem) for problem in problems]
@@ -165,7 +168,7 @@ def _describe(schema: CompiledSchema, problem: ValidationError, whole: str) -> s
         case "falseSchema":
             return f"{where} is not allowed here"
         case _:
-            return f"{where}: {problem.message[:200]}"
+            return f"{where}: {foreign(problem.message[:200])}"
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:
@@ -234,7 +237,7 @@ def _described_value(problem: ValidationError, schema: dict[str, Any]) -> str:
     )
     if secret or value is None or isinstance(value, dict | list):
         return kind
-    return f"{kind} {_short(value)}" if not isinstance(value, bool) else _short(value)
+    return f"{kind} {foreign(_short(value))}" if not isinstance(value, bool) else _short(value)
 
 
 def _kind(value: Any) -> str:

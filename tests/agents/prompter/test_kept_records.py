@@ -53,11 +53,11 @@ def test_a_call_that_does_not_end_is_on_record_as_such():
         let_go.wait(30)
         return "late", ()
 
-    run = new_run(lambda route: client_for(route, None), id="r", secrets=["hidden"])
+    run = new_run(lambda route: client_for(route, None), id="r", secrets=["h1dd3n-4way"])
     run.run_workflow = workflow
     run.records.on_record = kept.append
     with run.pool:
-        wanted = PlannedCall(tool=WorkflowTool("Greet", "", {}), arguments={"a": "hidden"}, iteration=2)
+        wanted = PlannedCall(tool=WorkflowTool("Greet", "", {}), arguments={"a": "h1dd3n-4way"}, iteration=2)
         thread = threading.Thread(target=run.call, args=(wanted,))
         thread.start()
         assert began.wait(30)
@@ -69,4 +69,4 @@ def test_a_call_that_does_not_end_is_on_record_as_such():
     assert (record.status, record.iteration, record.tool_name) == ("canceled", 2, "Greet")
     assert "whether it did its work is not known" in record.error
     assert record.started_at is not None
-    assert "hidden" not in record.arguments
+    assert "h1dd3n" not in record.arguments

@@ -64,7 +64,7 @@ WRITTEN = {
     "cut off": call("login", f'{{"user": "ada", "password": "{PASSWORD}'),
     "no object": call("login", f'["{PASSWORD}"]'),
     "cut off under a wrong name": call("Login", f'{{"user": "ada", "password": "{PASSWORD}'),
-    "the key of the model": call("echo", {"value": {STORED["llm"][1]: STORED["llm"][1]}}),
+    "the key of the model": call("echo", {"value": {"key": STORED["llm"][1]}}),
 }
 
 

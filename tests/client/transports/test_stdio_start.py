@@ -216,6 +216,10 @@ def test_no_part_of_a_long_secret_is_in_what_a_server_is_quoted_with():
 
 
 def test_a_secret_that_is_the_beginning_of_another_one_does_not_show_its_end():
-    said = say("print(os.environ['B']); sys.exit(os.environ['B'])", A="token-1234", B="token-1234-5678")
+    said = say(
+        "print(os.environ['B_TOKEN']); sys.exit(os.environ['B_TOKEN'])",
+        A_TOKEN="token-1234",
+        B_TOKEN="token-1234-5678",
+    )
     assert said.count("[secret]") == 2
     assert "5678" not in said
