@@ -163,7 +163,7 @@ def test_an_address_beyond_this_machine_needs_keys_or_a_word(catalogue_file):
     assert (done.returncode, done.stdout) == (2, "")
     told = " ".join(done.stderr.split())
     assert "nodes gateway --host 0.0.0.0" in told
-    assert "--without-keys" in told
+    assert "--unprotected" in told
 
 
 def test_an_address_of_ipv6_that_is_taken_is_said(capsys):

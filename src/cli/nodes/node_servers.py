@@ -30,9 +30,9 @@ KeysFileOption = Annotated[
 def serve(
     http: HttpOption = None,
     host: HostOption = "127.0.0.1",
-    without_keys: Annotated[
+    unprotected: Annotated[
         bool,
-        typer.Option("--without-keys", help="Let everybody read who reaches an address beyond this machine."),
+        typer.Option("--unprotected", help="Let everybody read who reaches an address beyond this machine."),
     ] = False,
     log_level: LogLevelOption = LogLevel.WARNING,
     catalogue: CatalogueOption = None,
@@ -50,10 +50,10 @@ def serve(
     from ...knowledge.node_service import NodeKnowledgeMCPService
 
     log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
-    if http is not None and host not in LOOPBACK and not without_keys:
+    if http is not None and host not in LOOPBACK and not unprotected:
         raise UsageError(
             f"Everybody who reaches {host} could read this catalogue. 'knime-mcp nodes gateway --host {host}'"
-            " serves the same at /mcp to clients with a key; --without-keys is for a proxy that guards it."
+            " serves the same at /mcp to clients with a key; --unprotected is for a proxy that guards it."
         )
     with open_catalogue(catalogue) as opened:
         tools = ServedTools(NodeKnowledgeMCPService(opened))
