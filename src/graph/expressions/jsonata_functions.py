@@ -92,7 +92,7 @@ class OwnNumbers:
             return None
         base = 10 if radix is None else int(OwnNumbers.round(radix, None))
         if not 2 <= base <= 36:
-            raise JException("D3100", -1, base)
+            raise JException("D3100", base)  # the library has it in place of the position
         number = OwnNumbers.round(value, None)
         if base == 10:
             return number_text(number)
