@@ -139,6 +139,7 @@ class MCPAgentPrompter:
     time_limit = dialog.time_limit
     tool_column = shared_parameters.tool_column(dialog.TOOLS)
     rules = dialog.rules
+    secret_arguments = dialog.secret_arguments
     trusted_servers = dialog.trusted_servers
     on_tool_error = dialog.on_tool_error
     parallel_calls = dialog.parallel_calls
@@ -214,6 +215,7 @@ class MCPAgentPrompter:
             pinning=self.pinning,
             # The default mode, as in KNIME's own agent: the output tables stay readable.
             workflow_mode="DEBUG" if self.debug else "DEFAULT",
+            secret_arguments=self.secret_arguments,
         ) as sessions:
             run = sessions.run
             path = folder / JOURNALS / f"{run.id}{SUFFIX}"

@@ -100,6 +100,7 @@ class ToolCallReplayer:
     tool_mapping = settings.tool_mapping
     credential_mapping = settings.credential_mapping
     secrets = settings.secrets
+    secret_arguments = settings.secret_arguments
     expected_head = settings.expected_head
     tool_column = shared_parameters.tool_column(
         0,
@@ -136,7 +137,12 @@ class ToolCallReplayer:
         count = len(recording.calls)
         output = knext.BatchOutputTable.create(row_ids="keep")
         folder = data_area(ctx)
-        with Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions:
+        with Sessions(
+            ctx,
+            credential,
+            connection.timeouts_from_settings(self),
+            secret_arguments=self.secret_arguments,
+        ) as sessions:
             options = settings.options_of(self, settings.passwords(ctx, self.secrets))
             # In KNIME's thread, before calls run in other threads.
             sessions.know(*routes_of(recording.calls, options))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
+from ..tools.node_settings import shared_parameters
 from ..tools.node_settings.connection import find_credential
 from ..types.errors import MCPError, SettingInvalid
 
@@ -155,6 +156,8 @@ secrets = knext.ParameterArray(
     array_title="Secret",
     is_advanced=True,
 )
+
+secret_arguments = shared_parameters.secret_arguments()
 
 expected_head = knext.StringParameter(
     "Expected head hash",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -203,7 +204,7 @@ def _read_csv(file: Path) -> FileTable:
         raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
     if _is_open_at_its_end(table, file):
         raise TableError(f"{file} has a quotation mark that is not closed: its last cell is in several lines")
-    return FileTable(table, typed=False)
+    return FileTable(_unguarded(table), typed=False)
 
 
 def _arrow_input(file: Path) -> Any:
@@ -372,6 +373,53 @@ def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
     return parquet.ParquetWriter(stream, schema)
 
 
+# A spreadsheet runs what begins like this as a formula: https://owasp.org/www-community/attacks/CSV_Injection
+_FORMULA: Final = r"^'*[=+\-@\t\r]"
+_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_GUARDED: Final = re.compile(r"'+[=+\-@\t\r]")
+RAW_CSV: Final = "KNIME_MCP_RAW_CSV"
+"""The environment variable that turns the guard off."""
+_OURS: Final = (
+    frozenset({"Tool name", "Hash"}),
+    frozenset({"Input row", "Structured result", "Duration (s)"}),
+)
+"""Columns of our own tables, *Tool calls* and *Results*, of which the guard is taken off."""
+
+
+def _guarded(table: pa.Table) -> pa.Table:
+    """The table with ' before texts that a spreadsheet would take for a formula, but not before numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if RAW_CSV in os.environ:
+        return table
+    compute: Any = pc
+    for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            is_formula = compute.and_not(
+                compute.match_substring_regex(column, _FORMULA),
+                compute.match_substring_regex(column, _NUMBER),
+            )
+            if compute.any(is_formula).as_py():
+                quoted = compute.binary_join_element_wise("'", column, "")
+                table = table.set_column(position, field.name, compute.if_else(is_formula, quoted, column))
+    return table
+
+
+def _unguarded(table: pa.Table) -> pa.Table:
+    """A table of ours without the guard of `_guarded`; tables of other programs stay as they are."""
+    import pyarrow as pa
+
+    if RAW_CSV in os.environ or not any(names <= set(table.column_names) for names in _OURS):
+        return table
+    for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
+        texts = column.to_pylist()
+        if any(text is not None and _GUARDED.match(text) for text in texts):
+            bare = [text[1:] if text is not None and _GUARDED.match(text) else text for text in texts]
+            table = table.set_column(position, field.name, pa.array(bare, pa.string()))
+    return table
+
+
 class _CsvWriter:
     """Writes CSV, which has no types for lists, structures, bytes and zones: they become text."""
 
@@ -381,7 +429,7 @@ class _CsvWriter:
         self._writer = arrow_csv.CSVWriter(stream, _flat(schema.empty_table()).schema)
 
     def write_table(self, table: pa.Table, /) -> None:
-        self._writer.write_table(_flat(table))
+        self._writer.write_table(_guarded(_flat(table)))
 
     def close(self) -> None:
         self._writer.close()
@@ -452,5 +500,6 @@ FORMATS: Final[dict[str, _Format]] = {
     ".json": _Format(_read_json, None),
 }
 """The formats of tables by the ending of the file's name, in lower case."""
+CSV_NOTE: Final = f" In CSV, ' stands before a text that begins like a formula, unless {RAW_CSV} is set."
 READABLE: Final = tuple(ending for ending, form in FORMATS.items() if form.read)
 WRITABLE: Final = tuple(ending for ending, form in FORMATS.items() if form.open_writer)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..audit.table_formats import WRITABLE, either
+from ..audit.table_formats import CSV_NOTE, WRITABLE, either
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
@@ -100,7 +100,8 @@ def show_records(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help=f"Write the table Tool calls into a {either(*WRITABLE)} file instead."
+            metavar="FILE",
+            help=f"Write the table Tool calls into a {either(*WRITABLE)} file instead.{CSV_NOTE}",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records as a JSON array.")] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..audit.table_formats import READABLE, WRITABLE, either
+from ..audit.table_formats import CSV_NOTE, READABLE, WRITABLE, either
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
@@ -35,7 +35,9 @@ def batch(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file."),
+        typer.Option(
+            metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file.{CSV_NOTE}"
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON array with the record of each call.")

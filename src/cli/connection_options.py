@@ -155,6 +155,14 @@ class ConnectionOptions:
         str | None, _who("Send the token in this environment variable.", metavar="VARIABLE")
     ] = None
     bearer_prompt: Annotated[bool, _who("Ask for a token and send it.", "--bearer-prompt")] = False
+    secret_argument: Annotated[
+        list[str] | None,
+        _who(
+            "Hide this argument of calls in all records, like a password; may be repeated. A name, or a JSON"
+            " pointer such as /login/code. Names such as password and api_key need not be given.",
+            metavar="NAME",
+        ),
+    ] = None
     header: Annotated[
         list[str] | None,
         _how(

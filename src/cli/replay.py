@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ..audit.table_formats import WRITABLE, either
+from ..audit.table_formats import CSV_NOTE, WRITABLE, either
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .executors import Concurrency, ExecutorOption, check_executor
@@ -121,7 +121,9 @@ def replay(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"Write the table Replay into a {either(*WRITABLE)} file."),
+        typer.Option(
+            metavar="FILE", help=f"Write the table Replay into a {either(*WRITABLE)} file.{CSV_NOTE}"
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="OUT.html", help="Write a page with the differences side by side.")

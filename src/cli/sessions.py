@@ -67,7 +67,8 @@ class Sessions:
         from ..runs.engine import new_run
 
         variables = (secret for server in self._options.servers for secret in server.secrets())
-        run = new_run(self.client, secrets=[*self.credentials.secrets, *variables])
+        secrets = [*self.credentials.secrets, *variables]
+        run = new_run(self.client, secrets=secrets, named=self._options.secret_argument or ())
         run.pinning = Pinning.IGNORE  # the definition was just read
         run.is_canceled = lambda: self.interrupt() or self.stop.is_set()
         run.on_progress = self._on_progress

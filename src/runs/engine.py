@@ -57,11 +57,13 @@ def new_run(
     connect: Callable[[ServerRoute], MCPClient],
     *,
     secrets: Iterable[str] = (),
+    named: Iterable[str] = (),
     id: str | None = None,  # noqa: A002
 ) -> Run:
     """Makes a run, for everybody: its sessions, their servers' definitions, secrets that records hide."""
     pool = SessionPool(connect)
-    return Run(pool=pool, definitions=Definitions(pool), secrets=SecretMarker(secrets), id=id or new_run_id())
+    marker = SecretMarker(secrets, named=named)
+    return Run(pool=pool, definitions=Definitions(pool), secrets=marker, id=id or new_run_id())
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -123,7 +123,9 @@ class MCPToolCaller(CallerDialog):
         layout = self._layout(None if parameters is None else parameters.schema)
         writer = ResultsWriter(layout, rows, output.append)
         timeouts = connection.timeouts_from_settings(self)
-        with Sessions(ctx, credential, timeouts, pinning=self.pinning) as sessions:
+        with Sessions(
+            ctx, credential, timeouts, pinning=self.pinning, secret_arguments=self.secret_arguments
+        ) as sessions:
             sessions.run.save_blob = BlobStore(folder, sessions.run.id).save
             run = run_calls(self, ctx, tools, rows, sessions, folder, writer.add)
         writer.close()

@@ -229,3 +229,41 @@ def test_json_lines_hold_what_json_does_not_have_as_text(tmp_path):
 def test_an_ending_that_nothing_is_written_with_names_the_others(tmp_path, name):
     with pytest.raises(TableError, match=r"has to be one of \.csv, \.parquet, \.jsonl, \.ndjson$"):
         TableWriter(tmp_path / name)
+
+
+FORMULAS = [
+    "=HYPERLINK(1)",
+    "+cmd",
+    "-2+3",
+    "@x",
+    "\t=1",
+    "'=1",
+    "''+a",
+    "-5",
+    "+1.5e3",
+    "'-5",
+    "a=1",
+    "",
+    "'a",
+    None,
+]
+
+
+@pytest.mark.parametrize("columns", [("Tool name", "Hash"), ("a", "b")])
+def test_csv_guards_formulas_and_takes_the_guard_off_its_own_tables(tmp_path, columns):
+    file = tmp_path / "t.csv"
+    with TableWriter(file) as writer:
+        writer.write(pa.table({columns[0]: FORMULAS, columns[1]: ["x"] * len(FORMULAS)}))
+    lines = file.read_text("utf-8").splitlines()[1:]
+    assert [line.split(",")[0].strip('"')[:1] for line in lines[:4]] == ["'"] * 4
+    assert lines[7].startswith('"-5"')
+    read = read_table_file(file).table.column(columns[0]).to_pylist()
+    assert (read == FORMULAS) == (columns[0] == "Tool name")
+
+
+def test_the_guard_can_be_turned_off(tmp_path, monkeypatch):
+    monkeypatch.setenv("KNIME_MCP_RAW_CSV", "1")
+    file = tmp_path / "t.csv"
+    with TableWriter(file) as writer:
+        writer.write(pa.table({"a": FORMULAS, "b": ["x"] * len(FORMULAS)}))
+    assert read_table_file(file).table.column("a").to_pylist() == FORMULAS

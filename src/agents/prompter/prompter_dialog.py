@@ -167,6 +167,8 @@ rules = knext.MultilineStringParameter(
     is_advanced=True,
 )
 
+secret_arguments = shared_parameters.secret_arguments()
+
 trusted_servers = knext.StringParameter(
     "Trusted servers",
     "Hosts whose own words about their tools (read-only, destructive) count in *Rules for calls*, separated"

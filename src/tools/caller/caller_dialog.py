@@ -147,6 +147,7 @@ class CallerDialog:
         style=knext.EnumParameter.Style.VALUE_SWITCH,
         is_advanced=True,
     )
+    secret_arguments = shared_parameters.secret_arguments()
     resume = knext.BoolParameter(
         "Resume an interrupted run",
         "After a run that was canceled, failed or was killed: rows whose call gave a result are filled in"

@@ -69,6 +69,7 @@ class Sessions:
         *,
         pinning: str = Pinning.IGNORE.value,
         workflow_mode: WorkflowMode = "DETACHED",
+        secret_arguments: str = "",
     ) -> None:
         self.stop = threading.Event()  # set to make calls in flight end
         self._ctx = ctx
@@ -76,7 +77,8 @@ class Sessions:
         self._found: dict[str, Credential] = {}
         self._problems: dict[str, MCPError] = {}
         self._port = None if port is None else credential_from_port(port)
-        self.run = new_run(self._connect, secrets=[self._port.password] if self._port else [])
+        named = filter(None, map(str.strip, secret_arguments.split(",")))
+        self.run = new_run(self._connect, secrets=[self._port.password] if self._port else [], named=named)
         self.run.pinning = Pinning(pinning)
         self.run.run_workflow = workflow_runner(ctx, workflow_mode)
         self.run.workflow_digest = segment_digest

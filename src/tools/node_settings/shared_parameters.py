@@ -250,3 +250,15 @@ def _tool_columns(schema: Any) -> list[str]:
     if schema is None:
         return []
     return tool_column_names(schema) or [column.name for column in schema if may_hold_tools(column)]
+
+
+def secret_arguments() -> Any:
+    """The setting with the names of arguments that are secret, beside those that their names tell."""
+    return knext.StringParameter(
+        "Names of secret arguments",
+        "Arguments that no journal, table, view or exported workflow may show, separated by commas: names, or"
+        " JSON pointers such as `/login/code`. Arguments that the tool declares as secret, and those with"
+        " names such as `password`, `api_key` or `token`, are hidden without being named here.",
+        default_value="",
+        is_advanced=True,
+    )

@@ -1,0 +1,126 @@
+"""Secrets by the command line: what is a secret is left nowhere, and no other value changes."""
+
+import base64
+import json
+import random
+import zipfile
+from urllib.parse import quote
+
+import pytest
+
+from knime_mcp.types.secret_rules import stands_out
+from tests.support.scripted_server import ScriptedServer, http, modern, rpc, text, tool
+
+STRONG = "c4n4ry/5ecret+v4lue"
+ENV = {"KNIME_MCP_PROD_PASSWORD": STRONG, "KNIME_MCP_PROD_USERNAME": "anna"}
+USE = ("--credential", "prod")
+
+
+def says(said, **more):
+    return modern(tools__call=rpc(text(said, resultType="complete", **more)))
+
+
+@pytest.mark.parametrize(
+    ("password", "said"),
+    [
+        ("test", "latest contest, a test"),
+        ("1234", '[{"id":1234}]'),
+        ("1234", '{"id": "1234", "1234": 1.0}'),
+        ("error", '{"level":"error"}'),
+        ("list", "⟨secret 0123456789ab⟩ list"),
+    ],
+)
+def test_ordinary_words_stay(cli, password, said):
+    with ScriptedServer(says(said)) as server:
+        done = cli("call", server.url, "echo", *USE, env={"KNIME_MCP_PROD_PASSWORD": password})
+    assert done.out == f"{said}\n"
+    assert "secret" not in done.err
+
+
+def test_our_own_sentences_stay(cli):
+    refused = http(401, "wrong token", headers={"WWW-Authenticate": "Bearer"})
+    with ScriptedServer(modern(tools__call=refused)) as server:
+        done = cli("call", server.url, "echo", *USE, env={"KNIME_MCP_PROD_PASSWORD": "wrong"})
+    assert "it may be wrong, expired" in " ".join(done.err.split())
+    assert "'[secret] token'" in " ".join(done.err.split())
+
+
+SPELLINGS = {
+    "plain": STRONG,
+    "url": quote(STRONG, safe=""),
+    "base64": base64.b64encode(STRONG.encode()).decode(),
+    "basic": base64.b64encode(f"anna:{STRONG}".encode()).decode(),
+    "hex": STRONG.encode().hex(),
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_secret_in_another_spelling_is_hidden_and_counted(cli, tmp_path, spelled):
+    with ScriptedServer(says(f"you sent {spelled}.")) as server:
+        done = cli("call", server.url, "echo", *USE, "--audit", "c.jsonl", env=ENV)
+    assert spelled not in done.out + done.err + (tmp_path / "c.jsonl").read_text("utf-8")
+    assert "held a secret in one place" in done.err
+
+
+LOGIN = tool("login", inputSchema={"type": "object"}, annotations={"readOnlyHint": True})
+CANARIES = {"password": "pw-one", "api_key": "key-two", "token": "tok-three", "code": "code-four"}
+
+
+def test_arguments_that_are_secrets_by_name_are_left_nowhere(cli, tmp_path):
+    script = modern(
+        tools__list=rpc({"tools": [LOGIN], "resultType": "complete"}),
+        tools__call=rpc(text("welcome", resultType="complete")),
+    )
+    words = [f"{name}={value}" for name, value in CANARIES.items()]
+    named = ("--secret-argument", "code")
+    with ScriptedServer(script) as server:
+        runs = [
+            cli("call", server.url, "login", *words, *named, "--audit", "c.jsonl", "--json"),
+            cli("audit", "show", "c.jsonl", "--html", "c.html"),
+            cli("audit", "show", "c.jsonl", "--out", "c.csv"),
+            cli("audit", "show", "c.jsonl", "--out", "c.parquet"),
+            cli("audit", "export", "c.jsonl", "c.knwf"),
+            cli("audit", "verify", "c.csv"),
+            cli("replay", "c.jsonl", "--json"),
+        ]
+    assert any(request.body and b"pw-one" in request.body for request in server.requests)
+    assert [run.code for run in runs[:6]] == [0] * 6, runs
+    left = "\n".join(run.out + run.err for run in runs)
+    for file in tmp_path.rglob("*"):
+        if file.suffix == ".knwf":
+            with zipfile.ZipFile(file) as archive:
+                left += "".join(archive.read(name).decode("utf-8", "replace") for name in archive.namelist())
+        elif file.is_file():
+            left += file.read_bytes().decode("utf-8", "replace")
+    assert [value for value in CANARIES.values() if value in left] == []
+    assert "fill in /password" in left
+    assert "Give their values" in runs[6].out
+
+
+def test_a_batch_with_short_credentials_changes_nothing(cli, tmp_path):
+    chance = random.Random(5)
+    rows = [
+        {"value": "".join(chance.choices(["test", " ", "latest", "1234", '"', "=", "ü", "a-"], k=6))}
+        for _ in range(200)
+    ]
+    (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+    def echo(request):
+        return rpc(text(json.dumps(request.params["arguments"], ensure_ascii=False), resultType="complete"))(
+            request
+        )
+
+    listed = rpc(
+        {
+            "tools": [
+                tool("echo", inputSchema={"type": "object", "properties": {"value": {"type": "string"}}})
+            ],
+            "resultType": "complete",
+        }
+    )
+    for password in ("test", "1234", "a"):
+        assert not stands_out(password)
+        with ScriptedServer(modern(tools__list=listed, tools__call=echo)) as server:
+            env = {"KNIME_MCP_PROD_PASSWORD": password}
+            done = cli("batch", server.url, "echo", "p.jsonl", *USE, "--json", env=env)
+        assert [json.loads(record["result"]) for record in done.json] == rows
