@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.columns import ColumnForm, arrow_type, column_name, write_tools
+from ..types.columns import ColumnForm, arrow_type, cells_without_gaps, column_name, write_tools
 from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json
 from ..types.tool import from_json_text, to_json_text
@@ -52,7 +52,8 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm = ColumnForm.
     if form is ColumnForm.PORTABLE:
         tools: Any = pa.array([row.tool for row in rows], pa.string())
     else:
-        tools = write_tools([None if row.tool is None else tool_of(row.tool) for row in rows], form)
+        found = (None if row.tool is None else tool_of(row.tool) for row in rows)
+        tools = write_tools(cells_without_gaps(found, form), form)
     columns: dict[str, Any] = {column_name(form): tools}
     for column, attribute, kind in COLUMNS:
         values = [getattr(row, attribute) for row in rows]

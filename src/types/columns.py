@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from .errors import MCPError, SettingInvalid, ToolFormatError
-from .tool import from_json_text, from_json_value, to_json_text
+from .tool import MCPTool, from_json_text, from_json_value, to_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -144,6 +144,17 @@ def knime_type(form: ColumnForm) -> Any:
     return kind
 
 
+NO_TOOL: Final = MCPTool(
+    "(no such tool)", "There is no such tool: the call was not made", "{}", "stdio:none", "none"
+)
+"""Stands in result tables for a tool that was not found: KNIME's pandas cannot read a missing tool cell."""
+
+
+def cells_without_gaps(tools: Iterable[Tool | None], form: ColumnForm) -> list[Tool | None]:
+    """The tools for `write_tools`, with `NO_TOOL` instead of missing cells, which text columns may have."""
+    return [NO_TOOL if tool is None and form is not ColumnForm.PORTABLE else tool for tool in tools]
+
+
 def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
     """Makes the tool column of a node's output, None for a missing cell; as carrier only in ``execute``.
 
@@ -221,7 +232,11 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
         for chunk in data.column(name).chunks:
             cells += _read_chunk(chunk, rows[len(cells) : len(cells) + len(chunk)], name)
         tools = [cell if tool is None else tool for tool, cell in zip(tools, cells, strict=True)]
-    return tools
+    return [None if tool is not None and _is_no_tool(tool) else tool for tool in tools]
+
+
+def _is_no_tool(tool: Tool) -> bool:
+    return tool.name == NO_TOOL.name and isinstance(tool, MCPTool) and tool.server_uri == NO_TOOL.server_uri
 
 
 def knime_value(tool: WorkflowTool) -> object:

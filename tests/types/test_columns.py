@@ -271,3 +271,11 @@ def test_from_form_to_form_nothing_is_lost(tools, first, second):
     with executing():
         once = read_tools(as_input({"Tool (JSON)": write_tools(tools, first)}))
         assert read_tools(as_input({"Tool (JSON)": write_tools(once, second)})) == tools
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_result_tables_have_no_missing_tool_cell(form):
+    with executing():
+        cells = write_tools(c.cells_without_gaps([MCP, None], form), form)
+        assert cells.null_count == (1 if form is c.ColumnForm.PORTABLE else 0)
+        assert read_tools(as_input({c.column_name(form): cells})) == [MCP, None]

@@ -21,6 +21,7 @@ from ...types.columns import (
     ColumnForm,
     ColumnKind,
     arrow_type,
+    cells_without_gaps,
     column_name,
     knime_columns,
     knime_type,
@@ -260,7 +261,9 @@ class ResultsWriter:
             raise _too_large(outcomes, size)
         form, records = self.layout.form, [outcome.record for outcome in outcomes]
         columns = self._inputs(len(outcomes))
-        columns[column_name(form)] = write_tools([outcome.tool for outcome in outcomes], form)
+        columns[column_name(form)] = write_tools(
+            cells_without_gaps((outcome.tool for outcome in outcomes), form), form
+        )
         for name, attribute, kind in self.layout.own:
             columns[name] = _array([_value(record, attribute) for record in records], kind)
         texts = [record.structured_result for record in records] if self.layout.structured else []
