@@ -226,6 +226,12 @@ def run(
     trace: Annotated[
         bool, typer.Option("--trace", help="Show input, expression and output of each node.")
     ] = False,
+    secret_argument: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Hide this argument in journal, trace and saved run; may be repeated."
+        ),
+    ] = None,
     save_run: Annotated[
         Path | None,
         typer.Option(metavar="RUN.json", help="Save what ran; knime-mcp graph show --run draws it."),
@@ -267,7 +273,15 @@ def run(
         if spans is not None:
             stack.callback(spans.close)
         run = stack.enter_context(recorded_run(audit, about=f"knime-mcp graph run {file.name} {tool}"))
-        api = stack.enter_context(McpGraphApi(document, run=run, spans=spans, check_schemas=validate))
+        api = stack.enter_context(
+            McpGraphApi(
+                document,
+                run=run,
+                spans=spans,
+                check_schemas=validate,
+                secret_arguments=secret_argument or (),
+            )
+        )
         printer = _Printer(api.secrets, full=trace)
         hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
         try:

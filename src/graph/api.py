@@ -164,6 +164,7 @@ class McpGraphApi:
         spans: Makes a span for each run and node; None: no spans.
         check_schemas: Whether arguments and results are validated by the schemas in the document.
         expression_seconds: Maximum time of one expression.
+        secret_arguments: Names of arguments that records and saved runs hide, beside those whose names tell.
 
     Raises:
         DocumentError: The document cannot be used; the message lists all problems.
@@ -180,11 +181,13 @@ class McpGraphApi:
         spans: Spans | None = None,
         check_schemas: bool = True,
         expression_seconds: float = DEFAULT_SECONDS,
+        secret_arguments: Iterable[str] = (),
     ) -> None:
+        self._named = tuple(secret_arguments)
         if not isinstance(document, GraphDocument):
             document = load_document(document, mcp_file=mcp_file, dialect=dialect)
         self.document = document
-        self.sessions = GraphSessions(document.servers, run=run)
+        self.sessions = GraphSessions(document.servers, run=run, named=self._named)
         self.executor = GraphExecutor(
             document,
             call or self.sessions.call,
@@ -205,7 +208,7 @@ class McpGraphApi:
         """Marks the credentials of the document's servers in what is shown or saved of a run."""
         from .server_calls import marker_of_servers  # imported late, so that servers start faster
 
-        return marker_of_servers(self.document.servers)
+        return marker_of_servers(self.document.servers, self._named)
 
     @property
     def server_info(self) -> ServerMetadata:

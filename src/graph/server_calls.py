@@ -33,7 +33,7 @@ from .graph_model import Expression, InvalidExpression, ServerConfig, StdioConfi
 from .run_control import RunError, ToolFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ..client.mcp_client import Progress
     from ..client.protocol.tools import CallToolResult
@@ -245,7 +245,9 @@ class GraphSessions:
     A server that has died is started or connected again by the next call.
     """
 
-    def __init__(self, servers: Mapping[str, ServerConfig], *, run: Run | None = None) -> None:
+    def __init__(
+        self, servers: Mapping[str, ServerConfig], *, run: Run | None = None, named: Iterable[str] = ()
+    ) -> None:
         self._servers = dict(servers)
         self._clients: dict[str, MCPClient] = {}
         self._lock = threading.Lock()
@@ -254,7 +256,7 @@ class GraphSessions:
         if run is not None:
             from .audited_calls import AuditedCalls
 
-            self._audited = AuditedCalls(run, self.client, self._servers, marker_of_servers(servers))
+            self._audited = AuditedCalls(run, self.client, self._servers, marker_of_servers(servers, named))
 
     def client(self, server: str) -> MCPClient:
         """The client of a server; it connects when it is first used."""
@@ -306,8 +308,9 @@ def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
             return MCPClient(config.url, headers=config.headers, transport=config.transport, **settings)
 
 
-def marker_of_servers(servers: Mapping[str, ServerConfig]) -> SecretMarker:
-    return SecretMarker(secret for config in servers.values() for secret in _secrets(config))
+def marker_of_servers(servers: Mapping[str, ServerConfig], named: Iterable[str] = ()) -> SecretMarker:
+    secrets = (secret for config in servers.values() for secret in _secrets(config))
+    return SecretMarker(secrets, named=named)
 
 
 def _secrets(config: ServerConfig) -> Iterator[str]:

@@ -1,7 +1,9 @@
 """Canaries: no secret in tables, journals, files, logs, errors, warnings, views or settings."""
 
+import base64
 import json
 import logging
+from urllib.parse import quote
 
 import pytest
 
@@ -82,3 +84,48 @@ def test_the_token_of_the_credential_port_is_left_nowhere(server, host, call, tm
     assert result.ok, result.failure
     assert result.outputs[0].to_pylist()[0]["Status"] == "ok"
     assert TOKEN not in everything(result, tmp_path)
+
+
+@pytest.mark.parametrize("password", ["test", "1234", "error", "list"])
+def test_a_short_password_changes_no_value(server, call, password):
+    value = {"latest contest": ["test", "1234", 1234, 1.0, {"error": "list", "1234": "a test"}]}
+    result = call(
+        server_url=server.url("/one"),
+        credentials="prod",
+        stored={"prod": ("me", password)},
+        tool_name="echo",
+        arguments_json=json.dumps({"value": value}),
+    )
+    assert result.ok, result.failure
+    (row,) = result.outputs[0].to_pylist()
+    assert json.loads(row["Arguments"]) == {"value": value}
+    assert "⟨secret" not in str(row)
+    assert "secret" not in str(result.warnings)
+
+
+@pytest.mark.parametrize("form", [str, lambda s: base64.b64encode(s.encode()).decode(), quote])
+def test_a_credential_that_is_hidden_is_counted(server, call, form):
+    secret = "c4n4ry/5ecret+v4lue"
+    result = call(
+        server_url=server.url("/one"),
+        credentials="prod",
+        stored={"prod": ("me", secret)},
+        tool_name="echo",
+        arguments_json=json.dumps({"value": {"x": form(secret)}}),
+    )
+    assert result.ok, result.failure
+    (row,) = result.outputs[0].to_pylist()
+    assert form(secret) not in str(row)
+    assert "held a secret in" in str(result.warnings)
+
+
+def test_an_argument_that_the_user_names_is_left_nowhere(server, call, tmp_path):
+    result = call(
+        server_url=server.url("/one"),
+        tool_name="echo",
+        arguments_json=json.dumps({"value": {"code": "my-canary", "api_key": "your-canary"}}),
+        secret_arguments="code, other",
+    )
+    assert result.ok, result.failure
+    (row,) = result.outputs[0].to_pylist()
+    assert "canary" not in row["Arguments"]
