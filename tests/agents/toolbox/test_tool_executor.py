@@ -296,3 +296,10 @@ def test_what_a_model_hid_is_not_held_against_the_server(one):
     made = one()
     assert "\u200b" in made.call("add", error="no JSON: \u200b{").content
     assert not made.executor.notes
+
+
+def test_a_short_credential_changes_nothing_that_the_model_reads(one):
+    made = one(secrets=["test", "1234"])
+    reply = made.call("echo", {"value": {"x": "latest contest", "id": 1234, "t": "a test"}})
+    assert "latest contest" in reply.content
+    assert "secret" not in reply.content + str([record.to_json() for record in made.records])
