@@ -1,30 +1,40 @@
-"""The journal of a run: JSON Lines, one line per finished call, written as the calls finish.
+"""The journal of a run: JSON Lines, written while the calls are made.
 
-The first line identifies the run (``"kind": "start"``), then comes one line per call (``"kind": "call"``),
-and the last line closes the run (``"kind": "end"``) with the number of its calls and the hash of the last
-call. The calls are chained as `record` describes. Every line goes to the operating system in one write
-before the next call is reported, so that a process that is killed loses at most the line that it was
-writing. Readers skip such a torn line, at the end of the file or before the start of another run.
+The first line identifies the run (``"kind": "start"``), the last one closes it (``"kind": "end"``) with the
+number of its calls and the hash of the last call. Between them stands a line for each finished call
+(``"kind": "call"``), and before a call that must not be made twice is sent, a line that it is going to be
+(``"kind": "sent"``): a call that was sent and has no line of its end may have been carried out, and nobody
+knows. Every line goes to the operating system in one write before anything else happens, so that a process
+that is killed loses at most the line that it was writing. Readers skip such a torn line, at the end of the
+file or before the start of another run.
+
+Calls are chained by their hashes, in tables as well (see `record`). In the file, all lines are chained: the
+last member of each, ``chain``, is the SHA-256 of the ``chain`` of the line before, a line break, and the line
+up to this member. So a line that was changed, removed, added or moved shows, whatever it is about; what was
+made anew from there to the end shows only if the last ``chain`` is kept elsewhere.
 
 A journal without an end line, or with an outcome other than ``complete``, belongs to a run that was canceled,
 failed or killed. When the run is repeated, the new run takes over the finished calls as its own records, and
-its chain continues from the last record of the interrupted run. A file may hold several runs, one after the
-other, or written by several processes at once.
+its chain of calls continues from the last record of the interrupted run. A file may hold several runs, one
+after the other; a lock, which ends with its process, keeps two writers apart.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
+import re
 import secrets
+import sys
 import threading
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
 
 from ..types.texts import canonical_json
 from .record import CallRecord, chained, chained_with_text, utc_text
@@ -39,6 +49,9 @@ Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
 _START = b'{"about":'  # the beginning of a run's first line in canonical JSON
 _CALL = b'"kind":"call"'  # within a text the marks would be escaped
+_CHAINED: Final = re.compile(rb'(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
+_FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
+_LOCK_SECONDS: Final = 10.0  # single calls of many processes may be kept in one file
 _LOOK_SECONDS: Final = 1.0
 """Seconds between checks whether the file was deleted: a check takes half as long as writing a line."""
 
@@ -57,6 +70,24 @@ class JournalWriteError(OSError):
 def new_run_id() -> str:
     """An id that sorts by time, is unique, and is a file name everywhere: 20260131T120000.123456Z-9f86d0."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentCall:
+    """A call that is going to be sent, and must not be made twice.
+
+    Attributes:
+        key: The idempotency key: the same when the call is repeated after an interruption.
+        plan: A digest of row, tool, server and arguments (secrets marked), by which the call is found among
+            those of a later run.
+        tool_name: The tool, for people.
+        input_row: The row, for people, or None.
+    """
+
+    key: str
+    plan: str
+    tool_name: str
+    input_row: str | None = None
 
 
 class Journal:
@@ -86,29 +117,42 @@ class Journal:
         calls: int | None = None,
         append: bool = False,
         follows: str = "",
+        after: str | None = None,
     ) -> None:
         self.path = path
         self.run = run
         self.count = 0
         self.head = follows
         self._lock = threading.Lock()
+        self._chain = ""
         path.parent.mkdir(parents=True, exist_ok=True)
-        new_line = ""
-        if append and path.exists():
-            head, torn = _end_of(path)
-            self.head = follows or head
-            new_line = "\n" if torn else ""  # the torn line stays: another process may be writing it
-        elif path.exists() and path.stat().st_size:
+        if not append and path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
         self._file: BinaryIO = path.open("ab", buffering=0)
         self._can_tell_deleted = self._links() > 0  # some shared folders do not count links
         self._look_at = 0.0
         try:
+            _lock(self._file, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
+            end = _end_of(path)
+            if after not in {None, end.chain}:
+                raise JournalError(f"{path.name} was written by another run meanwhile")
+            self.head, self._chain = follows or end.head, end.chain
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
-            self._write(new_line + canonical_json(start))
+            # A torn line stays, and the start of the next run shows that it is torn.
+            self._write(canonical_json({**start, "format": _FORMAT}), before="\n" if end.due else "")
         except BaseException:
             self._file.close()
             raise
+
+    def sent(self, call: SentCall) -> None:
+        """Writes that a call is going to be sent.
+
+        Raises:
+            JournalWriteError: The line could not be written; the call must not be made.
+        """
+        line = {"kind": "sent", "run": self.run, "key": call.key, "plan": call.plan, "tool": call.tool_name}
+        with self._lock:
+            self._write(canonical_json({**line, "row": call.input_row, "at": _now()}))
 
     def append(self, record: CallRecord) -> CallRecord:
         """Writes a finished call, and returns it with its completion number and its place in the chain.
@@ -144,13 +188,16 @@ class Journal:
     def _links(self) -> int:
         return os.fstat(self._file.fileno()).st_nlink
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: str, *, before: str = "") -> None:
+        """Writes a line, which is a JSON object, with its place in the chain."""
         if self._can_tell_deleted and time.monotonic() >= self._look_at:
             if not self._links():
                 raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
             self._look_at = time.monotonic() + _LOOK_SECONDS
         # One unbuffered write per line, so that the operating system has the line even if this process dies.
-        data = f"{line}\n".encode()
+        text = line[:-1].encode()
+        chain = line_chain(self._chain, text)
+        data = b'%b%b,"chain":"%b"}\n' % (before.encode(), text, chain.encode())
         written = 0
         try:
             written = self._file.write(data)
@@ -162,6 +209,47 @@ class Journal:
             if isinstance(error, OSError):
                 raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
             raise
+        self._chain = chain
+
+
+def line_chain(previous: str, text: bytes) -> str:
+    """The ``chain`` of a line, 64 hexadecimal digits.
+
+    Args:
+        previous: The ``chain`` of the line before; "" for the first line.
+        text: The line up to the comma before its ``chain``.
+    """
+    return hashlib.sha256(b"%b\n%b" % (previous.encode(), text)).hexdigest()
+
+
+def _lock(file: BinaryIO, path: Path, *, seconds: float) -> None:
+    """Locks a file until it is closed, or its process ends.
+
+    Raises:
+        JournalError: Another run has locked it, for so many seconds.
+    """
+    until = time.monotonic() + seconds
+    while not _is_locked(file):
+        if time.monotonic() >= until:
+            raise JournalError(f"{path.name} is being written by another run: wait for its end, or stop it")
+        time.sleep(0.02)
+
+
+def _is_locked(file: BinaryIO) -> bool:
+    """Tries to lock a file; True also where its file system has no locks."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(1 << 62)  # a byte that is never there: Windows lets nobody read a locked one
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +259,8 @@ class JournalContent:
     records: tuple[CallRecord, ...]  # the calls in the order in which they finished
     outcome: Outcome | None  # None if the run was killed, or is still going on
     torn: bool  # whether the last line was incomplete, and skipped
+    unanswered: tuple[SentCall, ...] = ()  # what was sent in any of the runs, and has no line of its end
+    chain: str = ""  # of the last line
 
     @property
     def head(self) -> str:
@@ -191,6 +281,8 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
     ``take`` is called with each finished call and its line, in the order of the file.
     """
     run, about, outcome, torn = "", "", None, False
+    sent: dict[str, SentCall] = {}
+    chain = ""
     for line in journal_lines(path):
         torn = line.torn
         if torn and line.number > 1:
@@ -200,8 +292,15 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
             match entry.get("kind"):
                 case "start":
                     run, about, outcome = entry["run"], entry["about"], None
+                case "sent":
+                    key, row = str(entry["key"]), entry.get("row")
+                    sent[key] = SentCall(
+                        key=key, plan=str(entry["plan"]), tool_name=str(entry["tool"]), input_row=row
+                    )
                 case "call":
-                    take(line, CallRecord.from_json(entry))
+                    record = CallRecord.from_json(entry)
+                    sent.pop(record.key or "", None)
+                    take(line, record)
                 case "end":
                     outcome = entry["outcome"]
                 case kind:
@@ -211,7 +310,8 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
             raise JournalError(
                 f"{path.name}, line {line.number} is not a line of a journal: {why}"
             ) from error
-    return JournalContent(run, about, (), outcome, torn)
+        chain = line.chain(chain)
+    return JournalContent(run, about, (), outcome, torn, tuple(sent.values()), chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +320,16 @@ class JournalLine:
     start: int  # offset of its first byte in the file
     data: bytes
     torn: bool = False  # its writer was stopped in the middle of the line
+
+    def chain(self, previous: str) -> str:
+        """The line's ``chain``; for a line of format 1, which has none, the one that it would have."""
+        match = _CHAINED.fullmatch(self.data)
+        return line_chain(previous, self.data.strip()) if match is None else match[2].decode()
+
+    def follows(self, previous: str) -> bool | None:
+        """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
+        match = _CHAINED.fullmatch(self.data)
+        return None if match is None else line_chain(previous, match[1]) == match[2].decode()
 
     def entry(self) -> dict[str, Any]:
         """Parses the line; `ValueError` if it is not a JSON object in UTF-8."""
@@ -238,8 +348,8 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
         raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
     with path.open("rb") as file:
         for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
-            torn = not data.endswith(b"\n") or (after.startswith(_START) and not _is_json(data))
-            yield JournalLine(number, start, data, torn)
+            may_be_torn = not data.endswith(b"\n") or after.startswith(_START)
+            yield JournalLine(number, start, data, may_be_torn and not _is_json(data))
 
 
 def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
@@ -250,20 +360,31 @@ def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         start += len(data)
 
 
-def _end_of(path: Path) -> tuple[str, bool]:
-    """Hash of the last call in a journal, and whether its last line is torn. Parses only two of its lines."""
-    last, torn = None, False
+class _End(NamedTuple):
+    """The end of a journal."""
+
+    head: str = ""  # hash of its last call
+    chain: str = ""  # of its last line
+    due: bool = False  # whether a line break is due
+
+
+def _end_of(path: Path) -> _End:
+    """Parses at most three of the file's lines."""
+    last_call, chain, due = None, "", False
     for line in journal_lines(path):
-        torn = line.torn
-        if line.number == 1 and (torn or not _is_of_kind(line, "start")):
+        due = not line.data.endswith(b"\n")
+        if line.number == 1 and (line.torn or not _is_of_kind(line, "start")):
             raise JournalError(f"{path.name}, line 1 is not a line of a journal")
-        if not torn and _CALL in line.data:
-            last = line
-    if last is None:
-        return "", torn
-    if not _is_of_kind(last, "call"):
-        raise JournalError(f"{path.name}, line {last.number} is not a line of a journal")
-    return str(last.entry().get("hash", "")), torn
+        if line.torn:
+            continue
+        chain = line.chain(chain)
+        if _CALL in line.data:
+            last_call = line
+    if last_call is None:
+        return _End("", chain, due)
+    if not _is_of_kind(last_call, "call"):
+        raise JournalError(f"{path.name}, line {last_call.number} is not a line of a journal")
+    return _End(str(last_call.entry().get("hash", "")), chain, due)
 
 
 def _is_of_kind(line: JournalLine, kind: str) -> bool:

@@ -55,6 +55,8 @@ class CallStatus(StrEnum):
     """A policy or a person did not allow the call; nothing was sent."""
     FAILED = "failed"
     """Connection, protocol, time limit, size limit, or a definition that changed."""
+    UNKNOWN = "outcome unknown"
+    """The call was sent to a tool that may change something, and nobody knows whether it was carried out."""
     CANCELED = "canceled"
     """The run was stopped before the call finished, or before it began."""
 
@@ -218,6 +220,10 @@ class CallRecord:
     ] = None
     resumed_from: Annotated[
         str | None, Recorded("Id of the earlier run in whose journal the call was found.")
+    ] = None
+    key: Annotated[
+        str | None,
+        Recorded("The idempotency key of a call that must not be made twice, as in its line *sent*."),
     ] = None
     previous_hash: Annotated[
         str | None,

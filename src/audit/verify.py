@@ -9,7 +9,7 @@ of a table are missing: that needs a head hash that was kept elsewhere, such as 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -126,12 +126,17 @@ def _verify_journal(file: Path, head: str | None) -> Verification:
     links: list[_ReadRecord] = []
     closings: dict[str, _Closing] = {}
     findings: list[Finding] = []
+    chain, is_chained, strangers = "", False, list[str]()
     for line in journal_lines(file):
         place = f"line {line.number}"
         if line.torn:
             text = f"{place.capitalize()} is incomplete, and was not read."
             findings.append(Finding(Verdict.TRUNCATED, text))
             continue
+        follows = line.follows(chain)
+        if follows is False or (is_chained and follows is None):
+            strangers.append(str(line.number))
+        chain, is_chained = line.chain(chain), is_chained or follows is not None
         try:
             entry = line.entry()
         except (ValueError, RecursionError):
@@ -140,6 +145,8 @@ def _verify_journal(file: Path, head: str | None) -> Verification:
         match entry.get("kind"):
             case "start" if run:
                 closings.setdefault(run, _Closing())
+            case "sent" if run:
+                pass
             case "call" if run:
                 closings.setdefault(run, _Closing())
                 links.append(_read_record(link_of(entry, place)))
@@ -152,7 +159,20 @@ def _verify_journal(file: Path, head: str | None) -> Verification:
                 findings.append(Finding(Verdict.ALTERED, text))
     if not closings and not findings:
         findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
-    return _verified(links, closings=closings, findings=findings, lost=[], head=head)
+    verified = _verified(links, closings=closings, findings=findings, lost=[], head=head)
+    return replace(verified, findings=(*verified.findings, *_broken_chain(strangers)))
+
+
+def _broken_chain(lines: Sequence[str]) -> tuple[Finding, ...]:
+    if not lines:
+        return ()
+    more = f" and {len(lines) - _MOST_NAMED} more" if len(lines) > _MOST_NAMED else ""
+    what = "Line" if len(lines) == 1 else "Lines"
+    text = (
+        f"{what} {', '.join(lines[:_MOST_NAMED])}{more} of the file: changed, or not what followed the line"
+        " before when it was written."
+    )
+    return (Finding(Verdict.ALTERED, text),)
 
 
 def _closing(entry: dict[str, Any]) -> _Closing:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.audit import journal as journal_module
 from knime_mcp.audit.calls_table import TableError, read_calls
 from knime_mcp.audit.journal import (
     Journal,
     JournalError,
     JournalWriteError,
+    SentCall,
     latest,
     new_run_id,
     read_journal,
@@ -122,31 +122,28 @@ def test_a_run_after_a_torn_line_begins_a_line_of_its_own(tmp_path, torn):
     assert found.verdict is Verdict.TRUNCATED
 
 
-def test_whoever_opens_a_journal_destroys_nothing_that_another_process_is_writing(tmp_path):
-    """The half of a line that is there, is that of a line on its way."""
+def test_what_was_sent_and_did_not_end_is_named(tmp_path):
     path = tmp_path / "r.jsonl"
-    journal = Journal(path, run="r")
-    journal.append(record("a"))
-    whole = path.read_bytes()
-    line = whole.splitlines(keepends=True)[1]
-    read, torn = journal_module._end_of, []
+    first, second = (
+        SentCall(key=f"k{n}", plan=f"p{n}", tool_name="pay", input_row=f"Row{n}") for n in (1, 2)
+    )
+    with Journal(path, run="r") as journal:
+        journal.sent(first)
+        journal.sent(second)
+        journal.append(record("a", key="k1"))
+    assert read_journal(path).unanswered == (second,)
 
-    def rest_arrives(path):
-        found = read(path)
-        torn.append(found[1])
-        path.write_bytes(whole)
-        return found
 
-    path.write_bytes(whole[: -len(line) // 2])
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(journal_module, "_end_of", rest_arrives)
-        with Journal(path, run="two", append=True) as other:
-            other.append(record("b", run="two"))
-    journal.close()
-    assert torn == [True]
-    content = read_journal(path)
-    assert [found.input_row for found in content.records] == ["a", "b"]
-    assert verify_file(path).intact
+def test_a_last_line_without_its_line_break_stays_in_the_chain(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="r") as journal:
+        journal.append(record("a"))
+    lines = path.read_bytes().splitlines(keepends=True)[:2]  # killed before the end
+    path.write_bytes(b"".join(lines)[:-1])
+    with Journal(path, run="two", append=True) as other:
+        other.append(record("b", run="two"))
+    assert [found.input_row for found in read_journal(path).records] == ["a", "b"]
+    assert not [finding for finding in verify_file(path).findings if finding.verdict is Verdict.ALTERED]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])

@@ -60,6 +60,7 @@ def test_status_texts_are_the_contract():
         "not found",
         "denied",
         "failed",
+        "outcome unknown",
         "canceled",
     ]
 

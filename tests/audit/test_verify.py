@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.audit.journal import Journal, read_journal
+from knime_mcp.audit.journal import Journal, JournalError, SentCall, read_journal
 from knime_mcp.audit.record import CallStatus, chained
 from knime_mcp.audit.verify import Verdict, verify_file
 from tests.audit.calls import record, write_run
@@ -193,7 +194,7 @@ def test_no_changed_byte_stays_hidden(journal, tmp_path, data):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(1, 3000))
+@given(cut=st.integers(2, 3000))  # the last line break alone is no loss
 def test_a_journal_cut_anywhere_is_truncated(journal, tmp_path, cut):
     path = tmp_path / "cut.jsonl"
     path.write_bytes(journal.read_bytes()[:-cut])
@@ -256,36 +257,119 @@ def test_killed_in_the_middle_every_finished_call_verifies(tmp_path):
     assert not after.notes
 
 
-def test_two_processes_write_into_one_file_at_once(tmp_path):
+def test_many_processes_write_into_one_file_one_after_the_other(tmp_path):
     script = (
         "import sys\nfrom pathlib import Path\n"
         "from knime_mcp.audit.journal import Journal, new_run_id\n"
         "from tests.audit.calls import record\n"
         "run = new_run_id()\n"
         "with Journal(Path(sys.argv[1]), run=run, append=True) as journal:\n"
-        "    print('ready', flush=True)\n"
-        "    sys.stdin.readline()\n"
-        "    for n in range(1, 301):\n"
+        "    for n in range(1, 101):\n"
         "        journal.append(record(n, run=run))\n"
     )
-    path = tmp_path / "both.jsonl"
+    path = tmp_path / "all.jsonl"
     command = [sys.executable, "-c", script, str(path)]
     with ExitStack() as stack:
-        processes = [
-            stack.enter_context(
-                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            )
-            for _ in range(2)
-        ]
-        for process in processes:
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            process.stdin.write("\n")
-            process.stdin.flush()
-        assert [process.wait(60) for process in processes] == [0, 0]
+        processes = [stack.enter_context(subprocess.Popen(command)) for _ in range(4)]
+        assert [process.wait(60) for process in processes] == [0] * 4
     found = verify_file(path)
     assert found.verdict is Verdict.INTACT
-    assert [(run.count, run.outcome) for run in found.runs] == [(300, "complete")] * 2
+    assert [(run.count, run.outcome) for run in found.runs] == [(100, "complete")] * 4
+
+
+def test_two_runs_cannot_go_on_from_the_same_one(tmp_path):
+    path = tmp_path / "r.jsonl"
+    write_run(path, 3)
+    read = read_journal(path)
+    busy = "is being written by another run: wait for its end, or stop it"
+    with (
+        Journal(path, run="r2", append=True, follows=read.head, after=read.chain),
+        pytest.raises(JournalError, match=busy),
+    ):
+        Journal(path, run="r3", append=True, follows=read.head, after=read.chain)
+    with pytest.raises(JournalError, match="was written by another run meanwhile"):
+        Journal(path, run="r4", append=True, follows=read.head, after=read.chain)
+    assert verify_file(path).intact
+
+
+def test_the_lock_ends_with_its_process(tmp_path):
+    path = tmp_path / "r.jsonl"
+    script = (
+        "import os, sys, time\nfrom pathlib import Path\n"
+        "from knime_mcp.audit.journal import Journal\n"
+        "journal = Journal(Path(sys.argv[1]), run='killed')\n"
+        "print('ready', flush=True)\ntime.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", script, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        with pytest.raises(JournalError, match="being written"):
+            Journal(path, run="r2", append=True, after=read_journal(path).chain)
+        process.kill()
+    with Journal(path, run="r2", append=True, after=read_journal(path).chain) as journal:
+        journal.append(record(1, run="r2"))
+    assert [run.count for run in verify_file(path).runs] == [0, 1]
+
+
+def spoil(number, change):
+    """Changes one line of a file and nothing else."""
+
+    def work(path):
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[number] = change(lines[number])
+        path.write_bytes(b"".join(lines))
+
+    return work
+
+
+def rearranged(*numbers):
+    def work(path):
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[number] for number in numbers))
+
+    return work
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        spoil(0, lambda line: line.replace(b'"about":""', b'"about":"x"')),
+        spoil(0, lambda line: line.replace(b'"calls":null', b'"calls":9')),
+        spoil(1, lambda line: line.replace(b'"kind":"sent"', b'"kind":"sent","by":"me"')),
+        spoil(1, lambda line: line.replace(b'"key":"k1"', b'"key":"k2"')),
+        spoil(2, lambda line: line.replace(b"{", b'{"files":["other.png"],', 1)),
+        spoil(3, lambda line: line.replace(b'"complete"', b'"canceled"')),
+        spoil(7, lambda line: line.replace(b'"complete"', b'"failed"')),
+        rearranged(0, 2, 3, 4, 5, 6, 7),  # without what was sent
+        rearranged(4, 5, 6, 7),  # without the first run
+        rearranged(0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7),
+        rearranged(4, 5, 6, 7, 0, 1, 2, 3),
+    ],
+)
+def test_no_line_is_changed_removed_or_moved_unseen(tmp_path, tamper):
+    path = tmp_path / "r.jsonl"
+    for run in ("a", "b"):
+        with Journal(path, run=run, append=True) as journal:
+            journal.sent(SentCall(key="k1", plan="p1", tool_name="pay", input_row="Row1"))
+            journal.append(record(1, run=run))
+    assert verify_file(path).intact
+    before = path.read_bytes()
+    tamper(path)
+    assert path.read_bytes() != before
+    assert verify_file(path).verdict is Verdict.ALTERED
+
+
+def test_a_journal_of_format_1_is_read_and_gone_on_with(tmp_path):
+    path = tmp_path / "old.jsonl"
+    write_run(path, 2)
+    bare = [re.sub(rb',"chain":"\w+"\}', b"}", line) for line in path.read_bytes().splitlines(keepends=True)]
+    path.write_bytes(b"".join(bare))
+    assert verify_file(path).intact
+    with Journal(path, run="new", append=True, after=read_journal(path).chain) as journal:
+        journal.append(record(1, run="new"))
+    assert verify_file(path).intact
+    path.write_bytes(path.read_bytes().replace(b'"about":""', b'"about":"x"', 1))
+    assert verify_file(path).verdict is Verdict.ALTERED
 
 
 def test_a_journal_that_was_appended_to_itself(tmp_path):

@@ -164,7 +164,9 @@ def meaning_of(status: CallStatus) -> BadgeKind:
             return "good"
         case CallStatus.DENIED | CallStatus.CANCELED:
             return "warning"
-        case CallStatus.TOOL_ERROR | CallStatus.INVALID_ARGUMENTS | CallStatus.NOT_FOUND | CallStatus.FAILED:
+        case CallStatus.TOOL_ERROR | CallStatus.INVALID_ARGUMENTS | CallStatus.NOT_FOUND:
+            return "bad"
+        case CallStatus.FAILED | CallStatus.UNKNOWN:
             return "bad"
         case _:
             assert_never(status)
