@@ -198,7 +198,7 @@ class MCPAgentPrompter:
         """Answers the prompts."""
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
-        from ..runs.resuming import latest_to_resume
+        from ..runs.resuming import latest_to_resume, unknown_calls
         from ..tools.caller.execution import JOURNALS, Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
@@ -221,6 +221,8 @@ class MCPAgentPrompter:
             path = folder / JOURNALS / f"{run.id}{SUFFIX}"
             finished = FinishedPrompts(path.parent, run.id, interrupted, outputs=_data_outputs(ctx))
             run.open_journal(path, about=about, follows=interrupted.head if interrupted else "")
+            if interrupted is not None:
+                run.unknown |= unknown_calls(interrupted)
             prompter = self._prompter(ctx, model, tools, tables, sessions, folder)
             runs = PromptRuns(
                 prompter=prompter,

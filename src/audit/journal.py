@@ -34,7 +34,7 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, Self, TypedDict, cast
 
 from ..types.texts import canonical_json
 from .record import CallRecord, chained, chained_with_text, utc_text
@@ -49,7 +49,7 @@ Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
 _START = b'{"about":'  # the beginning of a run's first line in canonical JSON
 _CALL = b'"kind":"call"'  # within a text the marks would be escaped
-_CHAINED: Final = re.compile(rb'(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
+_CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
 _FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
 _LOCK_SECONDS: Final = 10.0  # single calls of many processes may be kept in one file
 _LOOK_SECONDS: Final = 1.0
@@ -88,6 +88,16 @@ class SentCall:
     plan: str
     tool_name: str
     input_row: str | None = None
+
+
+class JournalOptions(TypedDict, total=False):
+    """The options of a `Journal` beside its file and run."""
+
+    about: str
+    calls: int | None
+    append: bool
+    follows: str
+    after: str | None
 
 
 class Journal:
@@ -133,7 +143,7 @@ class Journal:
         self._look_at = 0.0
         try:
             _lock(self._file, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
-            end = _end_of(path)
+            end = _end_of(path) if append else _End()
             if after not in {None, end.chain}:
                 raise JournalError(f"{path.name} was written by another run meanwhile")
             self.head, self._chain = follows or end.head, end.chain
@@ -210,6 +220,25 @@ class Journal:
                 raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
             raise
         self._chain = chain
+
+
+class MemoryJournal:
+    """Numbers and chains calls like a journal, but without a file."""
+
+    path: Final = None
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.head = ""
+        self._lock = threading.Lock()
+
+    def append(self, record: CallRecord) -> CallRecord:
+        with self._lock:
+            kept = chained(record, self.head, call=self.count + 1)
+            self.count, self.head = kept.call, kept.hash or ""
+        return kept
+
+    def close(self, outcome: Outcome = "complete") -> None: ...
 
 
 def line_chain(previous: str, text: bytes) -> str:
@@ -427,22 +456,3 @@ def _about_of(path: Path) -> str | None:
 
 def _now() -> str:
     return utc_text(datetime.now(UTC))
-
-
-class MemoryJournal:
-    """Numbers and chains calls like a journal, but without a file."""
-
-    path: Final = None
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.head = ""
-        self._lock = threading.Lock()
-
-    def append(self, record: CallRecord) -> CallRecord:
-        with self._lock:
-            kept = chained(record, self.head, call=self.count + 1)
-            self.count, self.head = kept.call, kept.hash or ""
-        return kept
-
-    def close(self, outcome: Outcome = "complete") -> None: ...

@@ -23,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -457,6 +458,17 @@ def _tool_members(tool: str) -> tuple[str, str]:
 
 def _hash(previous: str, text: str) -> str:
     return _PREFIX + hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+
+
+_MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
+
+
+def plan_digest(record: CallRecord) -> str:
+    """The digest of a call's row, tool, server and arguments. It holds no secrets, as they are marked."""
+    # The digest in a mark is another one in each run.
+    arguments = None if record.arguments is None else _MARK.sub("⟨secret⟩", record.arguments)
+    parts = canonical_json([record.input_row, record.tool_name, record.server, arguments])
+    return hashlib.sha256(parts.encode()).hexdigest()
 
 
 def same_hash(one: str, other: str) -> bool:

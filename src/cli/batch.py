@@ -62,6 +62,13 @@ def batch(
             help="Take the results in this earlier --audit file from there, and make only the other calls.",
         ),
     ] = None,
+    repeat_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--repeat-unknown",
+            help="With --resume: make calls again of which nobody knows whether they were carried out.",
+        ),
+    ] = False,
     save_dir: SaveDirOption = None,
     *,
     connection: ConnectionOptions,
@@ -92,6 +99,7 @@ def batch(
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         found = sessions.find_tool(route, tool)
         calls = sessions.run_for([route], save_dir)
+        calls.repeat_unknown = repeat_unknown
         with call_executor(executor, concurrency, connection, calls) as at_once:
             run = table_run(
                 parameters,

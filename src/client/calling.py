@@ -123,10 +123,13 @@ class ToolCalls:
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> CallToolResult:
         """Calls a tool, with all input rounds that the server wants. See `MCPClient.call_tool`."""
         send = functools.partial(self._send, on_attempt=on_attempt, on_sent=on_sent)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
+        if meta:
+            params["_meta"] = dict(meta)
         try:
             raw = self._result(send, params, wait, on_progress)
         except ServerError as error:

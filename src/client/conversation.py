@@ -202,7 +202,7 @@ class Conversation:
             inbox.token = request_id
             meta = {**meta, "progressToken": request_id}
         if meta:
-            params = {**params, "_meta": meta}
+            params = {**params, "_meta": {**params.get("_meta", {}), **meta}}
         http: Mapping[str, str] = {}
         if self.era is Era.MODERN:
             http = messages.request_headers(method, params, self.info.protocol_version)

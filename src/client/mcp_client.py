@@ -207,6 +207,7 @@ class MCPClient:
         on_attempt: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
         is_canceled: IsCanceled | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> CallToolResult:
         """Calls a tool and waits for its result.
 
@@ -218,6 +219,7 @@ class MCPClient:
             on_attempt: Called after each attempt that was sent; again after a lost session, 429, input.
             on_sent: Called in this thread as soon as the server is busy with the call, in each attempt.
             is_canceled: Called at least every 0.5 s; True ends the call and tells the server.
+            meta: Members of the request's ``_meta``, beside those of the protocol.
 
         Returns:
             The result. A failure that the tool itself reports is a result with ``is_error``.
@@ -241,6 +243,7 @@ class MCPClient:
                 on_progress=on_progress,
                 on_attempt=on_attempt,
                 on_sent=on_sent,
+                meta=meta,
             )
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug(

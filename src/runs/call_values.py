@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..audit.record import CallRecord
-    from ..client.protocol.tools import ContentBlock
+    from ..client.protocol.tools import CallToolResult, ContentBlock
     from ..types.errors import MCPError
     from ..types.tool import Tool
 
@@ -92,6 +92,17 @@ class ToolAnswer:
     blocks: tuple[ContentBlock, ...] = ()
     outputs: tuple[Any, ...] = ()
     error: MCPError | None = None
+
+
+def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:
+    """The answer in an MCP result."""
+    return ToolAnswer(
+        text=result.text,
+        structured=result.structured_content,
+        is_error=result.is_error,
+        blocks=result.content,
+        error=error,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,42 +9,42 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, assert_never, cast
 
-from ..audit.journal import Journal, MemoryJournal, new_run_id
-from ..audit.record import CallRecord, CallStatus, prepare, status_of, utc_text
+from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
+from ..audit.record import CallRecord, CallStatus, plan_digest, prepare, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
 from ..client.protocol.tools import ABSENT
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ResultInvalid, kind_and_place
-from ..types.texts import canonical_json, counted, without_surrogates
+from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
-from .call_values import Allow, CallOutcome, Deny, ToolAnswer
+from .call_values import Allow, CallOutcome, Deny, ToolAnswer, answer_of
 from .definitions import Definitions, Pinning
+from .workflow_calls import check_workflow, run_workflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
     from types import TracebackType
 
-    from ..audit.journal import Outcome
+    from ..audit.journal import JournalOptions, Outcome
     from ..client.mcp_client import MCPClient, Progress
     from ..client.protocol.tools import CallToolResult
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
     from .call_values import GateAnswer, PlannedCall
 
-_log = logging.getLogger(__name__)
 _LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends
-_NO_WORKFLOWS = (
-    "Use the MCP Agent Prompter or KNIME's Agent Prompter node for workflow tools, in KNIME Analytics"
-    " Platform 5.8 or later"
-)
-_WANTS_TABLES = "Use the MCP Agent Prompter node: its data inputs feed such tools"
+_log = logging.getLogger(__name__)
+_KEY: Final = "knime-mcp/idempotency-key"  # https://modelcontextprotocol.io/specification: `_meta`, key names
+_REPEAT: Final = "make it again: setting 'Repeat calls with unknown outcome', or option --repeat-unknown"
+_CHECK: Final = "It may have been carried out: see at the server before it is made again."
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
 
 WorkflowRunner: TypeAlias = (
@@ -81,13 +81,15 @@ class Run:
         input_row: RowID that all calls without one have in their records, such as that of an agent's prompt.
         run_workflow: Runs a workflow tool with arguments and input tables, and returns its message and output
             tables; None if the host cannot run workflows.
-        workflow_digest: Computes the digest of a tool's workflow; None if the host cannot. Called in the same
-            thread as ``run_workflow``.
+        workflow_digest: Computes the digest of a tool's workflow, in that thread; None if the host cannot.
         save_blob: Saves a blob of a call's result and returns the path; None: blobs are not saved.
         is_canceled: Ends waiting.
         on_progress: Called with the progress that tools report, in the thread of the call or of a reader.
         check: Checks a call before it is made, and completes its tool and arguments; raises `MCPError`.
         make: Makes a checked call, here or elsewhere, such as on a worker; errors are part of the outcome.
+        unknown: What an interrupted run has sent without learning whether it was carried out: idempotency
+            keys by the digests of calls. Such a call is not made, which is said once.
+        repeat_unknown: Whether it is made nevertheless, with the same key.
     """
 
     pool: SessionPool
@@ -105,27 +107,19 @@ class Run:
     check: Callable[[CallInProgress], None] = field(default_factory=lambda: check_call)
     make: Callable[[CallInProgress], CallOutcome] = field(default_factory=lambda: make_here)
     records: RunRecords = field(default_factory=lambda: RunRecords())
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
+    repeat_unknown: bool = False
 
     @property
     def journal(self) -> Journal | MemoryJournal | None:
         return self.records.journal
 
-    def open_journal(
-        self,
-        file: Path,
-        *,
-        about: str,
-        calls: int | None = None,
-        append: bool = False,
-        follows: str = "",
-    ) -> Self:
+    def open_journal(self, file: Path, **options: Unpack[JournalOptions]) -> Self:
         """Opens the journal of the run; from now on, every call is written there before it is handed on.
 
         For the options and what is raised see `Journal`.
         """
-        self.records.journal = Journal(
-            file, run=self.id, about=about, calls=calls, append=append, follows=follows
-        )
+        self.records.journal = Journal(file, run=self.id, **options)
         return self
 
     def part(self, connect: Callable[[ServerRoute], MCPClient], secrets: SecretMarker) -> Run:
@@ -155,8 +149,7 @@ class Run:
 
         `is_canceled` ends waiting, as that of the run does, for this call only.
 
-        Raises:
-            JournalWriteError: The call was made, and cannot be written. No further calls should be made.
+        `JournalWriteError`: the call cannot be written; if it was made, its line *sent* is. Make no others.
         """
         call = CallInProgress(self.gated(plan), self, is_canceled)
         self.records.begin(call)
@@ -179,9 +172,8 @@ class Run:
 
     def take_over(self, record: CallRecord) -> CallRecord:
         """Writes a call that an earlier run made, instead of making it again."""
-        return self.records.write(
-            replace(record, run=self.id, resumed_from=record.resumed_from or record.run)
-        )
+        first = record.resumed_from or record.run
+        return self.records.write(replace(record, run=self.id, resumed_from=first))
 
     def _made(self, call: CallInProgress) -> CallOutcome:
         if call.plan.error is not None:
@@ -193,7 +185,23 @@ class Run:
             call.end()
             return call.failed(error)
         # Every call of every user passes here, checked and not yet sent, and nowhere else.
+        if not call.may_repeat:
+            key = self.unknown.pop(call.digest_of_plan(), None) if self.unknown else None
+            if key is not None and not self.repeat_unknown:
+                call.key = key
+                return call.failed(_sent_before())
+            self.records.sent(call, key)
         return self.make(call)
+
+
+def _sent_before() -> MCPError:
+    error = MCPError(
+        "An earlier run has sent this call, and nobody knows whether it was carried out, so it is not made"
+        " again",
+        fix=f"See at the server whether it was; if not, {_REPEAT}",
+    )
+    error.may_have_run = True
+    return error
 
 
 class RunRecords:
@@ -221,6 +229,20 @@ class RunRecords:
         with self._changed:
             self._under_way.add(call)
 
+    def sent(self, call: CallInProgress, key: str | None) -> None:
+        """Writes ahead that a call is going to be sent; with the idempotency key of an earlier attempt."""
+        call.key = key or uuid.uuid4().hex
+        if not isinstance(self.journal, Journal):
+            return
+        name = "" if call.tool is None else call.tool.name
+        line = SentCall(key=call.key, plan=call.digest_of_plan(), tool_name=name, input_row=call.input_row)
+        try:
+            self.journal.sent(line)
+        except BaseException:
+            with self._changed:
+                self._under_way.discard(call)
+            raise
+
     def end(self, call: CallInProgress, outcome: CallOutcome) -> CallOutcome:
         """The outcome, with its record as the journal has it."""
         with self._changed:
@@ -228,7 +250,7 @@ class RunRecords:
                 return outcome  # too late: `finish` has already recorded the call
             self._under_way.remove(call)
             self._changed.notify_all()
-            kept = self.write(outcome.record)
+            kept = self.write(_with_key(outcome.record, call))
         return outcome if kept is outcome.record else replace(outcome, record=kept)
 
     def write(self, record: CallRecord) -> CallRecord:
@@ -243,7 +265,11 @@ class RunRecords:
             self._changed.wait_for(lambda: not self._under_way, timeout=seconds)
             unfinished, self._under_way = self._under_way, set()
             for call in unfinished:
-                self.write(call.abandoned())
+                self.write(_with_key(call.abandoned(), call))
+
+
+def _with_key(record: CallRecord, call: CallInProgress) -> CallRecord:
+    return record if call.key is None else record.but(key=call.key)
 
 
 class CallInProgress:
@@ -257,12 +283,13 @@ class CallInProgress:
         attempts: The number of times that the call was sent.
         server_version: The server's name and version, as the server reports them.
         protocol: The protocol revision that was used.
+        key: The idempotency key of a call that must not be made twice.
         is_canceled: Ends waiting for the call, or for all calls of the run.
     """
 
     __slots__ = (
         *("tool", "arguments", "coercions", "note", "digest", "attempts", "server_version", "protocol"),
-        *("plan", "run", "is_canceled", "_started_at", "_clock", "_duration", "_known", "_marker"),
+        *("plan", "run", "key", "is_canceled", "_started_at", "_clock", "_duration", "_known", "_marker"),
         *("_beginning", "_in_arguments", "_in_answer"),
     )
 
@@ -277,6 +304,7 @@ class CallInProgress:
         self.attempts = 0
         self.server_version: str | None = None
         self.protocol: str | None = None
+        self.key: str | None = None
         self._started_at: str | None = None
         self._clock = 0.0
         self._duration: float | None = None
@@ -289,6 +317,15 @@ class CallInProgress:
     @property
     def input_row(self) -> str | None:
         return self.run.input_row if self.plan.input_row is None else self.plan.input_row
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it does no harm if the call is made twice."""
+        return isinstance(self.tool, MCPTool) and self.tool.may_repeat
+
+    def digest_of_plan(self) -> str:
+        """A digest by which the same call of a later run is known; the call was checked."""
+        return plan_digest(self._begun())
 
     def begin(self) -> None:
         self._started_at, self._clock = utc_text(datetime.now(UTC)), time.perf_counter()
@@ -352,11 +389,17 @@ class CallInProgress:
                 _log.error("Tool %s: unexpected %s", self.tool.name, kind_and_place(error))
         self._begun()
         status = CallStatus.DENIED if self.plan.denied else status_of(error)
-        return self._outcome(error, answer, status=status, error=self._text_of(error))
+        text = self._text_of(error)
+        may_have_run = answer is not None or (isinstance(error, MCPError) and error.may_have_run)
+        if may_have_run and not self.may_repeat:
+            status, text = CallStatus.UNKNOWN, f"{text} {_CHECK}"
+        return self._outcome(error, answer, status=status, error=text)
 
     def abandoned(self) -> CallRecord:
         """The record of a call that has not ended when its run does; its thread may still be making it."""
-        record = CallInProgress(self.plan, self.run).failed(Canceled(_UNKNOWN)).record
+        error = Canceled(_UNKNOWN)
+        error.may_have_run = True
+        record = CallInProgress(self.plan, self.run).failed(error).record
         return replace(record, started_at=self._started_at)
 
     def add_note(self, text: str) -> None:
@@ -484,7 +527,7 @@ def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
                 )
                 call.add_note(unchecked)
         case WorkflowTool():
-            _check_workflow(call.tool, call)
+            check_workflow(call.tool, call)
         case None:
             raise MCPError("There is no tool to call")
         case _:
@@ -520,7 +563,7 @@ def send_to_tool(call: CallInProgress) -> ToolAnswer:  # @ToolTypeDispatch
         case MCPTool():
             return _send_mcp(call.tool, call)
         case WorkflowTool():
-            return _run_workflow(call.tool, call)
+            return run_workflow(call.tool, call)
         case None:
             raise MCPError("There is no tool to call")
         case _:
@@ -539,6 +582,7 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
             on_attempt=call.sent,
             on_sent=call.prepare,
             is_canceled=call.is_canceled,
+            meta=None if call.key is None else {_KEY: call.key},
         )
     except ResultInvalid as error:
         invalid, result = error, cast("CallToolResult", error.result)
@@ -548,52 +592,9 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
     return answer_of(result, invalid)
 
 
-def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:
-    """The answer in an MCP result."""
-    return ToolAnswer(
-        text=result.text,
-        structured=result.structured_content,
-        is_error=result.is_error,
-        blocks=result.content,
-        error=error,
-    )
-
-
 def _tell(client: MCPClient, run: Run, progress: Progress) -> None:
     """Passes on a progress report. Reads the client's secrets each time, as tokens may have been renewed."""
     assert run.on_progress is not None
     run.secrets.learn(client.secrets())
     message = progress.message
     run.on_progress(replace(progress, message=message and run.secrets.foreign(message)))
-
-
-def _check_workflow(tool: WorkflowTool, call: CallInProgress) -> None:
-    run, data = call.run, call.plan.data
-    if run.run_workflow is None:
-        raise MCPError("Workflow tools cannot be run here", tool=tool.name, fix=_NO_WORKFLOWS)
-    if len(data) != len(tool.input_ports):
-        raise MCPError(
-            f"The workflow wants {counted(len(tool.input_ports), 'input table')}, but has {len(data)}",
-            tool=tool.name,
-            fix=_WANTS_TABLES,
-        )
-    if run.workflow_digest is not None:
-        call.digest = run.workflow_digest(tool)
-
-
-def _run_workflow(tool: WorkflowTool, call: CallInProgress) -> ToolAnswer:
-    assert call.run.run_workflow is not None
-    call.attempts = 1
-    try:
-        message, outputs = call.run.run_workflow(
-            tool, call.arguments, tuple(given.table for given in call.plan.data)
-        )
-    except MCPError:
-        raise
-    except Exception as error:
-        # KNIME raises an exception where an MCP tool would return a result with isError. The text of one from
-        # its Java side is a whole stack trace.
-        java: Any = getattr(error, "java_exception", None)
-        text = str(error) if java is None else str(java.getMessage() or java.getClass().getName())
-        return ToolAnswer(text=text or type(error).__name__, is_error=True)
-    return ToolAnswer(text=message, outputs=outputs)

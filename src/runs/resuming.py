@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ..audit.journal import JournalContent, JournalError, latest, read_journal
-from ..audit.record import CallStatus
+from ..audit.record import CallStatus, plan_digest
 from ..audit.secrets import HiddenSecrets
 from ..audit.verify import Verdict, verify_file
 from ..types.errors import MCPError, ToolFormatError
@@ -18,7 +18,7 @@ from .call_values import CallOutcome
 from .engine import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from ..audit.record import CallRecord
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HARMLESS: Final = (Verdict.INTACT, Verdict.TRUNCATED)
 _NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
 _SHOWN_CALLS: Final = 5
-_UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})
+_UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})  # in journals without lines *sent*
 
 
 class JournalAltered(MCPError):  # noqa: N818
@@ -96,14 +96,29 @@ def _altered(path: Path, why: str) -> JournalAltered:
     )
 
 
+def unknown_calls(content: JournalContent) -> dict[str, str]:
+    """The idempotency keys of calls that were sent and whose outcome nobody knows, by their digests."""
+    unknown = {call.plan: call.key for call in content.unanswered}
+    for record in content.records:  # in the order in which they ended
+        plan = plan_digest(record)
+        if record.status is CallStatus.UNKNOWN and record.key is not None:
+            unknown[plan] = record.key
+        elif record.ok:
+            unknown.pop(plan, None)
+    return unknown
+
+
 class EarlierRun:
     """The calls with a result that an interrupted run finished; failed calls are made again.
 
-    `notes` warn about calls that were sent and got no result, and may have run.
+    The present run learns what has an unknown outcome. `notes` warn about calls in journals of format 1 that
+    were sent and got no result, and may have run.
     """
 
-    def __init__(self, records: Sequence[CallRecord], run: Run) -> None:
+    def __init__(self, content: JournalContent, run: Run) -> None:
+        records = content.records
         self._run = run
+        run.unknown |= unknown_calls(content)
         # Marks are equal for equal secrets if they have the same salt.
         salts = dict.fromkeys(HiddenSecrets.parse(record.secrets).salt for record in records)
         self._markers = [run.secrets.salted(bytes.fromhex(salt)) for salt in {"": None, **salts}]

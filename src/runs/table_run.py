@@ -226,6 +226,7 @@ class TableRun:
                 calls=self.plan.total,
                 append=self.append,
                 follows="" if self.earlier is None else self.earlier.head,
+                after=None if self.earlier is None or not self.append else self.earlier.chain,
             )
         results = run_batch(
             self.plan.calls(),
@@ -242,7 +243,7 @@ class TableRun:
             if self.earlier is not None:
                 from .resuming import EarlierRun
 
-                self._resumed = EarlierRun(self.earlier.records, self.shared)
+                self._resumed = EarlierRun(self.earlier, self.shared)
                 # Before the first call: if this run is interrupted, too, its journal has them.
                 self._resumed.take_over(self.plan.calls())
                 self.summary.notes |= dict.fromkeys(self._resumed.notes)
@@ -276,6 +277,8 @@ class TableRun:
         if self.failure is not None:
             return "failed"
         # A host that cancels throws the rows away: the calls are kept for the next run, even if all are done.
+        if self.summary.statuses[CallStatus.UNKNOWN]:
+            return "failed"  # so that it can be gone on with when somebody has found out
         is_lost = (canceled or self.stop.is_set()) and not self.rows_for_unmade
         return "canceled" if is_lost or self.summary.finished < self.plan.total else "complete"
 
@@ -300,6 +303,7 @@ class RunSummary:
         first_coercion: The conversion in the first of these calls, in words.
         notes: Further warnings, each once.
         resumed: Calls that were taken over from an earlier run.
+        unknown: Names of the calls of which nobody knows whether they were carried out.
         unfit: Structured values that did not fit their column.
         absent: Properties with a structured column that no structured result had.
         properties: Some properties that structured results had.
@@ -315,6 +319,7 @@ class RunSummary:
     first_coercion: str = ""
     notes: dict[str, None] = field(default_factory=dict[str, None])
     resumed: int = 0
+    unknown: list[str] = field(default_factory=list[str])
     unfit: int = 0
     absent: Iterable[str] = ()
     properties: Iterable[str] = ()
@@ -345,10 +350,19 @@ class RunSummary:
             self.notes[outcome.note] = None
         if record.resumed_from:
             self.resumed += 1
+        if record.status is CallStatus.UNKNOWN:
+            row = "" if record.input_row is None else f" (row {record.input_row})"
+            self.unknown.append(f"{record.tool_name}{row}")
 
     def warning(self) -> str | None:
         """All warnings, one sentence each; None without warnings."""
         sentences = [self._failures()] if self.failed else []
+        if self.unknown and self.total > 1:
+            more = len(self.unknown) - _SHOWN_NAMES
+            named = ", ".join(self.unknown[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+            sentences.append(
+                f"{counted(len(self.unknown), 'call')} may have been carried out, nobody knows: {named}."
+            )
         if self.unmatched:
             columns = "the column" if len(self.unmatched) == 1 else "the columns"
             sentences.append(f"No tool has a parameter for {columns} {_listed(self.unmatched)}: not sent.")

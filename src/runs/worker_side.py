@@ -39,7 +39,7 @@ it to the secrets. A module-level function, or a frozen value with ``__call__``,
 that equal ones share sessions. Raises `MCPError` if the worker cannot connect to the server."""
 
 _CLOSE_EARLY: Final = 10  # before multiprocessing's own helpers end
-_LOOK: Final = "Look at the server what it did: resuming the run, or running it again, makes the call again"
+_LOOK: Final = "Look at the server what it did"
 _stop: Event | None = None
 """In a process of ours: set when the calls of the run are to stop."""
 
@@ -59,6 +59,7 @@ class RemoteCall:
     salt: bytes
     named: frozenset[str]
     blobs: bool
+    idempotency_key: str | None = None
 
     def __repr__(self) -> str:
         row = "" if self.call.input_row is None else f", row {self.call.input_row}"
@@ -84,6 +85,7 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
         )
 
     call = CallInProgress(remote.call, replace(shared, is_canceled=is_canceled))
+    call.key = remote.idempotency_key
     call.begin()
     outcome = make_here(call)
     error = outcome.error
@@ -97,6 +99,7 @@ class OutcomeUnknown(MCPError):  # noqa: N818
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}. It is unknown whether the call ran", fix=_LOOK)
+        self.may_have_run = True
 
 
 class StoppedWithin(Canceled):
@@ -105,6 +108,7 @@ class StoppedWithin(Canceled):
     def __init__(self) -> None:
         what = "The run was stopped while a worker had this call. It is unknown whether the call ran"
         super().__init__(what, fix=_LOOK)
+        self.may_have_run = True
 
 
 class _Sessions:

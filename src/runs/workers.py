@@ -80,6 +80,7 @@ class Workers:
             salt=run.secrets.salt,
             named=run.secrets.named,
             blobs=run.save_blob is not None,
+            idempotency_key=call.key,
         )
 
     def _made(self, remote: RemoteCall, call: CallInProgress) -> CallOutcome:

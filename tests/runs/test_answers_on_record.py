@@ -85,7 +85,7 @@ def test_a_result_that_violates_its_schema_is_kept_beside_the_error():
     [
         (modern(), "ok", 1),
         (modern(tools__call=[http(429), rpc(text("ok"))]), "ok", 2),
-        (modern(tools__call=[Part.CLOSE]), "failed", 1),
+        (modern(tools__call=[Part.CLOSE]), "outcome unknown", 1),
         (modern(tools__call=http(429)), "failed", 3),
         (modern(tools__call=rpc(text("no", isError=True))), "tool error", 1),
         (

@@ -11,13 +11,14 @@ from tests.audit.calls import record, write_run
 
 def test_calls_come_in_recorded_order_with_their_place_in_the_file(tmp_path):
     file = tmp_path / "run.jsonl"
-    with Journal(file, run="r2") as second, Journal(file, run="r1", append=True) as first:
-        for number, journal in enumerate((second, first, second, first), start=1):
-            journal.append(record(number, run=journal.run))
+    for run, numbers in (("r2", (1, 3)), ("r1", (2, 4))):
+        with Journal(file, run=run, append=True) as journal:
+            for number in numbers:
+                journal.append(record(number, run=run))
     calls = read_recording(file).calls
     assert [(call.record.input_row, call.place) for call in calls] == [
-        *(("Row2", 2), ("Row4", 4)),
-        *(("Row1", 1), ("Row3", 3)),
+        *(("Row2", 3), ("Row4", 4)),
+        *(("Row1", 1), ("Row3", 2)),
     ]
     assert len(calls) == len(list(calls)) == 4, "they can be gone through again"
     assert next(iter(calls)) in calls

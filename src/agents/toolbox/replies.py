@@ -360,6 +360,10 @@ def _example(bound: BoundTool | None) -> str:
 
 
 def _advice(outcome: CallOutcome) -> str:
+    if outcome.record.status is CallStatus.UNKNOWN:  # its error says that it may have been carried out
+        return (
+            " Do not simply call it again: find out first, if a tool can tell you, and say so in your answer."
+        )
     match outcome.error:
         case AuthError():
             return " No call to this server can work now: go on without it, and say so in your answer."

@@ -238,7 +238,7 @@ class ToolExecutor:
 def _has_failed(record: CallRecord) -> bool:
     """Returns whether a tool failed, or its server does not have it any more."""
     gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
-    return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}
+    return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED, CallStatus.UNKNOWN}
 
 
 def workflow_arguments(

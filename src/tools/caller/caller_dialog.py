@@ -156,6 +156,13 @@ class CallerDialog:
         default_value=False,
         is_advanced=True,
     )
+    repeat_unknown = knext.BoolParameter(
+        "Repeat calls with unknown outcome",
+        "A call that was on its way when the interrupted run ended may have been carried out. When resuming,"
+        " it is made again only if its tool is declared read-only or idempotent, or if this is switched on.",
+        default_value=False,
+        is_advanced=True,
+    )
     concurrency = knext.IntParameter(
         "Calls at a time",
         "How many calls may be on their way at once. Lower it for servers that complain about too many"

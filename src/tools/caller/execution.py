@@ -194,6 +194,7 @@ def run_calls(
         from ...runs.resuming import latest_to_resume
 
         earlier = latest_to_resume(journals, about)
+        sessions.run.repeat_unknown = node.repeat_unknown
     run = TableRun(
         plan=plan,
         shared=sessions.run,
