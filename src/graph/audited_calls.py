@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..runs.call_values import PlannedCall, ToolAnswer, answer_of
+from ..runs.call_values import PlannedCall, ToolAnswer
 from ..runs.definitions import pinned_tool
-from ..runs.engine import CallInProgress, make_here
+from ..runs.engine import CallInProgress, answer_of, make_here
 from ..types.errors import ToolNotFound
 from ..types.routing import ServerRoute
 from .graph_model import StdioConfig

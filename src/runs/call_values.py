@@ -7,17 +7,19 @@ There are three that last: what came on the wire (the client's `CallToolResult`)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..client.protocol.tools import ABSENT
+from ..types.errors import MCPError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..audit.record import CallRecord
-    from ..client.protocol.tools import CallToolResult, ContentBlock
-    from ..types.errors import MCPError
+    from ..client.protocol.tools import ContentBlock
     from ..types.tool import Tool
+
+_REPEAT: Final = "make it again: setting 'Repeat calls with unknown outcome', or option --repeat-unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +96,6 @@ class ToolAnswer:
     error: MCPError | None = None
 
 
-def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:
-    """The answer in an MCP result."""
-    return ToolAnswer(
-        text=result.text,
-        structured=result.structured_content,
-        is_error=result.is_error,
-        blocks=result.content,
-        error=error,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
     """A finished call.
@@ -125,3 +116,14 @@ class CallOutcome:
     coercions: tuple[str, ...] = ()
     note: str | None = None
     answer: ToolAnswer | None = None
+
+
+def sent_before() -> MCPError:
+    """The error of a call that an interrupted run has sent."""
+    error = MCPError(
+        "An earlier run has sent this call, and nobody knows whether it was carried out, so it is not made"
+        " again",
+        fix=f"See at the server whether it was; if not, {_REPEAT}",
+    )
+    error.may_have_run = True
+    return error

@@ -24,7 +24,7 @@ from ..client.protocol.tools import ABSENT
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ResultInvalid, kind_and_place
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
-from .call_values import Allow, CallOutcome, Deny, ToolAnswer, answer_of
+from .call_values import Allow, CallOutcome, Deny, ToolAnswer, sent_before
 from .definitions import Definitions, Pinning
 from .workflow_calls import check_workflow, run_workflow
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends
 _log = logging.getLogger(__name__)
 _KEY: Final = "knime-mcp/idempotency-key"  # https://modelcontextprotocol.io/specification: `_meta`, key names
-_REPEAT: Final = "make it again: setting 'Repeat calls with unknown outcome', or option --repeat-unknown"
 _CHECK: Final = "It may have been carried out: see at the server before it is made again."
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
 
@@ -189,19 +188,9 @@ class Run:
             key = self.unknown.pop(call.digest_of_plan(), None) if self.unknown else None
             if key is not None and not self.repeat_unknown:
                 call.key = key
-                return call.failed(_sent_before())
+                return call.failed(sent_before())
             self.records.sent(call, key)
         return self.make(call)
-
-
-def _sent_before() -> MCPError:
-    error = MCPError(
-        "An earlier run has sent this call, and nobody knows whether it was carried out, so it is not made"
-        " again",
-        fix=f"See at the server whether it was; if not, {_REPEAT}",
-    )
-    error.may_have_run = True
-    return error
 
 
 class RunRecords:
@@ -590,6 +579,17 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
     call.server_version = client.server.version
     call.protocol = client.server.protocol_version
     return answer_of(result, invalid)
+
+
+def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:
+    """The answer in an MCP result."""
+    return ToolAnswer(
+        text=result.text,
+        structured=result.structured_content,
+        is_error=result.is_error,
+        blocks=result.content,
+        error=error,
+    )
 
 
 def _tell(client: MCPClient, run: Run, progress: Progress) -> None:
