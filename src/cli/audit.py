@@ -27,6 +27,7 @@ from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
     from ..audit.record import CallRecord
+    from ..audit.verify import Verification
 
 _FINDINGS_SHOWN = 20
 _CALLS_SHOWN = 1000
@@ -78,16 +79,20 @@ def verify(
         say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
         if run.head:
             say(f"  head {run.head}", "dim")
+    _complain_of(verification)
+    for text in verification.notes:
+        note(text)
+    return ExitCode.OK if verification.intact else ExitCode.FAILED
+
+
+def _complain_of(verification: Verification) -> None:
     for finding in verification.findings[:_FINDINGS_SHOWN]:
         complain(f"{finding.verdict.value}: {finding.text}")
     if len(verification.findings) > _FINDINGS_SHOWN:
         complain(
             f"… and {counted(len(verification.findings) - _FINDINGS_SHOWN, 'more finding')};"
-            " --json names all of them."
+            " audit verify --json names all of them."
         )
-    for text in verification.notes:
-        note(text)
-    return ExitCode.OK if verification.intact else ExitCode.FAILED
 
 
 @reports_errors
@@ -108,6 +113,8 @@ def show_records(
 ) -> ExitCode:
     """Show records of calls as a timeline.
 
+    Says, too, what is missing or altered. The exit code is 1 if something was altered.
+
     Example: knime-mcp audit show run.jsonl --html run.html
     """
     check_table(out)
@@ -115,15 +122,16 @@ def show_records(
     if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.calls_table import read_calls, write_calls
+    from ..audit.verify import Verdict, verify_file
 
     with reading_records():
         records = read_calls(file)
+        verified = verify_file(file)
     records.sort(key=lambda record: (record.run, record.call))
     if html is not None:
-        from ..audit.verify import verify_file
         from .audit_page import audit_page
 
-        write_page(html, audit_page(file.name, records, verify_file(file)))
+        write_page(html, audit_page(file.name, records, verified))
     if out is not None:
         with writing(out):
             write_calls(records, out)
@@ -132,7 +140,8 @@ def show_records(
         print_json([json_record(record) for record in records])
     elif html is None and out is None:
         _show_timeline(records)
-    return ExitCode.OK
+    _complain_of(verified)
+    return ExitCode.FAILED if verified.verdict is Verdict.ALTERED else ExitCode.OK
 
 
 @reports_errors
@@ -172,8 +181,7 @@ def export(
         exported = save_audit_workflow(records, out, question=question, answer=answer)
     note(f"Wrote {out}: {exported.text()}")
     if verified.verdict is Verdict.ALTERED:
-        for finding in verified.findings:
-            complain(f"{finding.verdict.value}: {finding.text}")
+        _complain_of(verified)
         return ExitCode.FAILED
     return ExitCode.OK
 

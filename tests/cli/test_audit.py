@@ -60,8 +60,12 @@ def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
     lines = json_lines(journal)
     lines[1] |= {"started_at": "2026-01-31T12:00:00", "duration": 9e11}
     (tmp_path / "edited.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
-    assert cli("audit", "show", "edited.jsonl", "--html", "edited.html").code == 0
+    shown = cli("audit", "show", "edited.jsonl", "--html", "edited.html")
+    assert shown.code == 1
+    assert "altered: Call 1 of run" in shown.err
     assert "Records: altered" in (tmp_path / "edited.html").read_text("utf-8")
+    on_terminal = cli("audit", "show", "edited.jsonl")
+    assert (on_terminal.code, "altered: Call 1 of run" in on_terminal.err) == (1, True)
 
 
 def test_a_table_without_calls_is_not_intact(cli, tmp_path):
