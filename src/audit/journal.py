@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
-_START = b'{"about":'  # the beginning of a run's first line in canonical JSON
+START = b'{"about":'  # the beginning of a run's first line in canonical JSON
 _CALL = b'"kind":"call"'  # within a text the marks would be escaped
 _CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
 _FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
@@ -377,7 +377,7 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
         raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
     with path.open("rb") as file:
         for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
-            may_be_torn = not data.endswith(b"\n") or after.startswith(_START)
+            may_be_torn = not data.endswith(b"\n") or after.startswith(START)
             yield JournalLine(number, start, data, may_be_torn and not _is_json(data))
 
 

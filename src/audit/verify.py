@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.texts import counted
 from .calls_table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns
-from .journal import journal_lines
+from .journal import START, journal_lines
 from .record import Link, chain_hash, link_of, same_hash
 from .table_formats import TableError, read_table_file
 
@@ -134,6 +134,8 @@ def _verify_journal(file: Path, head: str | None) -> Verification:
             findings.append(Finding(Verdict.TRUNCATED, text))
             continue
         follows = line.follows(chain)
+        if follows is False and line.data.startswith(START):  # files of several runs, one behind the other
+            follows = line.follows("")
         if follows is False or (is_chained and follows is None):
             strangers.append(str(line.number))
         chain, is_chained = line.chain(chain), is_chained or follows is not None

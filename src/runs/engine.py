@@ -380,7 +380,7 @@ class CallInProgress:
         status = CallStatus.DENIED if self.plan.denied else status_of(error)
         text = self._text_of(error)
         may_have_run = answer is not None or (isinstance(error, MCPError) and error.may_have_run)
-        if may_have_run and not self.may_repeat:
+        if may_have_run and status is CallStatus.FAILED and not self.may_repeat:
             status, text = CallStatus.UNKNOWN, f"{text} {_CHECK}"
         return self._outcome(error, answer, status=status, error=text)
 

@@ -101,7 +101,8 @@ def unknown_calls(content: JournalContent) -> dict[str, str]:
     unknown = {call.plan: call.key for call in content.unanswered}
     for record in content.records:  # in the order in which they ended
         plan = plan_digest(record)
-        if record.status is CallStatus.UNKNOWN and record.key is not None:
+        stopped = record.status is CallStatus.CANCELED and (record.attempts or record.duration is None)
+        if record.key is not None and (stopped or record.status is CallStatus.UNKNOWN):
             unknown[plan] = record.key
         elif record.ok:
             unknown.pop(plan, None)

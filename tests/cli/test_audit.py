@@ -13,7 +13,7 @@ from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
-from tests.support.files import json_lines
+from tests.support.files import ended_lines, json_lines
 from tests.support.host import described, get_host
 
 from .conftest import SECRET
@@ -58,7 +58,7 @@ def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
     assert cli("batch", server.url, "echo", "p.csv", "--resume", "saved.jsonl").code == 1  # one row is bad
     assert cli("audit", "verify", "saved.jsonl").out.count(", complete") == 2
     lines = json_lines(journal)
-    lines[1] |= {"started_at": "2026-01-31T12:00:00", "duration": 9e11}
+    lines[2] |= {"started_at": "2026-01-31T12:00:00", "duration": 9e11}
     (tmp_path / "edited.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
     shown = cli("audit", "show", "edited.jsonl", "--html", "edited.html")
     assert shown.code == 1
@@ -102,17 +102,18 @@ def test_a_tampered_journal_is_named(cli, journal):
     assert done.code == 1
     assert "run.jsonl: altered" in done.out
     assert "Call 1" in done.err
-    assert "line 2" in done.err
+    assert "line 3" in done.err
     found = cli("audit", "verify", "run.jsonl", "--json")
     assert (found.code, found.json["verdict"]) == (1, "altered")
 
 
 def test_missing_calls_and_a_missing_end_are_told_apart(cli, journal, tmp_path):
     lines = journal.read_text("utf-8").splitlines(keepends=True)
-    (tmp_path / "a.jsonl").write_text("".join(lines[:2] + lines[3:]), encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text("".join(lines[:3] + lines[5:]), encoding="utf-8")
     (tmp_path / "b.jsonl").write_text("".join(lines[:-1]), encoding="utf-8")
     missing, truncated = cli("audit", "verify", "a.jsonl"), cli("audit", "verify", "b.jsonl")
     assert (missing.code, truncated.code) == (1, 1)
+    assert "altered: Line 4 of the file" in missing.err
     assert "rows missing: Call 2" in missing.err
     assert "truncated: " in truncated.err
 
@@ -127,7 +128,7 @@ def test_a_table_from_a_journal(cli, journal, ending):
     assert "intact" in done.out
     assert "mcp_audit_head" in done.err
     shown = [cli("audit", "show", file, "--json").json for file in ("run.jsonl", f"t.{ending}")]
-    assert shown[0] == shown[1]
+    assert [{name: value for name, value in call.items() if name != "key"} for call in shown[0]] == shown[1]
 
 
 def test_the_calls_are_shown_as_a_timeline(cli, journal):
@@ -180,7 +181,7 @@ def test_calls_go_into_one_journal_one_after_the_other(cli, server, tmp_path):
     assert cli("call", server.url, "echo", "text=a", "--audit", "c.jsonl").code == 0
     assert cli("call", server.url, "fail", "why=b", "--audit", "c.jsonl").code == 1
     done = cli("call", server.url, "echo", "text=c", "--audit", "c.jsonl", "--json")
-    lines = json_lines(tmp_path / "c.jsonl")
+    lines = ended_lines(tmp_path / "c.jsonl")
     assert [line["kind"] for line in lines] == ["start", "call", "end"] * 3
     assert done.json["hash"] == lines[-1]["head"]
     assert lines[4]["previous_hash"] == lines[1]["hash"]
@@ -193,7 +194,7 @@ def test_a_canceled_call_is_recorded(cli, server, until, tmp_path):
     until(lambda: "started audited" in server.said(), "the call reached the server")
     process.send_signal(signal.SIGINT)
     assert cli.finish(process).code == 3
-    lines = json_lines(tmp_path / "c.jsonl")
+    lines = ended_lines(tmp_path / "c.jsonl")
     assert [line.get("status") or line.get("outcome") for line in lines[1:]] == ["canceled", "canceled"]
 
 
@@ -204,7 +205,7 @@ def test_killed_in_the_middle_of_a_batch(cli, server, until, tmp_path):
     assert len(finished_calls(cli, tmp_path / "k.jsonl")) == 2
     (tmp_path / "p.csv").write_text("seconds,label\n0,k1\n0,k2\n0,k3\n0,k4\n", encoding="utf-8")
     assert cli("batch", server.url, "slow", "p.csv", "--resume", "k.jsonl").code == 0
-    lines = json_lines(tmp_path / "k.jsonl")
+    lines = ended_lines(tmp_path / "k.jsonl")
     first = next(line for line in lines if line.get("resumed_from"))
     assert first["previous_hash"] == lines[2]["hash"]
     records = cli("audit", "show", "k.jsonl", "--json").json

@@ -11,6 +11,11 @@ def csv_rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
+def ended_lines(file: Path) -> list[dict]:
+    """The lines of a journal without those that say what is going to be sent."""
+    return [line for line in json_lines(file) if line["kind"] != "sent"]
+
+
 def json_lines(file: Path) -> list[dict]:
     """The lines of a journal."""
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
