@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
 import logging
@@ -10,6 +11,8 @@ import re
 import select
 import signal
 import socket
+import struct
+import sys
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,7 +30,8 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _UNREAD_MS: Final = 30_000
 _OPEN_DOOR: Final = 1.0
 """Seconds for which an ending listener still accepts, so that clients hear of its end with an answer."""
-_CLOSED_DOOR: Final = 0.5
+_CLOSED_DOOR: Final = 1.0
+"""Seconds for those who came in to send their request and to have its answer."""
 ENDING: Final = "knime_mcp.ending"
 """Key of a request's scope: whether its listener is about to end."""
 
@@ -41,6 +45,8 @@ _OF_PROTOCOL: Final = ("connection_made", "connection_lost", "data_received", "o
 _OF_CONNECTION: Final = ("cycle", "loop", "transport")
 
 _TWO_LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})
+
+_SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h; Python has no name for it
 
 _log = logging.getLogger(__name__)
 _MAYBE_NO_ID: Final = re.compile(rb'"id"\s*:\s*(?:[\[{ntf]|-?[0-9]+[.eE])')
@@ -105,14 +111,24 @@ class Listener:
             return
         self._door.ending = True
         await self._emptied(_OPEN_DOOR)
-        self._socket.listen(0)
-        # A socket resets what it has not accepted when it is closed.
-        while select.select([self._socket], [], [], 0)[0]:
-            await asyncio.sleep(0)
+        _let_nobody_connect(self._socket)
+        await self._all_accepted()
         for server in self._server.servers:
             server.close()
         await self._emptied(_CLOSED_DOOR)
         self._server.should_exit = True
+
+    async def _all_accepted(self) -> None:
+        """Waits until nobody stands in the queue, as closing a socket resets those whom it has not accepted.
+
+        asyncio makes a connection of what it accepted two rounds of its loop later, and drops it unanswered
+        and unclosed if its server is closed until then.
+        """
+        rounds = 0
+        while rounds < 4:
+            waiting = select.select([self._socket], [], [], 0)[0]
+            rounds = 0 if waiting else rounds + 1
+            await asyncio.sleep(0)
 
     async def _emptied(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -192,6 +208,31 @@ async def serve(
             on_end()
         await asyncio.gather(*(listener.end() for listener in listeners))
         await asyncio.gather(*running)
+
+
+def _let_nobody_connect(listening: socket.socket) -> None:
+    """Lets a listening socket ignore who wants to connect from now on; who is connecting may end doing so.
+
+    A client that asks again, a second later, finds the socket closed: its connection is refused, and it has
+    sent nothing. Without this some are always connected in the moment in which the socket is closed, and
+    are reset with the request that they have just sent.
+    """
+    if sys.platform != "linux":
+        listening.listen(0)  # a short queue is all that there is
+        return
+    # "Drop each packet with SYN" for the kernel's packet filter, which sees packets from the TCP header on:
+    # https://docs.kernel.org/networking/filter.html
+    load_flags, jump_if_syn, drop, keep = (
+        (0x30, 0, 0, 13),
+        (0x45, 0, 1, 0x02),
+        (6, 0, 0, 0),
+        (6, 0, 0, 0xFFFFFFFF),
+    )
+    code = b"".join(struct.pack("HBBI", *step) for step in (load_flags, jump_if_syn, drop, keep))
+    program = ctypes.create_string_buffer(code)
+    attached = struct.pack("HP", 4, ctypes.addressof(program))
+    with suppress(OSError):  # a sandbox may forbid it
+        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
 
 
 def bound(host: str, port: int) -> socket.socket:
