@@ -2,8 +2,9 @@
 
 The rules: a missing cell is an omitted argument (only JSON can express null); a floating-point number
 without a fraction is an integer where the schema wants an integer; text is parsed as JSON where the schema
-wants an object or array; dates are ISO 8601; list cells are arrays. All other values are sent unchanged, and
-the schema decides. Columns that the tool does not know are never sent: they are reported once.
+wants no text, and numbers and booleans are written where it wants only text, as in the dialog; dates are
+ISO 8601; list cells are arrays; `cell_contents` knows pictures, files and bytes. All other values are sent
+unchanged, and the schema decides. Columns that the tool does not know are never sent: they are reported once.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ from ..client.validation.argument_schemas import (
     type_of,
 )
 from ..types.errors import ArgumentsInvalid, SettingInvalid
-from ..types.texts import pointer_step
+from ..types.texts import compact_json, pointer_step
 from ..types.tool import MCPTool, WorkflowTool
+from .cell_contents import Content, content_as_json, wanted_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..types.tool import Tool
 
-_JSON_KINDS = {"object", "array"}
+_TEXT = frozenset({"string"})
+_SCALARS = frozenset({"number", "integer", "boolean"})
 _IN_WORDS = {
     "null": "null",
     "boolean": "true or false",
@@ -51,9 +54,10 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands for a cell that Python cannot read; `why` is for an error message."""
+    """Stands for a cell that Python cannot read; `why` and `kind`, a name of its type, are for an error."""
 
     why: str
+    kind: str = ""
 
 
 def values_of(column: Any) -> list[Any]:
@@ -62,7 +66,8 @@ def values_of(column: Any) -> list[Any]:
     Moments have no nanoseconds, which Python does not have.
     """
     if not _has_values(column.type):
-        unknown = Unreadable("KNIME does not tell Python how to read its type")
+        kind = str(getattr(column.type, "logical_type", ""))
+        unknown = Unreadable("KNIME does not tell Python how to read its type", kind)
         return [unknown if present else None for present in column.is_valid().to_pylist()]
     if getattr(column.type, "unit", "") == "ns":
         from ..audit.table_formats import in_microseconds
@@ -100,11 +105,17 @@ def _has_values(kind: Any) -> bool:
 class Parameter:
     """The JSON types that a parameter takes, such as ``integer``, and those of an array's items.
 
-    They are empty where the schema does not say.
+    They are empty where the schema does not say. `content` is how it wants bytes.
     """
 
     kinds: frozenset[str] = frozenset()
     item_kinds: frozenset[str] = frozenset()
+    content: Content = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it takes text, and neither numbers nor booleans."""
+        return "string" in self.kinds and not self.kinds & _SCALARS
 
 
 ANYTHING = Parameter()
@@ -135,9 +146,13 @@ def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dic
 
 def _parameters(properties: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Parameter]:
     return {
-        name: Parameter(_kinds(inner, root), _kinds(items(inner, root), root))
+        name: Parameter(_kinds(inner, root), _kinds(items(inner, root), root), _content(name, inner, root))
         for name, inner in properties.items()
     }
+
+
+def _content(name: str, schema: Any, root: Mapping[str, Any]) -> Content:
+    return wanted_content(name, [*parts_of(schema, root), *parts_of(items(schema, root), root)])
 
 
 def _kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
@@ -270,8 +285,10 @@ def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
 
 def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
     match value:
-        case None | bool() | int():
+        case None:
             return value
+        case bool() | int():
+            return json.dumps(value) if parameter.is_text else value
         case float():
             if not math.isfinite(value):
                 raise ArgumentsInvalid(
@@ -279,10 +296,12 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
                     pointer=pointer,
                     fix="Make the cell missing, or give it a number",
                 )
+            if parameter.is_text:
+                return repr(value)
             wants_integer = "integer" in parameter.kinds and "number" not in parameter.kinds
             return int(value) if wants_integer and value.is_integer() else value
         case Decimal() if value.is_finite():
-            if "string" in parameter.kinds and not parameter.kinds & {"number", "integer"}:
+            if parameter.is_text:
                 return str(value)
             return int(value) if value == value.to_integral_value() else float(value)
         case str():
@@ -293,21 +312,18 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
             return _iso_duration(value)
         case dict():
             members = cast("dict[Any, Any]", value)
-            return {
+            read = {
                 str(name): _as_json(inner, ANYTHING, pointer + pointer_step(str(name)))
                 for name, inner in members.items()
             }
+            return compact_json(read) if parameter.kinds == _TEXT else read
         case list() | tuple() | set() | frozenset():
             values = cast("list[Any] | set[Any]", value)
-            item = Parameter(parameter.item_kinds)
+            item = Parameter(parameter.item_kinds, content=parameter.content)
             ordered = sorted(values, key=str) if isinstance(values, set | frozenset) else values
             return [_as_json(inner, item, f"{pointer}/{index}") for index, inner in enumerate(ordered)]
         case _:
-            raise ArgumentsInvalid(
-                f"The value at {pointer} is of type {type(value).__name__}, which JSON cannot hold",
-                pointer=pointer,
-                fix="Convert the column to text or numbers first",
-            )
+            return content_as_json(value, parameter.content, parameter.kinds, pointer)
 
 
 def _iso_duration(value: timedelta) -> str:
@@ -331,20 +347,27 @@ def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
             pointer=pointer,
             fix="Remove the broken character; text that was cut in the middle of an emoji is the usual cause",
         ) from None
-    if parameter.kinds & _JSON_KINDS and "string" not in parameter.kinds:
-        with suppress(ValueError):  # the check against the schema gives a better error
-            return _parse(text)
+    read = _read_text(text, parameter)
+    return text if isinstance(read, str) else read
+
+
+def _read_text(text: str, parameter: Parameter) -> Any:
+    """Reads text as JSON where the schema takes no text; what it would not take stays text."""
+    if not parameter.kinds or "string" in parameter.kinds:
+        return text
+    if "boolean" in parameter.kinds and text.strip().lower() in {"true", "false"}:
+        return text.strip().lower() == "true"
+    with suppress(ValueError):  # the check against the schema gives a better error
+        value = _parse(text)
+        kind = type_of(value)
+        # A fraction where an integer is wanted: the check says so better than of the text.
+        numbers = {kind, *parameter.kinds} >= {"integer", "number"}
+        return value if numbers or kind in parameter.kinds else text
     return text
 
 
 def _typed(text: str, parameter: Parameter, pointer: str) -> Any:
-    value: Any = text
-    if parameter.kinds and "string" not in parameter.kinds:
-        if "boolean" in parameter.kinds and text.strip().lower() in {"true", "false"}:
-            return text.strip().lower() == "true"
-        with suppress(ValueError):  # the check against the schema gives a better error
-            value = _parse(text)
-    return cell_to_json(value, parameter, pointer)
+    return cell_to_json(_read_text(text, parameter), parameter, pointer)
 
 
 def _parse(text: str) -> Any:

@@ -262,9 +262,11 @@ class _Row(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         value = self._piece.column(name)[self._index]
         if isinstance(value, Unreadable):
+            from .cell_contents import how_to_convert
+
             raise ArgumentsInvalid(
                 f"The cell of column '{name}' cannot be read: {value.why}",
-                fix="Convert the column to text or numbers, or remove it",
+                fix=f"{how_to_convert(value.kind)}, or remove the column",
             )
         return value
 

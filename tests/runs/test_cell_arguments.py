@@ -54,7 +54,22 @@ def test_a_missing_cell_is_an_omitted_argument():
         ({"type": ["array", "string"]}, "[1]", "[1]"),
         ({"type": "string"}, "[1]", "[1]"),
         ({}, "[1]", "[1]"),
-        ({"type": "integer"}, "5", "5"),
+        ({"type": "integer"}, "5", 5),
+        ({"type": "integer"}, "5.5", 5.5),
+        ({"type": "integer"}, "five", "five"),
+        ({"type": "integer"}, "true", "true"),
+        ({"type": "integer"}, "null", "null"),
+        ({"type": "number"}, " 2.5 ", 2.5),
+        ({"type": "boolean"}, "TRUE", True),
+        ({"type": "boolean"}, "1", "1"),
+        ({"type": ["integer", "string"]}, "5", "5"),
+        ({"type": "string"}, 5, "5"),
+        ({"type": "string"}, 2.5, "2.5"),
+        ({"type": "string"}, True, "true"),
+        ({"type": ["string", "integer"]}, 5, 5),
+        ({"type": "string"}, {"a": 1}, '{"a":1}'),
+        ({"type": "array", "items": {"type": "string"}}, [1, 2], ["1", "2"]),
+        ({"type": "array", "items": {"type": "integer"}}, ["1", "2"], [1, 2]),
         ({"type": "array", "items": {"type": "integer"}}, [1.0, 2.0], [1, 2]),
         ({"type": "array"}, ["a", None], ["a", None]),
         ({"type": "object"}, {"x": date(2026, 1, 31)}, {"x": "2026-01-31"}),
@@ -109,7 +124,7 @@ def test_recursive_schemas_end():
     assert list(parameters_of(tool(schema))) == ["next"]
 
 
-@pytest.mark.parametrize("cell", [float("nan"), float("inf"), b"bytes", "half \ud83d pair"])
+@pytest.mark.parametrize("cell", [float("nan"), float("inf"), object(), "half \ud83d pair"])
 def test_what_json_cannot_hold_is_named_by_pointer(cell):
     with pytest.raises(ArgumentsInvalid) as caught:
         one({}, cell)

@@ -11,7 +11,7 @@ import pytest
 def test_wrong_arguments_are_not_sent_and_say_where(server, tools_of, call, rows_of):
     tools = tools_of(server.url("/one"))
     before = rows_of(call(tools, tool_name="called"))[0]["Result"]
-    result = call(tools, {"a": ["1", None, "x"], "Status": ["kept", "too", None]}, tool_name="add")
+    result = call(tools, {"a": ["one", None, "x"], "Status": ["kept", "too", None]}, tool_name="add")
     rows = rows_of(result)
     assert [row["Status"] for row in rows] == ["invalid arguments"] * 3
     assert [row["Status (input)"] for row in rows] == ["kept", "too", None]

@@ -1,5 +1,6 @@
 """Cells of *Parameters* that Python cannot read: no storage goes to a server, no other row suffers."""
 
+import base64
 import importlib
 import json
 import sys
@@ -65,7 +66,7 @@ def test_a_type_without_values_is_an_error_row(echoed, periods):
     rows, sent = echoed({"period": periods, "n": [1, 2]})
     assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
     assert "column 'period' cannot be read" in rows[0]["Error"]
-    assert "Convert the column to text" in rows[0]["Error"]
+    assert "Convert the column to text first, with the node Duration to String" in rows[0]["Error"]
     assert sent == [{"n": 2}]
 
 
@@ -131,3 +132,47 @@ def test_arguments_in_a_column_of_dates(echoed, cells):
     rows, sent = echoed({"d": days}, arguments_source="json_column", arguments_column="d")
     assert "is a date, but arguments are an object" in rows[0]["Error"]
     assert not sent
+
+
+def test_pictures_and_paths_are_sent(host, echoed, tmp_path):
+    from knime.types.builtin import FSLocationValue
+    from PIL import Image
+
+    (tmp_path / "note.txt").write_text("hello")
+    location = FSLocationValue("LOCAL", None, str(tmp_path / "note.txt"))
+    columns = {
+        "picture": host.column_of([Image.new("RGB", (2, 2), "red"), None], Image.Image),
+        "place": host.column_of([location, None], FSLocationValue),
+    }
+    rows, sent = echoed(columns, {"type": "string"})
+    assert [row["Status"] for row in rows] == ["ok", "ok"], rows
+    assert base64.b64decode(sent[0]["picture"]).startswith(b"\x89PNG")
+    assert sent[0]["place"] == str(tmp_path / "note.txt")
+    assert sent[1] == {}
+    rows, sent = echoed(columns, {"type": "string", "description": "as a data URL"})
+    assert sent[0]["picture"].startswith("data:image/png;base64,")
+    assert sent[0]["place"] == "data:text/plain;base64,aGVsbG8="
+
+
+@pytest.mark.real_knime
+def test_xml_sets_and_vectors_are_sent(host, echoed):
+    import xml.etree.ElementTree as ET
+
+    from knime.types.builtin import BooleanSetValue, DenseByteVectorValue
+
+    xml = host.column_of([ET.ElementTree(ET.fromstring("<a><b/></a>"))], ET.ElementTree)
+    sets = host.column_of([BooleanSetValue(True, False, True)], BooleanSetValue)
+    vectors = host.column_of([DenseByteVectorValue(b"hello")], DenseByteVectorValue)
+    rows, sent = echoed({"xml": xml, "vector": vectors}, {"type": "string"})
+    assert [row["Status"] for row in rows] == ["ok"], rows
+    assert sent == [{"xml": "<a><b /></a>", "vector": "aGVsbG8="}]
+    rows, sent = echoed({"set": sets}, {"type": "array"})
+    assert sent == [{"set": [True, None]}]
+
+
+def test_text_and_numbers_become_what_the_tool_wants(echoed):
+    rows, sent = echoed({"n": ["5", "2.0", "x"]}, {"type": "integer"})
+    assert [row["Status"] for row in rows] == ["ok", "ok", "invalid arguments"]
+    assert sent == [{"n": 5}, {"n": 2}]
+    _, sent = echoed({"t": [5, 6]}, {"type": "string"})
+    assert sent == [{"t": "5"}, {"t": "6"}]

@@ -1,0 +1,180 @@
+"""What a cell is as an argument whose value is no JSON: pictures, XML, files, bytes, and sets of booleans.
+
+A schema seldom says how it wants bytes. What it says counts: ``contentEncoding``, ``format``, a pattern that
+begins with ``data:``, and the words of its description; without any, bytes are sent as base64, as MCP itself
+sends them. A path is sent as text, unless the schema wants the content of a file.
+
+Values are known by the names of their classes, as those belong to KNIME and to packages that need not be
+installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import mimetypes
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ..types.errors import ArgumentsInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Content = Literal["", "base64", "data URL", "text"]
+"""How a parameter wants bytes; empty where its schema does not say."""
+
+LARGEST_FILE: Final = 16 * 2**20
+"""Bytes of a file that are sent as an argument: they stand in the journal, too."""
+
+_DATA_URL: Final = re.compile(r"\bdata[ _-]?ur[il]s?\b", re.IGNORECASE)
+_BASE64: Final = re.compile(r"\bbase-?64\b", re.IGNORECASE)
+_URL_NAME: Final = re.compile(r"(?:[_/-]ur[il]|Ur[il]|UR[IL])s?$")
+_INDEX: Final = re.compile(r"(?:/\d+)+$")
+_BASE64_FORMATS: Final = frozenset({"byte", "base64", "base64url", "binary"})
+_SIGNATURES: Final = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"%PDF-": "application/pdf",
+    b"PK\x03\x04": "application/zip",
+}
+_CONVERTERS: Final = {
+    "Period": "Duration to String",
+    "Duration": "Duration to String",
+    "Date": "Date&Time to String",
+    "Time": "Date&Time to String",
+    "Path": "Path to String",
+    "Location": "Path to String",
+    "Blob": "Binary Objects to Strings",
+    "BinaryObject": "Binary Objects to Strings",
+    "JSON": "JSON to Table",
+    "XML": "XML to JSON",
+    "Smiles": "Molecule Type Cast",
+    "Mol": "Molecule Type Cast",
+}
+
+
+def wanted_content(name: str, parts: Iterable[Mapping[str, Any]]) -> Content:
+    """How a parameter wants bytes, from all subschemas that describe it."""
+    words = ""
+    for part in parts:
+        form, pattern = part.get("format"), str(part.get("pattern", ""))
+        words += f" {part.get('title', '')} {part.get('description', '')}"
+        if form in ("data-url", "data-uri") or pattern.startswith("^data:"):
+            return "data URL"
+        if str(part.get("contentEncoding", "")).lower() in _BASE64_FORMATS or form in _BASE64_FORMATS:
+            return "base64"
+        if "contentMediaType" in part:
+            return "text"
+    if _DATA_URL.search(f"{name} {words}"):
+        return "data URL"
+    return "base64" if _BASE64.search(f"{name.replace('_', ' ')} {words}") else ""
+
+
+def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer: str) -> Any:
+    """A value that JSON does not have, as an argument.
+
+    Args:
+        value: Bytes, or a value of KNIME: a picture, XML, a path, a set of booleans.
+        content: How the parameter wants bytes.
+        kinds: The JSON types that it takes.
+        pointer: Where the value stands: for errors, and as its names may say what the schema does not.
+
+    Raises `ArgumentsInvalid`, which names the node that converts such cells, for every other value.
+    """
+    classes = {each.__name__ for each in type(value).__mro__}
+    if isinstance(value, bytes):
+        if "array" in kinds and "string" not in kinds:
+            return list(value)
+        return _written(value, _media_type(value), content, pointer)
+    if "FSLocationValue" in classes:
+        return _path(value, content, pointer)
+    if "ElementTree" in classes or "Element" in classes:
+        import xml.etree.ElementTree as ET
+
+        return ET.tostring(value.getroot() if "ElementTree" in classes else value, encoding="unicode")
+    if "BooleanSetValue" in classes:
+        members = ((True, value.has_true), (False, value.has_false), (None, value.has_missing))
+        return [member for member, is_in in members if is_in]
+    if "Image" in classes and hasattr(value, "save"):
+        data = _picture(value)
+        return _written(data, _media_type(data), content, pointer)
+    kind = type(value).__name__
+    raise ArgumentsInvalid(
+        f"The value at {pointer} is of type {kind}, which JSON cannot hold",
+        pointer=pointer,
+        fix=how_to_convert(kind),
+    )
+
+
+def how_to_convert(kind: str) -> str:
+    """The advice for cells of a type that cannot be arguments; ``kind`` is the name of a class of it."""
+    node = next((node for part, node in _CONVERTERS.items() if part.lower() in kind.lower()), None)
+    if node is None:
+        return "Convert the column to text or numbers first, such as with the node String Manipulation"
+    return f"Convert the column to text first, with the node {node}"
+
+
+def _written(data: bytes, media_type: str, content: Content, pointer: str) -> str:
+    if content == "text":
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise ArgumentsInvalid(
+                f"The value at {pointer} is to be text, but its bytes are no UTF-8",
+                pointer=pointer,
+                fix="Convert the column with the node Binary Objects to Strings, which asks for the encoding",
+            ) from None
+    text = base64.b64encode(data).decode()
+    is_url = content == "data URL" or (not content and _URL_NAME.search(_INDEX.sub("", pointer)))
+    return f"data:{media_type};base64,{text}" if is_url else text
+
+
+def _media_type(data: bytes) -> str:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    kinds = (kind for signature, kind in _SIGNATURES.items() if data.startswith(signature))
+    return next(kinds, "application/octet-stream")
+
+
+def _picture(value: Any) -> bytes:
+    """The file that a picture was read from, unchanged, or a PNG of a picture that was changed since."""
+    source = getattr(value, "fp", None)
+    if isinstance(source, io.BytesIO):
+        return source.getvalue()
+    data = io.BytesIO()
+    value.save(data, format="PNG")
+    return data.getvalue()
+
+
+def _path(value: Any, content: Content, pointer: str) -> str:
+    text = str(value.path)
+    if not content:
+        return text
+    if str(value.fs_category).upper() != "LOCAL":
+        raise ArgumentsInvalid(
+            f"The path at {pointer} leads into the file system {value.fs_category}, which is not read here",
+            pointer=pointer,
+            fix="Read the files first with the node Files to Binary Objects, or copy them to this computer"
+            " with Transfer Files",
+        )
+    try:
+        size = Path(text).stat().st_size
+        data = Path(text).read_bytes() if size <= LARGEST_FILE else b""
+    except OSError as error:
+        raise ArgumentsInvalid(
+            f"The file at {pointer} cannot be read: {text}: {error.strerror or error}",
+            pointer=pointer,
+            fix="Correct the path, or remove the row",
+        ) from None
+    if size > LARGEST_FILE:
+        raise ArgumentsInvalid(
+            f"The file at {pointer} has {size:,} bytes, more than the {LARGEST_FILE:,} that an argument may"
+            f" have: {text}",
+            pointer=pointer,
+            fix="Send a smaller file, or a tool its address",
+        )
+    media_type = mimetypes.guess_type(text)[0] or _media_type(data)
+    return _written(data, media_type, content, pointer)
