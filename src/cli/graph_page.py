@@ -15,15 +15,14 @@ from ..graph.graph_model import (
     ForEachNode,
     McpNode,
     ParallelNode,
-    StdioConfig,
     SwitchNode,
     ToolNode,
     TransformNode,
-    UrlConfig,
     evaluated,
     exits,
     type_name,
 )
+from ..graph.server_configs import StdioConfig, UrlConfig
 from ..tools.views.html import (
     Html,
     badge,
@@ -46,7 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..graph.graph_drawing import Box, Drawing, Line
-    from ..graph.graph_model import GraphDocument, Node, ServerConfig, ToolDefinition
+    from ..graph.graph_model import GraphDocument, Node, ToolDefinition
+    from ..graph.server_configs import ServerConfig
 
 
 _MOST_RECORDS: Final = 500

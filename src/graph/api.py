@@ -206,7 +206,7 @@ class McpGraphApi:
     @cached_property
     def secrets(self) -> SecretMarker:
         """Marks the credentials of the document's servers in what is shown or saved of a run."""
-        from .server_calls import marker_of_servers  # imported late, so that servers start faster
+        from .server_configs import marker_of_servers  # imported late, so that servers start faster
 
         return marker_of_servers(self.document.servers, self._named)
 

@@ -12,7 +12,7 @@ from ..runs.definitions import pinned_tool
 from ..runs.engine import CallInProgress, answer_of, make_here
 from ..types.errors import ToolNotFound
 from ..types.routing import ServerRoute
-from .graph_model import StdioConfig
+from .server_configs import StdioConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..client.mcp_client import MCPClient
     from ..client.protocol.tools import CallToolResult
     from ..runs.engine import Run
-    from .graph_model import ServerConfig
     from .server_calls import CallOptions
+    from .server_configs import ServerConfig
 
 
 class AuditedCalls:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..client.limits import Limits
 from ..client.validation.schemas import CompiledSchema, compile_schema
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..yaml_text import Problem
+    from .server_configs import ServerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,46 +288,6 @@ def exits(node: Node) -> tuple[tuple[str, str], ...]:
 
 def _error(target: str | None) -> tuple[tuple[str, str], ...]:
     return () if target is None else (("error", target),)
-
-
-Transport = Literal["auto", "http", "sse"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StdioConfig:
-    """A server that is a child process. Environment and arguments may hold secrets, so they are never shown.
-
-    Attributes:
-        cwd: Working folder, absolute; None: the document's folder.
-        env: Environment variables in addition to the minimal ones.
-        taken: What ``${…}`` took from our environment: secrets.
-    """
-
-    name: str
-    command: str
-    args: tuple[str, ...] = field(default=(), repr=False)
-    cwd: Path | None = None
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    taken: frozenset[str] = field(default=frozenset(), repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlConfig:
-    """A server with a URL. URL and headers may hold secrets, so they are never shown.
-
-    Attributes:
-        transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` tries both.
-        taken: What ``${…}`` took from our environment: secrets.
-    """
-
-    name: str
-    url: str = field(repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    transport: Transport
-    taken: frozenset[str] = field(default=frozenset(), repr=False)
-
-
-ServerConfig = StdioConfig | UrlConfig
 
 
 class Dialect(StrEnum):

@@ -8,14 +8,15 @@ from ..client.limits import Timeouts
 from ..types.errors import MCPError
 from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean
 from .graph_model import Expression, InvalidExpression, McpNode
-from .server_calls import client_for
+from .server_configs import client_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..client.protocol.tools import ToolDefinition
     from ..yaml_text import Position
-    from .graph_model import GraphDocument, ServerConfig
+    from .graph_model import GraphDocument
+    from .server_configs import ServerConfig
 
 
 def check_online(document: GraphDocument, *, seconds: float = 30.0) -> list[Problem]:

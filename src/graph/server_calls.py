@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 
-from ..audit.secrets import SecretMarker
-from ..client.authorization import secrets_in
 from ..client.limits import Timeouts
-from ..client.mcp_client import MCPClient
 from ..client.protocol.tools import ABSENT
-from ..client.transports.stdio_server import StdioServer
 from ..types.errors import (
     ArgumentsInvalid,
     AuthError,
@@ -25,21 +20,22 @@ from ..types.errors import (
     SettingInvalid,
     TimedOut,
 )
-from ..types.secret_rules import looks_secret, secrets_in_environment
 from ..types.texts import canonical_json
 from ..yaml_text import as_mapping, kind_of
 from .expressions.javascript import UNDEFINED, json_value, plain_number
-from .graph_model import Expression, InvalidExpression, ServerConfig, StdioConfig, UrlConfig
+from .graph_model import Expression, InvalidExpression
 from .run_control import RunError, ToolFailedError
+from .server_configs import client_for, marker_of_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from ..client.mcp_client import Progress
+    from ..client.mcp_client import MCPClient, Progress
     from ..client.protocol.tools import CallToolResult
     from ..runs.engine import Run
     from .graph_model import McpNode, Retry, Template
     from .run_state import Line, NodeRecord
+    from .server_configs import ServerConfig
 
 
 _INVALID: Final = (-32600, -32601, -32602)  # JSON-RPC: the same request fails again
@@ -290,33 +286,3 @@ class GraphSessions:
             thread.start()
         for thread in threads:
             thread.join(timeout=10)
-
-
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
-
-
-def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
-    match config:
-        case StdioConfig():
-            # Names in documents may be any text; in messages and records they are part of a URL.
-            name = _NO_NAME.sub("-", config.name).lstrip("._-") or "server"
-            cwd = None if config.cwd is None else str(config.cwd)
-            command = (config.command, *config.args)
-            server = StdioServer(name, command, env=config.env, cwd=cwd, taken=config.taken)
-            return MCPClient(stdio=server, **settings)
-        case UrlConfig():
-            return MCPClient(config.url, headers=config.headers, transport=config.transport, **settings)
-
-
-def marker_of_servers(servers: Mapping[str, ServerConfig], named: Iterable[str] = ()) -> SecretMarker:
-    secrets = (secret for config in servers.values() for secret in _secrets(config))
-    return SecretMarker(secrets, named=named)
-
-
-def _secrets(config: ServerConfig) -> Iterator[str]:
-    if isinstance(config, StdioConfig):
-        yield from secrets_in_environment(config.env, config.taken)
-        yield from (argument for argument in config.args if looks_secret("", argument))
-    else:
-        yield from config.taken
-        yield from secrets_in(config.headers, config.url)

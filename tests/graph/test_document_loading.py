@@ -10,10 +10,9 @@ from knime_mcp.graph.graph_model import (
     Dialect,
     Expression,
     InvalidExpression,
-    StdioConfig,
     SwitchNode,
-    UrlConfig,
 )
+from knime_mcp.graph.server_configs import StdioConfig, UrlConfig
 from knime_mcp.yaml_text import Severity
 from tests.graph.graphs import HEAD, one_tool, texts, tool
 from tests.graph.recorded import filled, recorded

@@ -16,7 +16,7 @@ LIMITS = {
     "Provider node": 27,
     "Caller node": 35,
     "an agent's tool call": 21,
-    "graph run": 39,
+    "graph run": 40,
     "nodes search": 16,
 }
 
