@@ -63,9 +63,9 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm = ColumnForm.
     return pa.table(columns)
 
 
-def write_calls(records: Iterable[CallRecord], file: Path) -> None:
+def write_calls(records: Iterable[CallRecord], file: Path, *, raw_csv: bool = False) -> None:
     """Writes records as a table into a file, whose ending is the format, see `table_formats.FORMATS`."""
-    with TableWriter(file) as writer:
+    with TableWriter(file, raw_csv=raw_csv) as writer:
         writer.write(calls_table(records))
 
 

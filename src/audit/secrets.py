@@ -232,8 +232,13 @@ class SecretMarker:
 
         return self._texts.in_data(value, replaced)
 
-    def shown(self, value: Any) -> Any:
-        """A value that is saved beside a call; like `data`, and without members with a secret name."""
+    def shown(self, value: Any, *schemas: str) -> Any:
+        """A value that is saved beside a call; like `data`, and without members with a secret name.
+
+        With `schemas` it is the arguments of a tool, see `mark`.
+        """
+        if schemas and isinstance(value, dict):
+            return self.mark(cast("dict[str, Any]", value), *schemas)
         return self.mark({"": value})[""]
 
     def text(self, text: str) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date, time
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
@@ -113,14 +113,18 @@ def read_table_file(file: Path) -> FileTable:
 
 
 class TableWriter:
-    """A file, opened with the first piece, that a table is written into piece by piece, without RowIDs."""
+    """A file, opened with the first piece, that a table is written into piece by piece, without RowIDs.
 
-    def __init__(self, file: Path) -> None:
+    CSV has no guard against formulas if it is `raw_csv`.
+    """
+
+    def __init__(self, file: Path, *, raw_csv: bool = False) -> None:
         open_writer = _format(file).open_writer
         if open_writer is None:
             raise TableError(wrong_ending(file, WRITABLE, "written"))
         self.file = file
-        self._open_writer = open_writer
+        is_raw = raw_csv and open_writer is _CsvWriter
+        self._open_writer = partial(_CsvWriter, guard=False) if is_raw else open_writer
         self._stream: BinaryIO | None = None
         self._writer: _Writer | None = None
 
@@ -374,11 +378,10 @@ def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
 
 
 # A spreadsheet runs what begins like this as a formula: https://owasp.org/www-community/attacks/CSV_Injection
+_BARE_FORMULA: Final = r"^[=+\-@\t\r]"
 _FORMULA: Final = r"^'*[=+\-@\t\r]"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _GUARDED: Final = re.compile(r"'+[=+\-@\t\r]")
-RAW_CSV: Final = "KNIME_MCP_RAW_CSV"
-"""The environment variable that turns the guard off."""
 _OURS: Final = (
     frozenset({"Tool name", "Hash"}),
     frozenset({"Input row", "Structured result", "Duration (s)"}),
@@ -386,20 +389,25 @@ _OURS: Final = (
 """Columns of our own tables, *Tool calls* and *Results*, of which the guard is taken off."""
 
 
+def _formulas(column: Any, pattern: str = _FORMULA) -> Any:
+    """For each text of a column, whether a spreadsheet would run it, or would if its guard were taken off."""
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    return compute.and_not(
+        compute.match_substring_regex(column, pattern), compute.match_substring_regex(column, _NUMBER)
+    )
+
+
 def _guarded(table: pa.Table) -> pa.Table:
     """The table with ' before texts that a spreadsheet would take for a formula, but not before numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if RAW_CSV in os.environ:
-        return table
     compute: Any = pc
     for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-            is_formula = compute.and_not(
-                compute.match_substring_regex(column, _FORMULA),
-                compute.match_substring_regex(column, _NUMBER),
-            )
+            is_formula = _formulas(column)
             if compute.any(is_formula).as_py():
                 quoted = compute.binary_join_element_wise("'", column, "")
                 table = table.set_column(position, field.name, compute.if_else(is_formula, quoted, column))
@@ -407,10 +415,17 @@ def _guarded(table: pa.Table) -> pa.Table:
 
 
 def _unguarded(table: pa.Table) -> pa.Table:
-    """A table of ours without the guard of `_guarded`; tables of other programs stay as they are."""
-    import pyarrow as pa
+    """A table of ours without the guard of `_guarded`; tables of other programs stay as they are.
 
-    if RAW_CSV in os.environ or not any(names <= set(table.column_names) for names in _OURS):
+    A file with a formula that has no guard was written without any.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    if not any(names <= set(table.column_names) for names in _OURS) or any(
+        compute.any(_formulas(column, _BARE_FORMULA)).as_py() for column in table.columns
+    ):
         return table
     for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
         texts = column.to_pylist()
@@ -423,13 +438,15 @@ def _unguarded(table: pa.Table) -> pa.Table:
 class _CsvWriter:
     """Writes CSV, which has no types for lists, structures, bytes and zones: they become text."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, *, guard: bool = True) -> None:
         from pyarrow import csv as arrow_csv
 
+        self._guard = guard
         self._writer = arrow_csv.CSVWriter(stream, _flat(schema.empty_table()).schema)
 
     def write_table(self, table: pa.Table, /) -> None:
-        self._writer.write_table(_guarded(_flat(table)))
+        flat = _flat(table)
+        self._writer.write_table(_guarded(flat) if self._guard else flat)
 
     def close(self) -> None:
         self._writer.close()
@@ -500,6 +517,5 @@ FORMATS: Final[dict[str, _Format]] = {
     ".json": _Format(_read_json, None),
 }
 """The formats of tables by the ending of the file's name, in lower case."""
-CSV_NOTE: Final = f" In CSV, ' stands before a text that begins like a formula, unless {RAW_CSV} is set."
 READABLE: Final = tuple(ending for ending, form in FORMATS.items() if form.read)
 WRITABLE: Final = tuple(ending for ending, form in FORMATS.items() if form.open_writer)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..audit.table_formats import CSV_NOTE, WRITABLE, either
+from ..audit.table_formats import WRITABLE, either
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
@@ -22,7 +22,7 @@ from .files import (
     write_page,
     writing,
 )
-from .shared_options import RecordsArgument
+from .shared_options import RawCsvOption, RecordsArgument
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -106,9 +106,10 @@ def show_records(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help=f"Write the table Tool calls into a {either(*WRITABLE)} file instead.{CSV_NOTE}",
+            help=f"Write the table Tool calls into a {either(*WRITABLE)} file instead.",
         ),
     ] = None,
+    raw_csv: RawCsvOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records as a JSON array.")] = False,
 ) -> ExitCode:
     """Show records of calls as a timeline.
@@ -134,7 +135,7 @@ def show_records(
         write_page(html, audit_page(file.name, records, verified))
     if out is not None:
         with writing(out):
-            write_calls(records, out)
+            write_calls(records, out, raw_csv=raw_csv)
         note(f"Wrote {counted(len(records), 'call')} to {out}")
     if as_json:
         print_json([json_record(record) for record in records])

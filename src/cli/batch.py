@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..audit.table_formats import CSV_NOTE, READABLE, WRITABLE, either
+from ..audit.table_formats import READABLE, WRITABLE, either
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .files import JSON, check_folder, check_journal, check_table, is_same, read_table
-from .shared_options import SaveDirOption
+from .shared_options import RawCsvOption, SaveDirOption
 from .terminal import complain, note
 
 if TYPE_CHECKING:
@@ -35,10 +35,9 @@ def batch(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file.{CSV_NOTE}"
-        ),
+        typer.Option(metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file."),
     ] = None,
+    raw_csv: RawCsvOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON array with the record of each call.")
     ] = False,
@@ -112,7 +111,7 @@ def batch(
                 earlier_file=resume,
             )
             try:
-                ending = run_and_write(run, interrupt, out, as_json=as_json)
+                ending = run_and_write(run, interrupt, out, raw_csv=raw_csv, as_json=as_json)
             except (CommandError, OSError):  # results or records cannot be written
                 if journal is not None and run.summary.finished:
                     note(f"What has finished is in {journal}. Go on with: --resume {journal}")

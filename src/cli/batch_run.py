@@ -61,7 +61,7 @@ def table_run(
 
 
 def run_and_write(
-    run: TableRun, interrupt: Callable[[], bool], out: Path | None, *, as_json: bool
+    run: TableRun, interrupt: Callable[[], bool], out: Path | None, *, raw_csv: bool, as_json: bool
 ) -> RunEnding:
     """Makes all calls and writes their outcomes: as JSON, into the file, or both; or prints a table.
 
@@ -72,7 +72,8 @@ def run_and_write(
         sinks: list[Sink] = []
         if out is not None:
             is_json = out.suffix.lower() == JSON
-            sinks.append(stack.enter_context(_json(out) if is_json else _table(out, run.plan.parameters)))
+            sink = _json(out) if is_json else _table(out, run.plan.parameters, raw_csv=raw_csv)
+            sinks.append(stack.enter_context(sink))
         if as_json:
             sinks.append(stack.enter_context(_json(None)))
         elif out is None:
@@ -104,10 +105,10 @@ def _content(file: Path) -> JournalContent:
 
 
 @contextmanager
-def _table(out: Path, parameters: ParameterRows) -> Generator[Sink]:
+def _table(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[Sink]:
     """Opens the sink for a CSV or Parquet file with the columns of the node's output table."""
     layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False)
-    with TableFile(out) as file:
+    with TableFile(out, raw_csv=raw_csv) as file:
         writer = ResultsWriter(layout, parameters.table, file.write, equal=False)
         try:
             yield writer.add

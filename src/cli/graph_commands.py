@@ -62,6 +62,14 @@ AuditOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE.jsonl", help="Add a record of each call that a graph makes to this journal."),
 ]
+SecretArgumentOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Hide this argument, of a tool or of a call, in journals, traces and histories of runs; may be"
+        " repeated.",
+    ),
+]
 ValidateOption = Annotated[
     bool, typer.Option(help="Compare arguments and results with the schemas in the document.")
 ]
@@ -226,12 +234,7 @@ def run(
     trace: Annotated[
         bool, typer.Option("--trace", help="Show input, expression and output of each node.")
     ] = False,
-    secret_argument: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Hide this argument in journal, trace and saved run; may be repeated."
-        ),
-    ] = None,
+    secret_argument: SecretArgumentOption = None,
     save_run: Annotated[
         Path | None,
         typer.Option(metavar="RUN.json", help="Save what ran; knime-mcp graph show --run draws it."),
@@ -282,18 +285,21 @@ def run(
                 secret_arguments=secret_argument or (),
             )
         )
-        printer = _Printer(api.secrets, full=trace)
+        secrets = api.secrets_of(tool, values)
+        definition = document.tool(tool)
+        shown = secrets.mark(values, *([definition.input_schema_json] if definition else []))
+        printer = _Printer(secrets, full=trace)
         hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
         try:
             result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
         except RunError as error:
-            message = api.secrets.text(str(error))
-            _save(save_run, api.secrets, tool, values, error.history, error=message)
+            message = secrets.text(str(error))
+            _save(save_run, secrets, tool, shown, error.history, error=message)
             complain(message)
             return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
-        _save(save_run, api.secrets, tool, values, result.history, result=result.result)
+        _save(save_run, secrets, tool, shown, result.history, result=result.result)
         counts: Counter[str] = Counter()
-        print_json(api.secrets.data(result.result, counts))
+        print_json(secrets.data(result.result, counts))
         if counts:
             from ..audit.secrets import hidden_note
 
@@ -320,24 +326,23 @@ class _Printer:
         note(f"{record.index:4} {record.node_id} ({record.node_type}){branch} {took}{ending}")
         if not self._full:
             return
-        from ..graph.expressions import UNDEFINED
+        from ..graph.expressions.javascript import json_value
         from ..graph.graph_model import evaluated
 
-        note(f"       input:      {self._short(context if record.input is UNDEFINED else record.input)}")
+        shown = record.to_json(self._secrets)
+        seen = shown["input"] if "input" in shown else record.context_without(self._secrets, context)
+        note(f"       input:      {_short(seen)}")
         for name, value in evaluated(node):
-            note(f"       {name + ':':<11} {_lines(value) if isinstance(value, str) else self._short(value)}")
-        note(f"       output:     {self._short(record.output)}")
+            text = _lines(value) if isinstance(value, str) else _short(self._secrets.shown(json_value(value)))
+            note(f"       {name + ':':<11} {text}")
+        note(f"       output:     {_short(shown['output']) if 'output' in shown else 'nothing'}")
         if record.error is not None:
             note(f"       error:      {self._secrets.text(record.error)}")
 
-    def _short(self, value: Any) -> str:
-        from ..graph.expressions import UNDEFINED
-        from ..graph.expressions.javascript import json_value
 
-        if value is UNDEFINED:
-            return "nothing"
-        text = json.dumps(self._secrets.shown(json_value(value)), ensure_ascii=False, default=str)
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
 
 
 def _lines(text: str) -> str:
@@ -372,7 +377,7 @@ def _save(
         return
     saved = {
         "tool": tool,
-        "arguments": secrets.mark(arguments),
+        "arguments": arguments,
         "executionHistory": [record.to_json(secrets) for record in history],
         **({"result": secrets.shown(result)} if error is None else {"error": {"message": error}}),
     }
@@ -390,6 +395,7 @@ def serve(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
+    secret_argument: SecretArgumentOption = None,
     reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
     validate: ValidateOption = True,
     unprotected: Annotated[
@@ -420,6 +426,7 @@ def serve(
         mcp=mcp,
         dialect=dialect,
         audit=audit,
+        secret_arguments=secret_argument or (),
         reload=reload,
         validate=validate,
         log_level=log_level,

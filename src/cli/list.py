@@ -13,6 +13,7 @@ from ..types.texts import counted
 from .command_errors import ExitCode, Interrupt, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing
+from .shared_options import RawCsvOption
 from .terminal import complain, note, one_line, print_json, show, table
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def list_tools(
         Path | None,
         typer.Option(metavar="FILE", help=f"Write the tools into a {either(*WRITABLE, JSON)} file."),
     ] = None,
+    raw_csv: RawCsvOption = False,
     *,
     connection: ConnectionOptions,
 ) -> ExitCode:
@@ -51,7 +53,7 @@ def list_tools(
 
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         provision = sessions.provide(routes, include=include, exclude=exclude, prefix=prefix)
-    _write(provision, out)
+    _write(provision, out, raw_csv=raw_csv)
     if as_json:
         print_json(_as_json(provision))
     elif out is None:
@@ -59,7 +61,7 @@ def list_tools(
     return _report(provision)
 
 
-def _write(provision: Provision, out: Path | None) -> None:
+def _write(provision: Provision, out: Path | None, *, raw_csv: bool) -> None:
     if out is None:
         return
     if out.suffix.lower() == JSON:
@@ -67,7 +69,7 @@ def _write(provision: Provision, out: Path | None) -> None:
         with writing(out):
             out.write_text(f"{text}\n", encoding="utf-8")
     else:
-        with TableFile(out) as file:
+        with TableFile(out, raw_csv=raw_csv) as file:
             file.write(_tools_table(provision))
     note(f"Wrote {counted(len(provision.tools), 'tool')} to {out}")
 

@@ -21,6 +21,8 @@ from .files import check_journal, recorded_run
 from .serving import LogLevel, announce, end_now, log_to_stderr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..graph.api import McpGraphApi
 
 
@@ -41,7 +43,9 @@ def _run() -> None:
 
 @needs_graph
 def _serve(options: Namespace) -> ExitCode:
-    return serve_document(options.graph, mcp=options.mcp, dialect=options.dialect)
+    return serve_document(
+        options.graph, mcp=options.mcp, dialect=options.dialect, secret_arguments=options.secret_argument
+    )
 
 
 def _parser() -> ArgumentParser:
@@ -66,6 +70,13 @@ def _parser() -> ArgumentParser:
         default=DialectChoice.AUTO,
         help="how the document is written (%(default)s)",
     )
+    parser.add_argument(
+        "--secret-argument",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="hide this argument in histories of runs; may be repeated",
+    )
     parser.add_argument("-v", "--version", action="version", version=VERSION)
     return parser
 
@@ -78,6 +89,7 @@ def serve_document(
     mcp: Path | None = None,
     dialect: DialectChoice = DialectChoice.AUTO,
     audit: Path | None = None,
+    secret_arguments: Sequence[str] = (),
     reload: bool = True,
     validate: bool = True,
     log_level: LogLevel = LogLevel.INFO,
@@ -106,7 +118,13 @@ def serve_document(
 
         def load() -> McpGraphApi:
             return McpGraphApi(
-                file, mcp_file=mcp, dialect=dialect, run=run, spans=spans, check_schemas=validate
+                file,
+                mcp_file=mcp,
+                dialect=dialect,
+                run=run,
+                spans=spans,
+                check_schemas=validate,
+                secret_arguments=secret_arguments,
             )
 
         # Made before the document is loaded, so that no change is missed.

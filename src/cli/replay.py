@@ -8,12 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
-from ..audit.table_formats import CSV_NOTE, WRITABLE, either
+from ..audit.table_formats import WRITABLE, either
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .executors import Concurrency, ExecutorOption, check_executor
 from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
-from .shared_options import RecordsArgument, takes
+from .shared_options import RawCsvOption, RecordsArgument, takes
 
 _WHAT = "What is called"
 _ON_RECORD: Final = (
@@ -121,10 +121,9 @@ def replay(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help=f"Write the table Replay into a {either(*WRITABLE)} file.{CSV_NOTE}"
-        ),
+        typer.Option(metavar="FILE", help=f"Write the table Replay into a {either(*WRITABLE)} file."),
     ] = None,
+    raw_csv: RawCsvOption = False,
     html: Annotated[
         Path | None, typer.Option(metavar="OUT.html", help="Write a page with the differences side by side.")
     ] = None,
@@ -163,7 +162,7 @@ def replay(
         run = ReplayRun(recording, options, connection, interrupt, head, as_json=as_json)
         try:
             with reading_records():
-                run.execute(executor, concurrency, audit, out)
+                run.execute(executor, concurrency, audit, out, raw_csv=raw_csv)
         finally:
             if html is not None:
                 write_page(html, run.page(file.name))

@@ -62,7 +62,9 @@ class ReplayRun:
         self.summary = ReplaySummary(recording.verification)
         self.shown = ShownCalls(ignore=options.ignore)
 
-    def execute(self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None) -> None:
+    def execute(
+        self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None, *, raw_csv: bool
+    ) -> None:
         """Replays with the options ``--executor`` (checked) and ``--concurrency``, and writes the files."""
         with Sessions(self._connection, self._interrupt) as sessions:
             if self._options.credentials or self._options.servers:  # otherwise no credentials are sent
@@ -73,7 +75,7 @@ class ReplayRun:
             with ExitStack() as stack:
                 at_once = stack.enter_context(call_executor(executor, concurrency, self._connection, run))
                 open_journal(audit, run, about="knime-mcp replay")
-                table_file = None if out is None else stack.enter_context(TableFile(out))
+                table_file = None if out is None else stack.enter_context(TableFile(out, raw_csv=raw_csv))
                 progress = stack.enter_context(batch_progress(len(self._recording.calls)))
                 replayer = Replayer(
                     run,

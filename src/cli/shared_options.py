@@ -30,6 +30,13 @@ RecordsArgument: TypeAlias = Annotated[
 ]
 """The file of records that a command reads."""
 
+RawCsvOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--raw-csv",
+        help="In CSV, put no ' before texts that begin like a formula, which a spreadsheet would run.",
+    ),
+]
 HttpOption: TypeAlias = Annotated[
     int | None,
     typer.Option(

@@ -210,6 +210,13 @@ class McpGraphApi:
 
         return marker_of_servers(self.document.servers, self._named)
 
+    def secrets_of(self, tool: str, arguments: Mapping[str, Any] | None) -> SecretMarker:
+        """`secrets`, and those among the arguments of a run."""
+        definition = self.document.tool(tool)
+        if definition is None:
+            return self.secrets
+        return self.secrets.for_call(arguments or {}, definition.input_schema_json)
+
     @property
     def server_info(self) -> ServerMetadata:
         """The description of the document's server."""

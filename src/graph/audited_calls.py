@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..client.mcp_client import MCPClient
     from ..client.protocol.tools import CallToolResult
     from ..runs.engine import Run
+    from .run_state import RunState
     from .server_calls import CallOptions
     from .server_configs import ServerConfig
 
@@ -41,7 +42,13 @@ class AuditedCalls:
         self._run = run.part(lambda asked: client(self._names[asked.url]), secrets)
 
     def __call__(
-        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        run: RunState,
+        **options: Unpack[CallOptions],
     ) -> CallToolResult:
         """Makes a call (see `CallTool`) and records it, also if it fails."""
         route = _route(self._servers[server])
@@ -58,8 +65,9 @@ class AuditedCalls:
             results.append(self._client(server).call_tool(tool, arguments, on_attempt=call.sent, **options))
             return answer_of(results[0])
 
-        run = replace(self._run, check=check, make=partial(make_here, send=send))
-        outcome = run.call(PlannedCall(tool=None, name=tool, arguments=arguments))
+        secrets = run.secrets(self._run.secrets)
+        recorded = replace(self._run, check=check, make=partial(make_here, send=send), secrets=secrets)
+        outcome = recorded.call(PlannedCall(tool=None, name=tool, arguments=arguments))
         if not results:
             assert outcome.error is not None
             raise outcome.error

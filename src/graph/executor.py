@@ -172,7 +172,12 @@ class GraphExecutor:
     def _run_node(self, line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeRecord, str | None]:
         run, spans = line.run, self.spans
         record = NodeRecord(
-            index=-1, node_id=node.id, node_type=type_name(node), branch=line.branch, start_time=now_ms()
+            index=-1,
+            node_id=node.id,
+            node_type=type_name(node),
+            branch=line.branch,
+            start_time=now_ms(),
+            tool=run.tool,
         )
         if not run.history.begin(record, line.view, run.limits.max_node_executions):
             raise run.out_of_nodes().placed(run.tool.name, node.id)
@@ -266,7 +271,7 @@ class GraphExecutor:
 
     def _call_tool(self, line: Line, node: ToolNode, record: NodeRecord) -> Any:
         arguments = record.input = arguments_of(node.args, line)
-        tool = self.document.tool(node.tool)
+        tool = record.called = self.document.tool(node.tool)
         if tool is None:
             raise RunError(f"Tool not found: {node.tool}", kind="graph")
 
@@ -294,6 +299,7 @@ class GraphExecutor:
             limits=shorter(outer.limits, max(1, round(min(seconds, outer.left) * 1000))),
             is_canceled=line.is_stopped,
             depth=outer.depth + 1,
+            caller=outer,
             history=outer.history.nested(),
             started=time.monotonic(),
         )

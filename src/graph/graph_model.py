@@ -321,9 +321,11 @@ class ToolDefinition:
     annotations: Mapping[str, Any] | None = None
     position: Position | None = field(default=None, compare=False, repr=False)
     by_id: Mapping[str, Node] = field(init=False, compare=False, repr=False)
+    input_schema_json: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_id", {node.id: node for node in self.nodes})
+        object.__setattr__(self, "input_schema_json", compact_json(self.input_schema))
 
     @property
     def entry(self) -> EntryNode:

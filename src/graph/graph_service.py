@@ -124,7 +124,7 @@ class GraphService:
                 await self._run(asked, None) if run_result is None else _answer(asked, run_result, self._api)
             )
         async with anyio.create_task_group() as group:
-            reporter = _Reporter(self._api.secrets)
+            reporter = _Reporter(self._api.secrets_of(asked.tool, asked.arguments))
             group.start_soon(reporter.send, report)
             result = await self._run(asked, reporter)
             reporter.close()
@@ -221,7 +221,7 @@ def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
         error.history = run.history
         return _failure(asked, error, api)
     counts: Counter[str] = Counter()
-    value = api.secrets.data(value, counts)
+    value = api.secrets_of(asked.tool, asked.arguments).data(value, counts)
     if counts:
         from ..audit.secrets import hidden_note
 
@@ -270,7 +270,7 @@ def _texts(members: dict[str, Any], *names: str, needed: int | None = None) -> d
 
 
 def _failure(asked: Asked, error: RunError, api: McpGraphApi) -> dict[str, Any]:
-    text = without_surrogates(api.secrets.text(str(error)))
+    text = without_surrogates(api.secrets_of(asked.tool, asked.arguments).text(str(error)))
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     return _with_history(asked, result, error.history, api)
 
@@ -279,7 +279,8 @@ def _with_history(
     asked: Asked, result: dict[str, Any], history: tuple[Any, ...], api: McpGraphApi
 ) -> dict[str, Any]:
     if asked.meta.get(HISTORY_KEY) is True:
-        marked = [record.to_json(api.secrets) for record in history]
+        secrets = api.secrets_of(asked.tool, asked.arguments)
+        marked = [record.to_json(secrets) for record in history]
         records = json.dumps(marked, ensure_ascii=False)
         result["_meta"] = {HISTORY_KEY: json.loads(without_surrogates(records))}
     return result

@@ -44,6 +44,8 @@ class NodeRecord:
         attempts: The number of attempts of a call.
         content: The blocks of a call's result, as they came.
         lost: Those of them that the output does not have.
+        tool: The document's tool of whose graph it is a node.
+        called: The document's tool that it calls, or None.
         marked: The output for expressions, from `marked`; None for `UNDEFINED`. Set when the node ends.
     """
 
@@ -59,6 +61,8 @@ class NodeRecord:
     attempts: int = 0
     content: list[Any] = field(default_factory=list[Any])
     lost: list[Any] = field(default_factory=list[Any])
+    tool: ToolDefinition | None = field(default=None, repr=False, compare=False)
+    called: ToolDefinition | None = field(default=None, repr=False, compare=False)
     marked: Any = None
     _view: View | None = field(default=None, repr=False, compare=False)
     _position: int = field(default=0, repr=False, compare=False)
@@ -79,7 +83,7 @@ class NodeRecord:
     def to_json(self, secrets: SecretMarker | None = None) -> dict[str, Any]:
         """The record as JSON, with the reference's names; undefined values are left out.
 
-        With `secrets`, input, output and error have marks instead of secrets; nothing else can hold one.
+        With `secrets`, all that came from outside has marks instead of secrets; nothing else can hold one.
         """
         members: dict[str, Any] = {
             "executionIndex": self.index,
@@ -97,10 +101,26 @@ class NodeRecord:
         }
         values = json_value(members)
         if secrets is not None:
-            values |= {name: secrets.shown(values[name]) for name in ("input", "output") if name in values}
+            given = self.tool if self.node_type == "entry" else None
+            for name, tool in (("input", self.called), ("output", given), ("content", None)):
+                if name in values:
+                    values[name] = _shown(values[name], tool, secrets)
             if self.error is not None:
                 values["error"] = {"message": secrets.text(self.error)}
         return values
+
+    def context_without(self, secrets: SecretMarker, context: Mapping[str, Any]) -> dict[str, Any]:
+        """A context that the node saw, with marks instead of secrets."""
+        entry = None if self.tool is None else self.tool.entry.id
+        return {
+            node: _shown(json_value(output), self.tool if node == entry else None, secrets)
+            for node, output in context.items()
+        }
+
+
+def _shown(value: Any, tool: ToolDefinition | None, secrets: SecretMarker) -> Any:
+    """A value without secrets; as arguments of a tool, also without what its schema calls secret."""
+    return secrets.shown(value, *([] if tool is None else [tool.input_schema_json]))
 
 
 class History:
@@ -245,6 +265,7 @@ class RunState:
         expression_seconds: Maximum time of one expression.
         is_canceled: Returns whether the caller wants the run to end.
         depth: Number of the document's tools that called each other before this run.
+        caller: The run whose node calls this tool, or None.
         started: Time of the beginning, from `time.monotonic`.
         span: OpenTelemetry's span of the run, or None.
     """
@@ -257,6 +278,7 @@ class RunState:
     controller: Controller | None
     is_canceled: Callable[[], bool] | None
     depth: int = 0
+    caller: RunState | None = None
     history: History = field(default_factory=History)
     started: float = field(default_factory=time.monotonic)
     span: Any = None
@@ -265,6 +287,11 @@ class RunState:
     def left(self) -> float:
         """Seconds until the run's time is over; negative afterwards."""
         return self.started + self.limits.max_execution_time_ms / 1000 - time.monotonic()
+
+    def secrets(self, known: SecretMarker) -> SecretMarker:
+        """What is `known`, and the secrets among the arguments of this run and of those that called it."""
+        outer = known if self.caller is None else self.caller.secrets(known)
+        return outer.for_call(self.arguments, self.tool.input_schema_json)
 
     def is_stopped(self) -> bool:
         if self.controller is not None and self.controller.is_stopped:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..client.protocol.tools import CallToolResult
     from ..runs.engine import Run
     from .graph_model import McpNode, Retry, Template
-    from .run_state import Line, NodeRecord
+    from .run_state import Line, NodeRecord, RunState
     from .server_configs import ServerConfig
 
 
@@ -53,9 +53,15 @@ class CallOptions(TypedDict):
 
 class CallTool(Protocol):
     def __call__(
-        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        run: RunState,
+        **options: Unpack[CallOptions],
     ) -> CallToolResult:
-        """Calls a tool. A result with ``isError`` is returned, too; `MCPError` says that there is none."""
+        """Calls a tool for a run. A result with ``isError`` is returned; `MCPError` says there is none."""
         ...
 
 
@@ -101,6 +107,7 @@ def call_node(node: McpNode, record: NodeRecord, line: Line, call: CallTool) -> 
             node.server,
             node.tool,
             record.input,
+            run=run,
             timeout=timeout,
             on_progress=None if tell is None else report,
             is_canceled=line.is_stopped,
@@ -270,10 +277,16 @@ class GraphSessions:
             return made
 
     def call(
-        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        run: RunState,
+        **options: Unpack[CallOptions],
     ) -> CallToolResult:
         if self._audited is not None:
-            return self._audited(server, tool, arguments, **options)
+            return self._audited(server, tool, arguments, run=run, **options)
         return self.client(server).call_tool(tool, arguments, **options)
 
     def close(self) -> None:

@@ -261,9 +261,9 @@ def test_csv_guards_formulas_and_takes_the_guard_off_its_own_tables(tmp_path, co
     assert (read == FORMULAS) == (columns[0] == "Tool name")
 
 
-def test_the_guard_can_be_turned_off(tmp_path, monkeypatch):
-    monkeypatch.setenv("KNIME_MCP_RAW_CSV", "1")
+@pytest.mark.parametrize("columns", [("Tool name", "Hash"), ("a", "b")])
+def test_the_guard_can_be_turned_off(tmp_path, columns):
     file = tmp_path / "t.csv"
-    with TableWriter(file) as writer:
-        writer.write(pa.table({"a": FORMULAS, "b": ["x"] * len(FORMULAS)}))
-    assert read_table_file(file).table.column("a").to_pylist() == FORMULAS
+    with TableWriter(file, raw_csv=True) as writer:
+        writer.write(pa.table({columns[0]: FORMULAS, columns[1]: ["x"] * len(FORMULAS)}))
+    assert read_table_file(file).table.column(columns[0]).to_pylist() == FORMULAS

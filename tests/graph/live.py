@@ -91,13 +91,14 @@ def command(*arguments, timeout=DEADLINE):
 class Served:
     """A server's process, with all that it printed on standard error."""
 
-    def __init__(self, argv, **variables):
+    def __init__(self, argv, folder=None, **variables):
         self.process = subprocess.Popen(
             [*map(str, argv)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=folder,
             env=environment() | variables,
         )
         self.said = []
@@ -167,9 +168,9 @@ class Served:
 
 
 @contextmanager
-def served(*argv, **variables):
-    """A server with these environment variables, for the duration of the block."""
-    server = Served(argv, **variables)
+def served(*argv, folder=None, **variables):
+    """A server with these environment variables, in a folder, for the duration of the block."""
+    server = Served(argv, folder, **variables)
     watchdog = threading.Timer(DEADLINE, server.process.kill)
     watchdog.start()
     try:

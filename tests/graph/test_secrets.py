@@ -5,15 +5,19 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, tool, transform, yaml
+from tests.graph.live import PROGRAM, graph_file, served
 
 GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
 STRONG = "c4n4ry-5ecret-v4lue"
 
 
-def run(tmp_path, env, *nodes, words=(), environ=None):
+def run(tmp_path, env, *nodes, words=(), environ=None, **options):
     file = tmp_path / "graph.yaml"
-    file.write_text(yaml(tool(ENTRY, *nodes, EXIT), servers=SERVER.replace("]}", f"], env: {env}}}")))
+    servers = SERVER.replace("]}", f"], env: {env}}}")
+    file.write_text(yaml(tool(ENTRY, *nodes, EXIT, **options), servers=servers))
     return subprocess.run(
         [*GRAPH, "run", "graph.yaml", "t", *words, "--save-run", "run.json", "--audit", "a.jsonl", "--trace"],
         capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
@@ -62,3 +66,62 @@ def test_what_was_taken_from_our_environment_is_hidden(tmp_path):
     assert "my-c0de" not in (tmp_path / "run.json").read_text() + ended.stderr
     assert "I am ⟨secret " in ended.stdout
     assert "held a secret" in ended.stderr
+
+
+DECLARED = "{type: object, properties: {door: {type: string, format: password}}}"
+
+
+@pytest.mark.parametrize("secret", [STRONG, "weak"])
+def test_what_the_schema_of_the_document_declares_is_hidden(tmp_path, secret):
+    node = call("echo", "{v: {expr: entry.door}}", node="x")
+    ended = run(tmp_path, "{}", node, words=(f"door={secret}",), schema=DECLARED)
+    assert ended.returncode == 0, ended.stderr
+    saved = json.loads((tmp_path / "run.json").read_text())
+    assert saved["arguments"]["door"] == saved["executionHistory"][0]["output"]["door"]
+    assert saved["arguments"]["door"].startswith("⟨secret ")
+    journal = (tmp_path / "a.jsonl").read_text()
+    if secret == STRONG:  # wherever it stands; `weak` may be a word of somebody else's
+        assert STRONG not in ended.stdout + ended.stderr + json.dumps(saved) + journal
+        assert "held a secret in 2 places" in ended.stderr or "held a secret in one place" in ended.stderr
+
+
+def test_what_a_document_passes_to_a_tool_of_its_own_is_hidden_as_its_schema_says(tmp_path):
+    inner = tool(ENTRY, transform("{'r': 1}"), EXIT, name="inner", schema=DECLARED)
+    node = "{id: x, type: tool, tool: inner, args: {door: {expr: entry.v}}, next: exit}"
+    file = tmp_path / "graph.yaml"
+    file.write_text(yaml(tool(ENTRY, node, EXIT), inner))
+    ended = subprocess.run(
+        [*GRAPH, "run", "graph.yaml", "t", "v=weak", "--save-run", "run.json"],
+        capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    saved = json.loads((tmp_path / "run.json").read_text())["executionHistory"]
+    doors = [step[place]["door"] for step, place in ((saved[1], "input"), (saved[2], "output"))]
+    assert [door[:8] for door in doors] == ["⟨secret "] * 2, ended.stderr
+
+
+def test_blocks_that_the_output_lacks_are_hidden_as_well(tmp_path):
+    blocks = f"{{content: [{{type: text, text: a}}, {{type: text, text: {STRONG}}}]}}"
+    nodes = call("blocks", blocks, node="x", following="y"), transform("{'r': 1}", node="y")
+    ended = run(tmp_path, "{S: '${MINE}'}", *nodes, environ={"MINE": STRONG})
+    assert ended.returncode == 0, ended.stderr
+    saved = (tmp_path / "run.json").read_text()
+    assert '"content"' in saved
+    assert STRONG not in saved + ended.stderr
+
+
+@pytest.mark.parametrize("argv", [[*GRAPH, "serve", "graph.yaml"], [*PROGRAM, "-g", "graph.yaml"]])
+def test_named_arguments_of_a_server(tmp_path, argv):
+    graph_file(tmp_path, call("echo", "{code: {expr: entry.code}}", node="x"))
+    audit = ["--audit", "a.jsonl"] if "serve" in argv else []
+    with served(*argv, "--secret-argument", "code", *audit, folder=tmp_path) as server:
+        server.greet()
+        answer = server.ask(
+            "tools/call", name="t", arguments={"code": "weak"}, _meta={"knime-mcp/history": True}
+        )
+        server.end()
+    result = answer["result"]
+    assert result["structuredContent"] == {"received": {"code": "weak"}}
+    history = result["_meta"]["knime-mcp/history"]
+    assert history[0]["output"]["code"] == history[1]["input"]["code"] != "weak"
+    if audit:
+        assert "weak" not in json.loads((tmp_path / "a.jsonl").read_text().splitlines()[1])["arguments"]
