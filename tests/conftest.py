@@ -86,7 +86,7 @@ def journal_files(tmp_path):
 
 @pytest.fixture
 def journals(journal_files):
-    """Reads them, each as a list of lines, without those that say what is going to be sent."""
+    """Reads them, each as a list of lines, those of starts, calls and ends."""
     from tests.support.files import ended_lines
 
     return lambda: [ended_lines(file) for file in journal_files()]

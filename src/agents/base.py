@@ -220,10 +220,11 @@ class MCPAgentPrompter:
             run = sessions.run
             path = folder / JOURNALS / f"{run.id}{SUFFIX}"
             finished = FinishedPrompts(path.parent, run.id, interrupted, outputs=_data_outputs(ctx))
-            run.open_journal(path, about=about, follows=interrupted.head if interrupted else "")
+            prompter = self._prompter(ctx, model, tools, tables, sessions, folder)
+            what = {"kind": "agent", "question": self.user_message, **prompter.described()}
+            run.open_journal(path, about=about, what=what, follows=interrupted.head if interrupted else "")
             if interrupted is not None:
                 run.unknown |= unknown_calls(interrupted)
-            prompter = self._prompter(ctx, model, tools, tables, sessions, folder)
             runs = PromptRuns(
                 prompter=prompter,
                 keep_errors=layout.error_column is not None,

@@ -149,7 +149,7 @@ class ToolCallReplayer:
             # Images are compared by their description in the result's text; they are not saved a second time.
             run = sessions.run
             file = folder / JOURNALS / f"{run.id}{SUFFIX}"
-            run.open_journal(file, about="tool_call_replayer")
+            run.open_journal(file, about="tool_call_replayer", what={"kind": "replay"})
             shown = ShownCalls(ignore=options.ignore)
             replayer = Replayer(run, options, is_canceled=ctx.is_canceled, on_cancel=sessions.stop.set)
             summary = replayer.replay_all(

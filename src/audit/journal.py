@@ -23,9 +23,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import getpass
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 import sys
@@ -33,15 +35,17 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, Self, TypedDict, cast
 
 from ..types.texts import canonical_json
+from ..version import VERSION
 from .record import CallRecord, chained, chained_with_text, utc_text
 from .table_formats import is_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -94,6 +98,7 @@ class JournalOptions(TypedDict, total=False):
     """The options of a `Journal` beside its file and run."""
 
     about: str
+    what: Mapping[str, Any]
     calls: int | None
     append: bool
     follows: str
@@ -108,6 +113,7 @@ class Journal:
             file must be empty.
         run: Id of the run.
         about: The run's tool and settings, by which `latest` finds the run. No secrets.
+        what: What the run was told to do, see `journal_fields.LINES`. No secrets.
         calls: The number of calls that the run is going to make, if known.
         append: Whether the file may hold other runs. The chain continues from the last record in the file
             unless ``follows`` is given.
@@ -124,6 +130,7 @@ class Journal:
         *,
         run: str,
         about: str = "",
+        what: Mapping[str, Any] | None = None,
         calls: int | None = None,
         append: bool = False,
         follows: str = "",
@@ -148,8 +155,9 @@ class Journal:
                 raise JournalError(f"{path.name} was written by another run meanwhile")
             self.head, self._chain = follows or end.head, end.chain
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
+            start |= {"format": _FORMAT, "who": _who(), "what": dict(what or {})}
             # A torn line stays, and the start of the next run shows that it is torn.
-            self._write(canonical_json({**start, "format": _FORMAT}), before="\n" if end.due else "")
+            self._write(canonical_json(start), before="\n" if end.due else "")
         except BaseException:
             self._file.close()
             raise
@@ -160,9 +168,17 @@ class Journal:
         Raises:
             JournalWriteError: The line could not be written; the call must not be made.
         """
-        line = {"kind": "sent", "run": self.run, "key": call.key, "plan": call.plan, "tool": call.tool_name}
+        line = {"key": call.key, "plan": call.plan, "tool": call.tool_name, "row": call.input_row}
+        self.note("sent", line)
+
+    def note(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Writes a line of another kind than a call, see `journal_fields.LINES`. No secrets.
+
+        Raises:
+            JournalWriteError: The line could not be written.
+        """
         with self._lock:
-            self._write(canonical_json({**line, "row": call.input_row, "at": _now()}))
+            self._write(canonical_json({"kind": kind, "run": self.run, "at": _now(), **fields}))
 
     def append(self, record: CallRecord) -> CallRecord:
         """Writes a finished call, and returns it with its completion number and its place in the chain.
@@ -251,6 +267,17 @@ def line_chain(previous: str, text: bytes) -> str:
     return hashlib.sha256(b"%b\n%b" % (previous.encode(), text)).hexdigest()
 
 
+@cache
+def _who() -> dict[str, str]:
+    """The user, the machine and the product, for the beginning of a run."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a process without a name for its user
+        user = ""
+    system = f"{platform.system()} {platform.release()}".strip()
+    return {"user": user, "machine": platform.node(), "system": system, "product": f"knime-mcp {VERSION}"}
+
+
 def _lock(file: BinaryIO, path: Path, *, seconds: float) -> None:
     """Locks a file until it is closed, or its process ends.
 
@@ -332,6 +359,8 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
                     take(line, record)
                 case "end":
                     outcome = entry["outcome"]
+                case "prompt" | "turn" | "answer":
+                    pass
                 case kind:
                     raise JournalError(f"its kind is {kind!r}")
         except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -33,12 +33,14 @@ from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self, cast, get_type_hints
 
+from ..client.protocol.tools import AudioContent, EmbeddedResource, ImageContent, TextContent
 from ..types.errors import ArgumentsInvalid, Canceled, ToolNotFound
 from ..types.texts import canonical_json, without_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ..client.protocol.tools import ContentBlock
     from ..types.columns import ColumnKind
 
 
@@ -182,6 +184,15 @@ class CallRecord:
     result: Annotated[str | None, Recorded("The result as text for people.", "Result")] = None
     structured_result: Annotated[
         str | None, Recorded("The structured result, canonical JSON.", "Structured result", "json")
+    ] = None
+    content: Annotated[
+        str | None,
+        Recorded(
+            "The blocks of the result, canonical JSON: kind, SHA-256, and for pictures and other blobs media"
+            " type and size; the files are these blobs, in this order.",
+            "Content",
+            "json",
+        ),
     ] = None
     error: Annotated[str | None, Recorded("The error with the next step, as one text.", "Error")] = None
     files: Annotated[
@@ -458,6 +469,29 @@ def _tool_members(tool: str) -> tuple[str, str]:
 
 def _hash(previous: str, text: str) -> str:
     return _PREFIX + hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+
+
+def content_digests(blocks: Iterable[ContentBlock], hidden: Callable[[Any], Any]) -> str:
+    """The field `content` of a record; ``hidden`` marks the secrets in a text or a JSON value."""
+    return canonical_json([_digest_of(block, hidden) for block in blocks])
+
+
+def _digest_of(block: ContentBlock, hidden: Callable[[Any], Any]) -> dict[str, Any]:
+    kind, mime_type, data = "text", None, b""
+    match block:
+        case TextContent(text=text):
+            data = cast("str", hidden(text)).encode(errors="replace")
+        case ImageContent(data=data, mime_type=mime_type):
+            kind = "image"
+        case AudioContent(data=data, mime_type=mime_type):
+            kind = "audio"
+        case EmbeddedResource(blob=bytes(data), mime_type=mime_type):
+            kind, mime_type = "resource", mime_type or ""
+        case _:
+            kind = str(block.raw.get("type", ""))
+            data = canonical_json(hidden(block.raw)).encode()
+    entry = {"type": kind, "sha256": hashlib.sha256(data).hexdigest()}
+    return entry if mime_type is None else {**entry, "mime_type": mime_type, "size": len(data)}
 
 
 _MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")

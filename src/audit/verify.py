@@ -147,7 +147,7 @@ def _verify_journal(file: Path, head: str | None) -> Verification:
         match entry.get("kind"):
             case "start" if run:
                 closings.setdefault(run, _Closing())
-            case "sent" if run:
+            case "sent" | "prompt" | "turn" | "answer" if run:
                 pass
             case "call" if run:
                 closings.setdefault(run, _Closing())

@@ -59,8 +59,9 @@ class AgentRun:
                 tools += _workflow_tools(host, workflows)
             timeline.show("the model reads the question")
             sessions.run.records.journal = MemoryJournal()
-            open_journal(self._settings.audit, sessions.run, about="knime-mcp agent")
             prompter = self._prompter(model, tools, sessions, routes, host)
+            what = {"kind": "agent", "question": question, **prompter.described()}
+            open_journal(self._settings.audit, sessions.run, about="knime-mcp agent", what=what)
             self._runs = PromptRuns(prompter=prompter, keep_errors=True)
             with host.tables_usable() if host is not None else nullcontext():
                 self._runs.run([Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline)

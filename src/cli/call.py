@@ -67,6 +67,7 @@ def call(
     check_folder(save_dir)
     with Interrupt() as interrupt:
         from ..runs.call_values import PlannedCall
+        from ..runs.definitions import described_tools
         from .sessions import Sessions
         from .terminal import CallProgress
 
@@ -74,7 +75,8 @@ def call(
             definition = sessions.find_tool(route, tool)
             values = with_pairs(given, pairs, definition.parameter_schema)
             run = sessions.run_for([route], save_dir)
-            open_journal(audit, run, about=f"knime-mcp call {route.display} {tool}", calls=1)
+            what = {"kind": "call", "tools": described_tools([definition])}
+            open_journal(audit, run, about=f"knime-mcp call {route.display} {tool}", what=what, calls=1)
             outcome = run.call(PlannedCall(tool=definition, arguments=values))
             record = outcome.record
             run.close("canceled" if record.status == "canceled" else "complete")

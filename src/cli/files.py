@@ -128,10 +128,12 @@ def write_page(file: Path, page: str) -> None:
     note(f"Wrote {file}")
 
 
-def open_journal(file: Path | None, run: Run, *, about: str, calls: int | None = None) -> None:
+def open_journal(
+    file: Path | None, run: Run, *, about: str, what: dict[str, Any] | None = None, calls: int | None = None
+) -> None:
     """Opens the journal of a command's run, which is closed at its end; the file may have earlier runs.
 
-    `about`: the tool and settings of the run, without secrets.
+    `about`: the tool and settings of the run, without secrets; `what` it was told to do.
     """
     if file is None:
         return
@@ -139,7 +141,7 @@ def open_journal(file: Path | None, run: Run, *, about: str, calls: int | None =
 
     try:
         # A device or pipe has no earlier runs, and may have no end.
-        run.open_journal(file, about=about, calls=calls, append=file.is_file())
+        run.open_journal(file, about=about, what=what or {}, calls=calls, append=file.is_file())
     except JournalError as error:
         raise CommandError(f"{error}. Name another file for --audit.") from None
 
@@ -155,7 +157,7 @@ def recorded_run(file: Path | None, *, about: str) -> AbstractContextManager[Run
     from ..runs.engine import new_run
 
     run = new_run(_connects_nowhere)
-    open_journal(file, run, about=about)
+    open_journal(file, run, about=about, what={"kind": "graph"})
     return run
 
 

@@ -74,7 +74,7 @@ class ReplayRun:
             run = sessions.run_for([])
             with ExitStack() as stack:
                 at_once = stack.enter_context(call_executor(executor, concurrency, self._connection, run))
-                open_journal(audit, run, about="knime-mcp replay")
+                open_journal(audit, run, about="knime-mcp replay", what={"kind": "replay"})
                 table_file = None if out is None else stack.enter_context(TableFile(out, raw_csv=raw_csv))
                 progress = stack.enter_context(batch_progress(len(self._recording.calls)))
                 replayer = Replayer(

@@ -15,17 +15,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 from ..types.errors import Canceled, MCPError, ToolChanged, ToolNotFound
+from ..types.tool import MCPTool, to_json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..client.mcp_client import MCPClient, SessionPool
     from ..client.protocol.tools import ToolDefinition
     from ..types.routing import ServerRoute
-    from ..types.tool import MCPTool
+    from ..types.tool import Tool
 
 _SUGGESTIONS = 3
 # For this time after a failed listing, calls fail at once; later calls ask the server again.
@@ -207,3 +209,14 @@ def changed_parts(tool: MCPTool, definition: ToolDefinition) -> tuple[str, ...]:
     known = tool.schema_json != ""
     changed = tuple(part for part, (before, now) in parts.items() if before != now)
     return changed if known and changed else ("definition",)
+
+
+def described_tools(tools: Iterable[Tool | None]) -> list[dict[str, Any]]:
+    """Name, server and digest of tools, for the beginning of a journal."""
+    described: list[dict[str, Any]] = []
+    for tool in filter(None, tools):
+        is_mcp = isinstance(tool, MCPTool)
+        digest = tool.digest if is_mcp else sha256(to_json_text(tool).encode()).hexdigest()
+        server = {"server": tool.route.display} if is_mcp else {}
+        described.append({"name": tool.name, "digest": digest, **server})
+    return described

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, assert_never, cast
 
 from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
-from ..audit.record import CallRecord, CallStatus, plan_digest, prepare, status_of, utc_text
+from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, prepare, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
 from ..client.protocol.tools import ABSENT
@@ -118,8 +118,14 @@ class Run:
 
         For the options and what is raised see `Journal`.
         """
+        options["what"] = self.secrets.shown(dict(options.get("what", {})))
         self.records.journal = Journal(file, run=self.id, **options)
         return self
+
+    def note(self, kind: str, fields: dict[str, Any]) -> None:
+        """Writes a line that is not a call into the journal, if there is one, with secrets marked."""
+        if isinstance(self.journal, Journal):
+            self.journal.note(kind, self.secrets.shown(fields))
 
     def part(self, connect: Callable[[ServerRoute], MCPClient], secrets: SecretMarker) -> Run:
         """A part of the run with sessions of its own, such as one graph of a server."""
@@ -347,6 +353,7 @@ class CallInProgress:
     def answered(self, answer: ToolAnswer) -> CallOutcome:
         """The outcome of a call that was answered; saves the answer's files, or raises `MCPError`."""
         structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
+        content = content_digests(answer.blocks, self._marker.data) if answer.blocks else None
         files, image = (), None
         if self.run.save_blob is not None and answer.blocks:
             from .saved_blobs import save_blobs
@@ -357,17 +364,9 @@ class CallInProgress:
             status, error = status_of(answer.error), self._text_of(answer.error)
         elif answer.is_error:
             status, error = CallStatus.TOOL_ERROR, answer.text or "The tool failed without saying why"
-        result = None if answer.is_error else answer.text
-        return self._outcome(
-            answer.error,
-            answer,
-            status=status,
-            result=result,
-            error=error,
-            structured_result=structured,
-            files=files,
-            image=image,
-        )
+        ending = {"status": status, "error": error, "result": None if answer.is_error else answer.text}
+        kept = {"structured_result": structured, "content": content, "files": files, "image": image}
+        return self._outcome(answer.error, answer, **ending, **kept)
 
     def failed(self, error: Exception, answer: ToolAnswer | None = None) -> CallOutcome:
         """The outcome of a call that was not made, or not answered, or whose answer could not be kept."""

@@ -19,6 +19,7 @@ from ..audit.record import CallStatus
 from ..types.errors import Canceled
 from ..types.texts import beginning, counted
 from ..types.tool import WorkflowTool
+from .definitions import described_tools
 
 if TYPE_CHECKING:
     import threading
@@ -223,6 +224,17 @@ class TableRun:
             self.shared.open_journal(
                 self.journal_file,
                 about=self.about,
+                what={
+                    "kind": "calls",
+                    "tools": described_tools([self.plan.tool]),
+                    "settings": {
+                        "concurrency": self.concurrency,
+                        "ends_with_first_failure": self.fail,
+                        "pinning": self.shared.pinning.value,
+                        "repeat_unknown": self.shared.repeat_unknown,
+                        "arguments": list(self.plan.values),
+                    },
+                },
                 calls=self.plan.total,
                 append=self.append,
                 follows="" if self.earlier is None else self.earlier.head,

@@ -12,8 +12,8 @@ def csv_rows(file: Path) -> list[dict[str, str]]:
 
 
 def ended_lines(file: Path) -> list[dict]:
-    """The lines of a journal without those that say what is going to be sent."""
-    return [line for line in json_lines(file) if line["kind"] != "sent"]
+    """The lines of a journal that begin and end runs and calls."""
+    return [line for line in json_lines(file) if line["kind"] in {"start", "call", "end"}]
 
 
 def json_lines(file: Path) -> list[dict]:

@@ -6,12 +6,16 @@ Used by the node and by the command line; needs neither KNIME nor a terminal.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ...runs.definitions import described_tools
 from ...types.errors import Canceled, MCPError
-from ..agent_events import Ending, PromptGiven
+from ...types.texts import canonical_json
+from ..agent_events import Ending, ModelAnswered, PromptGiven
+from ..message_content import text_of
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
 from ..toolbox.tool_executor import ToolExecutor, ToolOptions
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from ..toolbox.toolset import Toolset
     from .prompt_runs import HostThread
 
+T = TypeVar("T", bound="BaseMessage")
 ERROR_ENDING: Final = "error"
 
 
@@ -117,6 +122,7 @@ class Prompter:
             if isinstance(event, PromptGiven):
                 event = replace(event, text=prompt.text or event.text)
             timeline.take(event)
+            self._journal(prompt, event)
             if on_event is not None:
                 on_event(event)
 
@@ -134,9 +140,44 @@ class Prompter:
             )
         finally:
             ended.set()
+        text = outcome.text if outcome.error is None else str(outcome.error)
+        ending = ERROR_ENDING if outcome.ending is None else outcome.ending.value
+        self.run.note("answer", {"row": prompt.row, "text": text, "ending": ending})
         if isinstance(outcome.error, Canceled):
             raise outcome.error
         return self._answered(prompt, registry, timeline, outcome, tuple(executor.notes))
+
+    def described(self) -> dict[str, Any]:
+        """What the agent was told, for the beginning of its journal."""
+        options = {name: value for name, value in asdict(self.options).items() if value is not None}
+        return {
+            "model": self.model.model_name,
+            "endpoint": self.model.openai_api_base,
+            "temperature": self.model.temperature,
+            "system": self.system_message,
+            "rules": [str(rule) for rule in self.tool_options.rules.rules],
+            "trusted": list(self.tool_options.rules.trusted),
+            "settings": options | {"tools_stop_run": self.tool_options.stop_on_error},
+            "tools": described_tools(bound.tool for bound in self.toolset.bound),
+        }
+
+    def _journal(self, prompt: Prompt, event: AgentEvent) -> None:
+        """Writes question and turns into the journal, before a call follows from them."""
+        match event:
+            case PromptGiven(text=text):
+                said = [repr(entry.message) for entry in prompt.history]
+                digest = sha256(canonical_json(said).encode()).hexdigest() if said else None
+                self.run.note("prompt", {"row": prompt.row, "text": text, "history": digest})
+            case ModelAnswered(iteration=iteration, message=message, usage=usage):
+                calls = [
+                    {"name": call["name"], "arguments": call["args"], "id": call["id"]}
+                    for call in self._marked(message).tool_calls
+                ]
+                fields = {"row": prompt.row, "iteration": iteration, "text": text_of(message)}
+                tokens = {"read": usage.input, "wrote": usage.output}
+                self.run.note("turn", {**fields, "calls": calls, "usage": tokens})
+            case _:
+                pass
 
     def _part_of(self, prompt: Prompt, host: HostThread, ended: threading.Event) -> Run:
         """A prompt's part of the run: workflows run in the host's thread, and none after the prompt ended."""
@@ -204,7 +245,7 @@ class Prompter:
             notes=(*outcome.notes, *notes),
         )
 
-    def _marked(self, message: BaseMessage) -> BaseMessage:
+    def _marked(self, message: T) -> T:
         """A model's message with the secrets in its arguments marked, as in the records."""
         from langchain_core.messages import AIMessage
 

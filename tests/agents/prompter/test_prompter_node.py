@@ -345,3 +345,17 @@ def test_a_time_limit_ends_a_call(servers, script, ask, tools_of):
 
 def _names(request):
     return [tool["function"]["name"] for tool in request.body["tools"]]
+
+
+def test_the_journal_has_question_turns_and_answer(script, ask, journal_files):
+    from tests.support.files import json_lines
+
+    assert ask(script(says("It is 3.")), user_message="How many?").ok
+    (file,) = journal_files()
+    said = {line["kind"]: line for line in json_lines(file)}
+    assert said["prompt"]["text"] == "How many?"
+    assert (said["turn"]["text"], said["turn"]["iteration"]) == ("It is 3.", 1)
+    assert (said["answer"]["text"], said["answer"]["ending"]) == ("It is 3.", "answer")
+    what = said["start"]["what"]
+    assert what["question"] == "How many?"
+    assert {"model", "endpoint", "system", "rules", "settings", "tools"} <= what.keys()

@@ -1,0 +1,73 @@
+"""What a journal says beside its calls: the fields of its other lines.
+
+`LINES` is the one table of these fields: `verify` names what is not in it, and the list in ``docs/audit.md``
+is made from it. The fields of a call are in `record.FIELDS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from .record import FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LINES: Final[Mapping[str, Mapping[str, str]]] = {
+    "start": {
+        "run": "Id of the run.",
+        "about": "Its tool and settings, by which it is found again.",
+        "calls": "How many calls it is going to make, if that is known.",
+        "at": "When it began, in UTC.",
+        "format": "2; nothing in older journals.",
+        "who": "The user, the machine, and the product with its version.",
+        "what": "What it was told to do: for an agent its model, endpoint, system prompt, rules and settings;"
+        " the tools with their servers and the digests of their definitions.",
+    },
+    "prompt": {
+        "run": "Id of the run.",
+        "row": "RowID of the prompt.",
+        "text": "The question.",
+        "history": "Digest of the conversation before it.",
+        "at": "When it was asked.",
+    },
+    "turn": {
+        "run": "Id of the run.",
+        "row": "RowID of the prompt.",
+        "iteration": "The agent's turn.",
+        "text": "What the model said.",
+        "calls": "The tools that it called, with arguments.",
+        "usage": "How many tokens it read and wrote.",
+        "at": "When it was asked.",
+    },
+    "answer": {
+        "run": "Id of the run.",
+        "row": "RowID of the prompt.",
+        "text": "The answer, or the error in its place.",
+        "ending": "How the conversation ended.",
+        "at": "When it ended.",
+    },
+    "sent": {
+        "run": "Id of the run.",
+        "key": "The idempotency key.",
+        "plan": "Digest of row, tool, server and arguments.",
+        "tool": "The name of the tool.",
+        "row": "RowID of the row of parameters.",
+        "at": "When it was about to be sent.",
+    },
+    "end": {
+        "run": "Id of the run.",
+        "calls": "How many calls it made.",
+        "head": "Hash of its last call.",
+        "outcome": "`complete`, `failed` or `canceled`.",
+        "at": "When it ended.",
+    },
+}
+"""The fields of each kind of line, but for ``kind`` and ``chain``, which all have."""
+
+
+def unknown_fields(line: Mapping[str, Any]) -> list[str]:
+    """The fields of a line that this version does not know; all of a kind that it does not know."""
+    kind = line.get("kind")
+    known = FIELDS.keys() if kind == "call" else LINES.get(str(kind), {}).keys()
+    return [name for name in line if name not in known and name not in ("kind", "chain")]
