@@ -37,8 +37,7 @@ from ..tools.views.html import (
     properties,
     table,
 )
-from ..types.errors import origin_and_path
-from ..types.texts import visible
+from ..types.texts import origin_and_path, visible
 from ..yaml_text import as_list, as_mapping
 
 if TYPE_CHECKING:

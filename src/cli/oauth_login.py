@@ -13,9 +13,9 @@ from ..client.oauth.browser_login import LoopbackBrowser
 from ..client.oauth.grants import AuthorizationCode, ClientCredentials, Grant, client_key
 from ..client.oauth.logins import Client, KeyringStore, Login, MemoryStore, TokenStore, login_from_text
 from ..client.oauth.oauth import OAuth, login_key
-from ..types.errors import AuthError, SettingInvalid, origin_and_path
+from ..types.errors import AuthError, SettingInvalid
 from ..types.routing import ServerRoute
-from ..types.texts import counted
+from ..types.texts import counted, origin_and_path
 from .command_errors import ExitCode, Interrupt, UsageError
 from .credentials import secret_in
 from .files import read_text

@@ -26,8 +26,8 @@ from ..types.errors import (
     TimedOut,
     VersionError,
     kind_and_place,
-    origin_and_path,
 )
+from ..types.texts import origin_and_path
 from ..version import VERSION
 from .authorization import Authorization
 from .clock import FAREWELL, Wait, backoff

@@ -23,8 +23,8 @@ from typing import Any, Final, Literal, cast
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ..types.errors import ConnectError, ConnectPhase, SettingInvalid, origin_and_path
-from ..types.texts import without_surrogates
+from ..types.errors import ConnectError, ConnectPhase, SettingInvalid
+from ..types.texts import origin_and_path, without_surrogates
 from .clock import Wait
 from .transports.base import Step, Trace
 

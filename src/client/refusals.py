@@ -8,8 +8,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from ..types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError, origin_and_path
-from ..types.texts import foreign
+from ..types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError
+from ..types.texts import foreign, origin_and_path
 from .authorization import Authorization
 from .protocol.messages import (
     HEADER_MISMATCH,

@@ -27,9 +27,8 @@ with ``from None``.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
-from urllib.parse import urlsplit, urlunsplit
 
-from .texts import ours
+from .texts import origin_and_path, ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -295,15 +294,6 @@ class ToolFormatError(MCPError):
     def __init__(self, what: str, *, field: str, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.field = field
-
-
-def origin_and_path(server: str) -> str:
-    """A URL or ``stdio:<name>`` without the parts that may be secret: user information, query, fragment."""
-    try:
-        parts = urlsplit(server)
-    except ValueError:
-        return "<malformed URL>"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def kind_and_place(error: BaseException) -> str:

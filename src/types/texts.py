@@ -21,6 +21,7 @@ import unicodedata
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -307,6 +308,15 @@ def ours(text: str) -> str:
     """A message as it is shown, see `foreign`."""
     begin, end = FOREIGN
     return text.replace(begin, "").replace(end, "") if begin in text or end in text else text
+
+
+def origin_and_path(server: str) -> str:
+    """A URL or ``stdio:<name>`` without the parts that may be secret: user information, query, fragment."""
+    try:
+        parts = urlsplit(server)
+    except ValueError:
+        return "<malformed URL>"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def shortened(text: str, longest: int) -> str:

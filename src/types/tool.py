@@ -18,9 +18,9 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 
-from .errors import MCPError, ToolFormatError, origin_and_path
+from .errors import MCPError, ToolFormatError
 from .routing import ServerRoute, merge_tool, split_tool
-from .texts import canonical_json, compact_json, parse_json, parse_object, without_surrogates
+from .texts import canonical_json, compact_json, origin_and_path, parse_json, parse_object, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

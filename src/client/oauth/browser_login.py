@@ -20,8 +20,8 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from ...types.errors import AuthError, Canceled, SettingInvalid, origin_and_path
-from ...types.texts import in_one_line
+from ...types.errors import AuthError, Canceled, SettingInvalid
+from ...types.texts import in_one_line, origin_and_path
 from ..clock import POLL_SECONDS, IsCanceled
 from .discovery import OFFLINE, ServerMetadata
 

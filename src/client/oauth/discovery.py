@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
-from ...types.errors import AuthError, ProtocolError, origin_and_path
+from ...types.errors import AuthError, ProtocolError
+from ...types.texts import origin_and_path
 from ..network import origin_of
 from ..protocol.messages import decode
 from ..protocol.negotiation import ALL_VERSIONS

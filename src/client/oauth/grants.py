@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol, cast
 from urllib.parse import quote, urlencode
 
-from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and_path
+from ...types.errors import AuthError, ProtocolError, SettingInvalid
 from ...types.secret_rules import KnownSecrets
-from ...types.texts import in_one_line
+from ...types.texts import in_one_line, origin_and_path
 from ..authorization import BearerAuth
 from ..clock import IsCanceled
 from ..protocol.messages import decode

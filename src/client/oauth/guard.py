@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ...types.errors import ConnectError, ResultTooLarge, origin_and_path
+from ...types.errors import ConnectError, ResultTooLarge
+from ...types.texts import origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Limits, Timeouts
 from ..network import Dialer, NetworkSettings, is_ip, is_loopback_host, is_usable, look_up, origin_of

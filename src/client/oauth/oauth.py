@@ -15,7 +15,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut, origin_and_path
+from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut
+from ...types.texts import origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Timeouts
 from ..network import NetworkSettings, checked_url

@@ -20,16 +20,8 @@ from urllib.parse import urlsplit
 import h11
 import httpx
 
-from ...types.errors import (
-    AuthError,
-    ConnectError,
-    ProtocolError,
-    ResultTooLarge,
-    SettingInvalid,
-    TimedOut,
-    origin_and_path,
-)
-from ...types.texts import in_one_line
+from ...types.errors import AuthError, ConnectError, ProtocolError, ResultTooLarge, SettingInvalid, TimedOut
+from ...types.texts import in_one_line, origin_and_path
 from ...version import VERSION
 from ..authorization import Authorization, check_header_name, check_header_value
 from ..clock import Wait
