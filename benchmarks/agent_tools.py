@@ -18,7 +18,7 @@ from knime_mcp.agents.toolbox.tool_search import ToolIndex
 from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
-from knime_mcp.runs.definitions import Definitions, pinned_tool
+from knime_mcp.runs.checked_calls import Definitions, pinned_tool
 from knime_mcp.runs.engine import Run
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute

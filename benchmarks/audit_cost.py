@@ -24,7 +24,8 @@ from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.engine import CallInProgress, Run, RunRecords, check_call, send_to_tool
+from knime_mcp.runs.checked_calls import check_call, send_to_tool
+from knime_mcp.runs.engine import CallInProgress, Run, RunRecords
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool

@@ -18,7 +18,7 @@ from timing import Row, Table, Way
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.definitions import Definitions, Pinning, pinned_tool
+from knime_mcp.runs.checked_calls import Definitions, Pinning, pinned_tool
 from knime_mcp.runs.engine import Run
 from knime_mcp.runs.table_run import run_batch
 from knime_mcp.tools import MCPClient

@@ -20,7 +20,7 @@ from timing import Row, Table, Way
 from knime_mcp.audit.journal import Journal
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.definitions import pinned_tool
+from knime_mcp.runs.checked_calls import pinned_tool
 from knime_mcp.runs.engine import RunRecords
 from knime_mcp.runs.replay_decision import ReplayOptions
 from knime_mcp.runs.replaying import Replayer, read_recording

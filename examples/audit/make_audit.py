@@ -12,7 +12,7 @@ from knime_mcp.cli.demo_servers import DemoServer
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.headless import use_standin
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.definitions import Pinning, pinned_tool
+from knime_mcp.runs.checked_calls import Pinning, pinned_tool
 from knime_mcp.runs.engine import new_run
 from knime_mcp.tools.audit_workflow import save_audit_workflow
 from knime_mcp.types.routing import ServerRoute

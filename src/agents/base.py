@@ -304,7 +304,7 @@ class MCPAgentPrompter:
         sessions: Sessions,
         folder: Path,
     ) -> Prompter:
-        from ..runs.saved_blobs import BlobStore
+        from ..runs.engine import BlobStore
         from ..tools.caller.execution import routes_of
         from .prompter.prompter import Prompter
         from .toolbox.toolset import Toolset, extract_tools

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..runs.definitions import pinned_tool
+from ..runs.checked_calls import pinned_tool
 from ..runs.engine import new_run
 from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute

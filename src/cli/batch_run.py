@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..audit.journal import JournalError
-from ..runs.parameter_table import ParameterRows, PlannedCalls
+from ..runs.argument_sources import ParameterRows, PlannedCalls
 from ..runs.table_run import RunEnding, TableRun
 from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm

@@ -67,7 +67,7 @@ def call(
     check_folder(save_dir)
     with Interrupt() as interrupt:
         from ..runs.call_values import PlannedCall
-        from ..runs.definitions import described_tools
+        from ..runs.checked_calls import described_tools
         from .sessions import Sessions
         from .terminal import CallProgress
 
@@ -99,7 +99,7 @@ def call(
 def _json_object(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
-    from ..runs.cell_arguments import arguments_from_json
+    from ..runs.argument_sources import arguments_from_json
     from ..types.errors import ArgumentsInvalid
 
     text_read, source = text_or_file(text, "--json-arguments")

@@ -274,7 +274,8 @@ def with_pairs(given: Mapping[str, Any], pairs: Sequence[Pair], schema: Mapping[
     A pair takes precedence. Arguments that the schema does not declare are remarked upon: usually they are
     typing errors.
     """
-    from ..runs.cell_arguments import arguments_from_pairs, parameters_in
+    from ..client.validation.argument_schemas import parameters_in
+    from ..runs.argument_sources import arguments_from_pairs
 
     parameters = parameters_in(schema, [*given, *(pair.key for pair in pairs)])
     values = dict(given)

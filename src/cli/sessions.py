@@ -63,7 +63,7 @@ class Sessions:
     @cached_property
     def run(self) -> Run:
         """The run that the calls of the command belong to. Made on first use, as only calls need it."""
-        from ..runs.definitions import Pinning
+        from ..runs.checked_calls import Pinning
         from ..runs.engine import new_run
 
         variables = (secret for server in self._options.servers for secret in server.secrets())
@@ -104,7 +104,7 @@ class Sessions:
 
         If there is none, the error suggests similar names, and how to list all tools.
         """
-        from ..runs.definitions import pinned_tool
+        from ..runs.checked_calls import pinned_tool
 
         try:
             definition = self.run.definitions.find(route, name, is_canceled=self.interrupt)
@@ -162,7 +162,7 @@ class Sessions:
 
 
 def _saver(folder: Path) -> Callable[[PlannedCall, int, bytes, str], str]:
-    from ..runs.saved_blobs import save_blob
+    from ..runs.engine import save_blob
 
     fix = "Make room, or name another folder with --save-dir"
 

@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..runs.call_values import PlannedCall, ToolAnswer
-from ..runs.definitions import pinned_tool
-from ..runs.engine import CallInProgress, answer_of, make_here
+from ..runs.checked_calls import answer_of, make_here, pinned_tool
 from ..types.errors import ToolNotFound
 from ..types.routing import ServerRoute
 from .server_configs import StdioConfig
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ..audit.secrets import SecretMarker
     from ..client.mcp_client import MCPClient
     from ..client.protocol.tools import CallToolResult
-    from ..runs.engine import Run
+    from ..runs.engine import CallInProgress, Run
     from .run_state import RunState
     from .server_calls import CallOptions
     from .server_configs import ServerConfig

@@ -15,24 +15,18 @@ import io
 import mimetypes
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ..types.errors import ArgumentsInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-Content = Literal["", "base64", "data URL", "text"]
-"""How a parameter wants bytes; empty where its schema does not say."""
+    from ..client.validation.argument_schemas import Content
 
 LARGEST_FILE: Final = 16 * 2**20
 """Bytes of a file that are sent as an argument: they stand in the journal, too."""
 
-_DATA_URL: Final = re.compile(r"\bdata[ _-]?ur[il]s?\b", re.IGNORECASE)
-_BASE64: Final = re.compile(r"\bbase-?64\b", re.IGNORECASE)
 _URL_NAME: Final = re.compile(r"(?:[_/-]ur[il]|Ur[il]|UR[IL])s?$")
 _INDEX: Final = re.compile(r"(?:/\d+)+$")
-_BASE64_FORMATS: Final = frozenset({"byte", "base64", "base64url", "binary"})
 _SIGNATURES: Final = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -54,23 +48,6 @@ _CONVERTERS: Final = {
     "Smiles": "Molecule Type Cast",
     "Mol": "Molecule Type Cast",
 }
-
-
-def wanted_content(name: str, parts: Iterable[Mapping[str, Any]]) -> Content:
-    """How a parameter wants bytes, from all subschemas that describe it."""
-    words = ""
-    for part in parts:
-        form, pattern = part.get("format"), str(part.get("pattern", ""))
-        words += f" {part.get('title', '')} {part.get('description', '')}"
-        if form in ("data-url", "data-uri") or pattern.startswith("^data:"):
-            return "data URL"
-        if str(part.get("contentEncoding", "")).lower() in _BASE64_FORMATS or form in _BASE64_FORMATS:
-            return "base64"
-        if "contentMediaType" in part:
-            return "text"
-    if _DATA_URL.search(f"{name} {words}"):
-        return "data URL"
-    return "base64" if _BASE64.search(f"{name.replace('_', ' ')} {words}") else ""
 
 
 def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer: str) -> Any:

@@ -1,32 +1,34 @@
 """A run: what is one for all calls that belong together, and the whole way of each of them.
 
-`Run.call` is this way, for every user, and wherever the call is made: gate, check, make, record. A worker in
-another process may make a call, but it is checked here before, and recorded here afterwards.
+`Run.call` is this way, for every user, and wherever the call is made: gate, check, make (`checked_calls`),
+record. A worker in another process may make a call, but it is checked here before, and recorded here
+afterwards. The pictures, sounds and other blobs of its answer become files.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
+import mimetypes
+import re
 import threading
 import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, assert_never, cast
 
 from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
 from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, prepare, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
-from ..client.protocol.tools import ABSENT
-from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ResultInvalid, kind_and_place
+from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent
+from ..types.errors import ArgumentsInvalid, Canceled, MCPError, kind_and_place
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
 from .call_values import Allow, CallOutcome, Deny, ToolAnswer, sent_before
-from .definitions import Definitions, Pinning
-from .workflow_calls import check_workflow, run_workflow
+from .checked_calls import Definitions, Pinning, check_call, make_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,16 +37,21 @@ if TYPE_CHECKING:
 
     from ..audit.journal import JournalOptions, Outcome
     from ..client.mcp_client import MCPClient, Progress
-    from ..client.protocol.tools import CallToolResult
+    from ..client.protocol.tools import ContentBlock
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
     from .call_values import GateAnswer, PlannedCall
 
 _LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends
 _log = logging.getLogger(__name__)
-_KEY: Final = "knime-mcp/idempotency-key"  # https://modelcontextprotocol.io/specification: `_meta`, key names
 _CHECK: Final = "It may have been carried out: see at the server before it is made again."
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
+
+FILES: Final = "mcp-files"
+_UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
+_LONGEST_NAME: Final = 40  # file systems take 255 bytes
+# Not all of these media types are known to Python's `mimetypes`.
+_ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
 
 WorkflowRunner: TypeAlias = (
     "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
@@ -103,8 +110,8 @@ class Run:
     save_blob: Callable[[PlannedCall, int, bytes, str], str] | None = None
     is_canceled: Callable[[], bool] | None = None
     on_progress: Callable[[Progress], None] | None = None
-    check: Callable[[CallInProgress], None] = field(default_factory=lambda: check_call)
-    make: Callable[[CallInProgress], CallOutcome] = field(default_factory=lambda: make_here)
+    check: Callable[[CallInProgress], None] = check_call
+    make: Callable[[CallInProgress], CallOutcome] = make_here
     records: RunRecords = field(default_factory=lambda: RunRecords())
     unknown: dict[str, str] = field(default_factory=dict[str, str])
     repeat_unknown: bool = False
@@ -356,8 +363,6 @@ class CallInProgress:
         content = content_digests(answer.blocks, self._marker.data) if answer.blocks else None
         files, image = (), None
         if self.run.save_blob is not None and answer.blocks:
-            from .saved_blobs import save_blobs
-
             files, image = save_blobs(self.plan, answer.blocks, self.run.save_blob)
         status, error = CallStatus.OK, None
         if answer.error is not None:
@@ -496,104 +501,54 @@ def schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
             assert_never(tool)
 
 
-def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
-    """Checks the tool against its pin and the arguments against its schema. A workflow checks its own."""
-    match call.tool:
-        case MCPTool():
-            from ..client.validation.argument_schemas import ArgumentValidator
-
-            run = call.run
-            checked = run.definitions.check(call.tool, run.pinning, is_canceled=call.is_canceled)
-            call.tool, call.note = checked.tool, checked.note
-            validator = ArgumentValidator.for_schema(checked.tool.schema_json)
-            call.arguments, coercions = validator.check(call.arguments)
-            call.coercions = tuple(f"{c.pointer}: text was read as {c.wanted}" for c in coercions)
-            if validator.fault is not None:
-                unchecked = (
-                    f"The arguments of '{call.tool.name}' were not checked, because of its schema:"
-                    f" {validator.fault}"
-                )
-                call.add_note(unchecked)
-        case WorkflowTool():
-            check_workflow(call.tool, call)
-        case None:
-            raise MCPError("There is no tool to call")
-        case _:
-            assert_never(call.tool)
+def save_blobs(
+    call: PlannedCall,
+    blocks: tuple[ContentBlock, ...],
+    save: Callable[[PlannedCall, int, bytes, str], str],
+) -> tuple[tuple[str, ...], str | None]:
+    """Saves the blobs of an answer; gives their paths and the path of the first picture."""
+    files: list[str] = []
+    image: str | None = None
+    for block in blocks:
+        match block:
+            case ImageContent(data=data, mime_type=mime_type) | AudioContent(data=data, mime_type=mime_type):
+                pass
+            case EmbeddedResource(blob=bytes(data), mime_type=mime_type):
+                pass
+            case _:
+                continue
+        files.append(save(call, len(files), data, mime_type or "application/octet-stream"))
+        if image is None and mime_type == "image/png":
+            image = files[-1]
+    return tuple(files), image
 
 
-def make_here(
-    call: CallInProgress, send: Callable[[CallInProgress], ToolAnswer] | None = None
-) -> CallOutcome:
-    """Makes a checked call in this process. Errors are part of the outcome."""
-    answer: ToolAnswer | None = None
-    try:
-        try:
-            sent = (send or send_to_tool)(call)
-        finally:
-            call.end()
-        answer = call.scrubbed(sent)
-        return call.answered(answer)
-    except Exception as error:
-        return call.failed(error, answer)
+class BlobStore:
+    """Saves the blobs of one run, in a folder of its own in the workflow's data area."""
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._folder = folder / FILES / run
+        self._numbers = itertools.count(1)
+
+    def save(self, call: PlannedCall, index: int, data: bytes, mime_type: str) -> str:
+        """Saves one blob of the call's result and gives its path. Safe to use from several threads."""
+        row = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
+        name = f"{next(self._numbers):06d}-{row}-{index + 1}"
+        return save_blob(self._folder, name, data, mime_type, fix="Make room, or save the workflow elsewhere")
 
 
-def send_to_tool(call: CallInProgress) -> ToolAnswer:  # @ToolTypeDispatch
-    """Sends a checked call to its tool, of either type.
+def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str) -> str:
+    """Saves one blob, and gives the file's path; its ending follows from the media type.
 
-    The only place that knows how the two types of tool are executed: an MCP tool through the pool of
-    sessions, a workflow through a function of the host (in KNIME: ``ctx._execute_tool``).
-
-    Raises:
-        MCPError: The call could not be made, or was not answered.
+    `name` has no ending, and must not come from a server. `MCPError`, with
+    `fix` as its advice, says that the file cannot be written.
     """
-    match call.tool:
-        case MCPTool():
-            return _send_mcp(call.tool, call)
-        case WorkflowTool():
-            return run_workflow(call.tool, call)
-        case None:
-            raise MCPError("There is no tool to call")
-        case _:
-            assert_never(call.tool)
-
-
-def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
-    run = call.run
-    client = run.pool.client(tool.route)
-    invalid: ResultInvalid | None = None
+    kind = mime_type.partition(";")[0].strip().lower()
+    file = folder / f"{name}{_ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or '.bin'}"
     try:
-        result = client.call_tool(
-            tool.tool_name,
-            call.arguments,
-            on_progress=None if run.on_progress is None else partial(_tell, client, run),
-            on_attempt=call.sent,
-            on_sent=call.prepare,
-            is_canceled=call.is_canceled,
-            meta=None if call.key is None else {_KEY: call.key},
-        )
-    except ResultInvalid as error:
-        invalid, result = error, cast("CallToolResult", error.result)
-    run.secrets.learn(client.secrets())
-    call.server_version = client.server.version
-    call.protocol = client.server.protocol_version
-    return answer_of(result, invalid)
-
-
-def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:
-    """The answer in an MCP result."""
-    return ToolAnswer(
-        text=result.text,
-        structured=result.structured_content,
-        is_error=result.is_error,
-        blocks=result.content,
-        error=error,
-    )
-
-
-def _tell(client: MCPClient, run: Run, progress: Progress) -> None:
-    """Passes on a progress report. Reads the client's secrets each time, as tokens may have been renewed."""
-    assert run.on_progress is not None
-    run.secrets.learn(client.secrets())
-    message = progress.message
-    run.on_progress(replace(progress, message=message and run.secrets.foreign(message)))
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise MCPError(f"The tool has answered, but {file} could not be written: {why}", fix=fix) from None
+    return str(file)

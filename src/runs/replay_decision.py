@@ -16,7 +16,7 @@ from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid,
 from ..types.routing import ServerRoute
 from ..types.tool import MCPTool, WorkflowTool
 from .call_values import PlannedCall
-from .definitions import changed_parts, pinned_tool
+from .checked_calls import changed_parts, pinned_tool
 from .recorded_calls import ReplayedCall, ReplayVerdict
 from .replay_comparison import IgnoreRules
 
@@ -473,7 +473,7 @@ def _tool_of(recorded: RecordedCall) -> Tool:
 
 
 def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tuple[ReplayVerdict, str]:
-    from ..client.validation.argument_schemas import ArgumentValidator
+    from .checked_calls import ArgumentValidator
 
     validator = ArgumentValidator.for_schema(tool.schema_json)
     try:

@@ -154,7 +154,7 @@ class EarlierRun:
 
     def _arguments(self, call: PlannedCall) -> Iterator[str]:
         """The arguments as they may be on record, with the marks of each salt there."""
-        from ..client.validation.argument_schemas import ArgumentValidator
+        from .checked_calls import ArgumentValidator
 
         assert call.tool is not None
         arguments: dict[str, Any] = dict(call.arguments or {})

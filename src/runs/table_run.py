@@ -19,7 +19,7 @@ from ..audit.record import CallStatus
 from ..types.errors import Canceled
 from ..types.texts import beginning, counted
 from ..types.tool import WorkflowTool
-from .definitions import described_tools
+from .checked_calls import described_tools
 
 if TYPE_CHECKING:
     import threading
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ..audit.journal import JournalContent
     from ..audit.record import CallRecord
     from ..types.tool import Tool
+    from .argument_sources import PlannedCalls
     from .call_values import CallOutcome, PlannedCall
     from .engine import Run
-    from .parameter_table import PlannedCalls
     from .resuming import EarlierRun
 
 

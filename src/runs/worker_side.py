@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from ..types.errors import Canceled, MCPError
 from ..types.routing import ServerRoute
 from ..version import VERSION
-from .engine import CallInProgress, Run, make_here
+from .checked_calls import make_here
+from .engine import CallInProgress, Run
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event

@@ -19,8 +19,8 @@ from ..audit.secrets import HiddenSecrets
 from ..types.errors import Canceled, MCPError
 from ..types.texts import canonical_json
 from ..types.tool import MCPTool
-from .engine import make_here
-from .saved_blobs import save_blobs
+from .checked_calls import make_here
+from .engine import save_blobs
 from .worker_side import OutcomeUnknown, RemoteCall, StoppedWithin, begin_process, remote_call
 
 if TYPE_CHECKING:

@@ -113,7 +113,7 @@ class MCPToolCaller(CallerDialog):
             raise connection.as_setting_error(error) from None
 
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
-        from ..runs.saved_blobs import BlobStore
+        from ..runs.engine import BlobStore
         from .caller.calls_report import ResultsWriter, calls_page
         from .caller.execution import Sessions, data_area, run_calls
 
@@ -162,7 +162,7 @@ class MCPToolCaller(CallerDialog):
 
     def _check_calls(self, tools: Any, parameters: Any) -> None:
         """Checks the settings for the tool and its arguments against the specs of the inputs."""
-        from ..runs.cell_arguments import parse_arguments_setting
+        from ..runs.argument_sources import parse_arguments_setting
 
         per_row = chosen_column(self.tool_per_row_column)
         if per_row is not None and tools is None:

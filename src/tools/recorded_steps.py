@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..audit.record import CallRecord
+    from ..client.validation.argument_schemas import Parameter
     from ..knwf import NativeNode, OtherNode, Position, Workflow
-    from ..runs.cell_arguments import Parameter
     from ..types.tool import Tool, WorkflowTool
 
 
@@ -111,7 +111,8 @@ def caller_node(
 
 def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Splits arguments into those that can be written as names and values, and the rest, written as JSON."""
-    from ..runs.cell_arguments import arguments_from_pairs, parameters_of
+    from ..client.validation.argument_schemas import parameters_of
+    from ..runs.argument_sources import arguments_from_pairs
 
     pairs: list[tuple[str, str]] = []
     rest: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.client.validation.argument_schemas import ArgumentValidator
+from knime_mcp.runs.checked_calls import ArgumentValidator
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.errors import ProtocolError, ResultTooLarge
 from tests.support.scripted_server import (

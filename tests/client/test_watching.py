@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.client.transports.stdio_server import StdioServer
-from knime_mcp.runs.definitions import Definitions
+from knime_mcp.runs.checked_calls import Definitions
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 from tests.client.child_servers import in_background

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from knime_mcp.client.validation.argument_schemas import ArgumentValidator
+from knime_mcp.runs.checked_calls import ArgumentValidator
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.errors import ArgumentsInvalid, ProtocolError
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool

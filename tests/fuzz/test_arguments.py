@@ -6,7 +6,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.client.validation.argument_schemas import ArgumentValidator
+from knime_mcp.runs.checked_calls import ArgumentValidator
 from knime_mcp.types.errors import ArgumentsInvalid, ProtocolError
 
 NAMES = st.sampled_from(["a", "b", "ab", "A b", "ü", "/~", "$ref", ""])

@@ -13,10 +13,10 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 27,
-    "Caller node": 35,
-    "an agent's tool call": 21,
-    "graph run": 40,
+    "Provider node": 26,
+    "Caller node": 33,
+    "an agent's tool call": 20,
+    "graph run": 39,
     "nodes search": 16,
 }
 

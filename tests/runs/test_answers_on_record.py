@@ -11,7 +11,7 @@ from knime_mcp.client.authorization import BearerAuth
 from knime_mcp.client.conversation import memory
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.definitions import Definitions, Pinning
+from knime_mcp.runs.checked_calls import Definitions, Pinning
 from knime_mcp.runs.engine import CallInProgress, Run
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.tool import MCPTool

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.runs.cell_arguments import (
-    ANYTHING,
+from knime_mcp.client.validation.argument_schemas import ANYTHING, parameters_of
+from knime_mcp.runs.argument_sources import (
     arguments_from_json,
     arguments_from_pairs,
     arguments_from_row,
     cell_to_json,
-    parameters_of,
     parse_arguments_setting,
     plan_columns,
 )

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
+from knime_mcp.client.validation.argument_schemas import parameters_of
 from knime_mcp.runs import cell_contents
-from knime_mcp.runs.cell_arguments import arguments_from_row, parameters_of, plan_columns
+from knime_mcp.runs.argument_sources import arguments_from_row, plan_columns
 from knime_mcp.types.errors import ArgumentsInvalid
 from knime_mcp.types.tool import MCPTool
 

@@ -3,8 +3,8 @@
 import pytest
 
 from knime_mcp.client.mcp_client import SessionPool
-from knime_mcp.runs import definitions
-from knime_mcp.runs.definitions import Definitions
+from knime_mcp.runs import checked_calls
+from knime_mcp.runs.checked_calls import Definitions
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.errors import ConnectError
 from knime_mcp.types.routing import ServerRoute
@@ -47,7 +47,7 @@ def test_a_server_that_could_not_be_asked_is_not_asked_again_at_once(asked):
 
 
 def test_a_server_that_could_not_be_asked_is_asked_again_after_a_while(asked, monkeypatch):
-    monkeypatch.setattr(definitions, "_FAILURE_HOLDS_SECONDS", 0.0)
+    monkeypatch.setattr(checked_calls, "_FAILURE_HOLDS_SECONDS", 0.0)
     server, route, definitions_of_run = asked
     with pytest.raises(ConnectError, match="503"):
         definitions_of_run.find(route, "echo")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.definitions import Pinning, pinned_tool
+from knime_mcp.runs.checked_calls import Pinning, pinned_tool
 from knime_mcp.runs.engine import CallInProgress, RunRecords, new_run
 from knime_mcp.runs.table_run import run_batch
 from knime_mcp.runs.workers import Workers

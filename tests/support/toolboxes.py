@@ -10,7 +10,7 @@ from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.mcp_client import SessionPool
-from knime_mcp.runs.definitions import Definitions, pinned_tool
+from knime_mcp.runs.checked_calls import Definitions, pinned_tool
 from knime_mcp.runs.engine import Run, RunRecords
 from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.types.routing import ServerRoute

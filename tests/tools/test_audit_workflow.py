@@ -76,7 +76,8 @@ def test_a_step_says_all_that_the_record_says(host):
 
 
 def test_the_caller_reads_the_very_arguments(host):
-    from knime_mcp.runs.cell_arguments import arguments_from_pairs, parameters_of, parse_arguments_setting
+    from knime_mcp.client.validation.argument_schemas import parameters_of
+    from knime_mcp.runs.argument_sources import arguments_from_pairs, parse_arguments_setting
 
     (node,) = audit_workflow([record(1, arguments=ARGUMENTS)], name="w").workflow.nodes
     model = model_of(node)

@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...runs.definitions import described_tools
+from ...runs.checked_calls import described_tools
 from ...types.errors import Canceled, MCPError
 from ...types.texts import canonical_json
 from ..agent_events import Ending, ModelAnswered, PromptGiven

@@ -99,7 +99,7 @@ class BuiltIns:
         return None
 
     def _answer(self, request: ToolRequest, definition: Mapping[str, Any]) -> ToolReply:
-        from ...client.validation.argument_schemas import ArgumentValidator
+        from ...runs.checked_calls import ArgumentValidator
 
         try:
             if request.arguments is None or request.error is not None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...audit.record import CallRecord
-    from ...client.validation.argument_schemas import ArgumentValidator
     from ...runs.call_values import CallOutcome, GateAnswer
+    from ...runs.checked_calls import ArgumentValidator
     from ...runs.engine import Run
     from ...types.tool import Tool
     from .toolset import BoundTool, Toolset
@@ -273,7 +273,7 @@ def _checked_arguments(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[st
 
 
 def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
-    from ...client.validation.argument_schemas import ArgumentValidator
+    from ...runs.checked_calls import ArgumentValidator
 
     try:
         validator = ArgumentValidator.for_schema(compact_json(schema))

@@ -1,45 +1,39 @@
-"""What a schema says of arguments: reads its parts without a validator, and checks arguments before a call.
+"""What a schema says of arguments, read without a validator.
 
 Reading evaluates nothing: all branches of ``allOf``, ``anyOf`` and ``oneOf`` and all local references count.
 No references are fetched, and recursive ones are followed only once. A server's schema may be hostile: the
 work grows with its size, not with the square of it.
-
-The check drops and renames no argument. Only a *text* is changed that stands where the schema wants an object
-or array and no text: models and table columns write ``"[1, 2]"`` for ``[1, 2]``. Such text is parsed, and the
-coercion is recorded. Arguments that a strict reading of the schema forbids, but its server accepts, are sent
-(see `schemas.as_meant`). With a malformed schema all arguments are sent, and the server decides.
 """
 
 from __future__ import annotations
 
-import copy
-import json
-import math
+import re
 from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 from urllib.parse import unquote
 
-from ...types.errors import ArgumentsInvalid
-from ...types.texts import at_pointer, pointer_text, without_surrogates
-from ..limits import Limits
-from ..protocol.messages import DEEPEST, as_object
-from .problems import describe_problems, wanted_types
-from .schemas import CompiledSchema, compile_schema
+from ...types.texts import at_pointer
+from ...types.tool import MCPTool, WorkflowTool
+from ..protocol.messages import as_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import jsonschema_rs
     from jsonschema_rs import Validator
 
+    from ...types.tool import Tool
 
 MOST_PARTS: Final = 1000
 """The largest number of subschemas that are read for one value."""
-_FIX: Final = "Correct the arguments; nothing was sent"
-_SHOWN_LEVELS: Final = 5
-_ROUNDS: Final = 8  # JSON text inside of parsed JSON text
+
+Content = Literal["", "base64", "data URL", "text"]
+"""How a parameter wants bytes; empty where its schema does not say."""
+
+_DATA_URL: Final = re.compile(r"\bdata[ _-]?ur[il]s?\b", re.IGNORECASE)
+_BASE64: Final = re.compile(r"\bbase-?64\b", re.IGNORECASE)
+_BASE64_FORMATS: Final = frozenset({"byte", "base64", "base64url", "binary"})
 
 
 def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -211,132 +205,88 @@ def _validator(pattern: str) -> Validator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Coercion:
-    """A text that was parsed as JSON: JSON pointer into the arguments, and ``object`` or ``array``."""
+class Parameter:
+    """The JSON types that a parameter takes, such as ``integer``, and those of an array's items.
 
-    pointer: str
-    wanted: str
+    They are empty where the schema does not say. `content` is how it wants bytes.
+    """
 
+    kinds: frozenset[str] = frozenset()
+    item_kinds: frozenset[str] = frozenset()
+    content: Content = ""
 
-class ArgumentValidator:
-    """Checks arguments of one tool. `fault` is the schema's defect because of which they are not checked."""
-
-    def __init__(self, schema: CompiledSchema) -> None:
-        self._schema = schema
-        self.fault = schema.fault
-
-    @classmethod
-    def for_schema(cls, schema_json: str, limits: Limits = Limits()) -> ArgumentValidator:  # noqa: B008 - frozen
-        """Compiled once per distinct text. Raises `ProtocolError` if the schema cannot be used."""
-        return cls(compile_schema(schema_json, limits))
-
-    def check(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Coercion, ...]]:
-        """The arguments to send, and the texts that were parsed; ``arguments`` itself is not changed.
-
-        Raises `ArgumentsInvalid` with a pointer to the first problem.
-        """
-        checked = dict(arguments)
-        _refuse_what_is_not_json(checked)
-        try:
-            is_valid = self._schema.is_valid(checked)
-        except ValueError:  # jsonschema_rs takes no subclasses of str, such as KNIME's SMILES values
-            checked = _in_plain_types(checked)
-            is_valid = _is_valid(self._schema, checked)
-        if is_valid:
-            return checked, ()
-        schema = self._schema.as_meant
-        coercions: list[Coercion] = []
-        for _ in range(_ROUNDS):
-            if _is_valid(schema, checked):
-                return checked, tuple(coercions)
-            problems = schema.problems(checked)
-            parsed = [entry for problem in problems if (entry := _parsed(problem)) is not None]
-            if not parsed:
-                break
-            if not coercions:
-                checked = copy.deepcopy(checked)
-            for path, value, wanted in parsed:
-                _put(checked, path, value)
-                coercions.append(Coercion(pointer_text(path), wanted))
-        pointer, what = describe_problems(schema, schema.problems(checked), whole="the arguments")
-        raise ArgumentsInvalid(what, pointer=pointer, fix=_FIX)
+    @property
+    def is_text(self) -> bool:
+        """Whether it takes text, and neither numbers nor booleans."""
+        return "string" in self.kinds and self.kinds.isdisjoint(("number", "integer", "boolean"))
 
 
-def _in_plain_types(arguments: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return json.loads(json.dumps(arguments))
-    except ValueError:  # Python writes no integer of more than 4,300 digits
-        return arguments
+ANYTHING = Parameter()
 
 
-def _is_valid(schema: CompiledSchema, arguments: dict[str, Any]) -> bool:
-    try:
-        return schema.is_valid(arguments)
-    except ValueError as error:
-        raise ArgumentsInvalid(f"The arguments cannot be checked: {error}", fix=_FIX) from None
+def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Parameter]:  # @ToolTypeDispatch
+    """A tool's parameters by name, in the order in which the tool lists them.
+
+    ``columns`` that match a ``patternProperties`` pattern of the schema are parameters, too.
+    """
+    match tool:
+        case MCPTool():
+            return parameters_in(tool.parameter_schema, columns)
+        case WorkflowTool():
+            # Not a schema as a whole: KNIME stores one schema per Configuration node, by parameter name.
+            return _parameters(tool.parameter_schema, tool.parameter_schema)
+        case _:
+            assert_never(tool)
 
 
-def _refuse_what_is_not_json(arguments: dict[str, Any]) -> None:
-    """Refuses values that JSON does not have: NaN, sets, keys other than text, text with lone surrogates."""
-    stack: list[tuple[Any, list[str | int]]] = [(arguments, [])]
-    while stack:
-        value, path = stack.pop()
-        reason = ""
-        match value:
-            case None | bool() | int():
-                continue
-            case str():
-                if value.isascii() or without_surrogates(value) is value:
-                    continue
-                reason = "text that is not valid Unicode"
-            case float():
-                if math.isfinite(value):
-                    continue
-                reason = f"the number {value}, which JSON does not have"
-            case dict() | list() if len(path) > DEEPEST:
-                raise ArgumentsInvalid(
-                    f"The arguments are nested more than {DEEPEST} levels deep",
-                    pointer=pointer_text(path[:_SHOWN_LEVELS]),
-                    fix=_FIX,
-                )
-            case dict():
-                entries = cast("dict[Any, Any]", value)
-                if all(isinstance(key, str) and without_surrogates(key) is key for key in entries):
-                    stack.extend((child, [*path, key]) for key, child in entries.items())
-                    continue
-                reason = "an object with a name that is not text"
-            case list():
-                children = cast("list[Any]", value)
-                stack.extend((child, [*path, position]) for position, child in enumerate(children))
-                continue
-            case _:
-                reason = f"a value of type {type(value).__name__}, which JSON does not have"
-        pointer = pointer_text(path)
-        raise ArgumentsInvalid(f"{pointer or 'The arguments'} is {reason}", pointer=pointer, fix=_FIX)
+def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str, Parameter]:
+    """The parameters in the schema of a tool's arguments; see `parameters_of`."""
+    properties = properties_in(schema, schema)
+    for name in _undeclared(schema, columns):
+        properties.setdefault(name, member(schema, schema, name))
+    return _parameters(properties, schema)
 
 
-def _parsed(problem: jsonschema_rs.ValidationError) -> tuple[list[str | int], Any, str] | None:
-    """Path, parsed value and its kind, if the value is JSON text where an object or array is wanted."""
-    value = problem.instance
-    wanted = wanted_types(problem)
-    if not isinstance(value, str) or "string" in wanted or not wanted & {"object", "array"}:
-        return None
-    if value.lstrip()[:1] not in {"{", "["}:
-        return None
-    try:
-        parsed: Any = json.loads(value, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    kind = "object" if value.lstrip().startswith("{") else "array"
-    return (problem.instance_path, parsed, kind) if kind in wanted else None
+def _parameters(properties: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Parameter]:
+    return {
+        name: Parameter(_kinds(inner, root), _kinds(items(inner, root), root), _content(name, inner, root))
+        for name, inner in properties.items()
+    }
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _content(name: str, schema: Any, root: Mapping[str, Any]) -> Content:
+    """How a parameter wants bytes, from all subschemas that describe it."""
+    words = ""
+    for part in (*parts_of(schema, root), *parts_of(items(schema, root), root)):
+        form, pattern = part.get("format"), str(part.get("pattern", ""))
+        words += f" {part.get('title', '')} {part.get('description', '')}"
+        if form in ("data-url", "data-uri") or pattern.startswith("^data:"):
+            return "data URL"
+        if str(part.get("contentEncoding", "")).lower() in _BASE64_FORMATS or form in _BASE64_FORMATS:
+            return "base64"
+        if "contentMediaType" in part:
+            return "text"
+    if _DATA_URL.search(f"{name} {words}"):
+        return "data URL"
+    return "base64" if _BASE64.search(f"{name.replace('_', ' ')} {words}") else ""
 
 
-def _put(root: dict[str, Any], path: list[str | int], value: Any) -> None:
-    holder: Any = root
-    for step in path[:-1]:
-        holder = holder[step]
-    holder[path[-1]] = value
+def _kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
+    """The types that a schema names, or else the types of the values that it lists."""
+    return kinds(schema, root) or frozenset(map(type_of, _enum_values(schema, root)))
+
+
+def _enum_values(schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
+    for part in parts_of(schema, root):
+        if "const" in part:
+            yield part["const"]
+        if isinstance(values := part.get("enum"), list):
+            yield from cast("list[Any]", values)
+
+
+def _undeclared(root: Mapping[str, Any], columns: Sequence[str]) -> Iterator[str]:
+    """Undeclared parameters: names that the schema only requires, and columns that match its patterns."""
+    for part in parts_of(root, root):
+        yield from sorted(required_names(part))
+        for pattern in as_object(part.get("patternProperties")):
+            yield from (column for column in columns if matches(pattern, column, unknown=False))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from ...audit.record import CallStatus
 from ...client.protocol.messages import as_object
-from ...runs.parameter_table import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
+from ...runs.argument_sources import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
 from ...types.columns import (
     ROW_ID,
     ColumnForm,
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...audit.record import CallRecord
+    from ...runs.argument_sources import ResultKind
     from ...runs.call_values import CallOutcome
-    from ...runs.parameter_table import ResultKind
     from ...runs.table_run import RunSummary
     from ...types.tool import Tool
 

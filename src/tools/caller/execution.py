@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, assert_never
 
 from ...audit.journal import SUFFIX
-from ...runs.cell_arguments import parse_arguments_setting
-from ...runs.definitions import Pinning, pinned_tool
+from ...runs.argument_sources import ParameterRows, PlannedCalls, parse_arguments_setting
+from ...runs.checked_calls import Pinning, pinned_tool
 from ...runs.engine import new_run
-from ...runs.parameter_table import ParameterRows, PlannedCalls
 from ...runs.table_run import TableRun
 from ...types.columns import knime_value, read_tools, tool_column_names
 from ...types.errors import Canceled, MCPError, SettingInvalid, ToolNotFound

@@ -2,8 +2,7 @@
 
 import pytest
 
-from knime_mcp.client.validation.argument_schemas import kinds, properties_in, resolve
-from knime_mcp.runs.cell_arguments import parameters_of
+from knime_mcp.client.validation.argument_schemas import kinds, parameters_of, properties_in, resolve
 from knime_mcp.tools.calling_hints import example_arguments, signature
 from knime_mcp.types.tool import MCPTool
 

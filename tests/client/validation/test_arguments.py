@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knime_mcp.client.limits import Limits
-from knime_mcp.client.validation.argument_schemas import ArgumentValidator, Coercion
+from knime_mcp.runs.checked_calls import ArgumentValidator, Coercion
 from knime_mcp.types.errors import ArgumentsInvalid, MCPError, ProtocolError
 from tests.client.protocol.test_messages import json_values
 

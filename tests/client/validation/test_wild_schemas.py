@@ -9,8 +9,9 @@ import pytest
 from knime_mcp.agents._tool import LangchainToolConverter
 from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
 from knime_mcp.agents.toolbox.toolset import function_definition
-from knime_mcp.client.validation.argument_schemas import ArgumentValidator
-from knime_mcp.runs.cell_arguments import arguments_from_row, parameters_of, plan_columns
+from knime_mcp.client.validation.argument_schemas import parameters_of
+from knime_mcp.runs.argument_sources import arguments_from_row, plan_columns
+from knime_mcp.runs.checked_calls import ArgumentValidator
 from knime_mcp.tools import MCPClient
 from knime_mcp.tools.calling_hints import example_arguments
 from knime_mcp.types.errors import ArgumentsInvalid
