@@ -122,14 +122,14 @@ class AgentRun:
         routes: list[ServerRoute],
         host: ExtensionHost | None,
     ) -> Prompter:
-        from ..tools.recorded_steps import segment_digest
+        from ..tools.recorded_steps import workflow_digest
 
         settings = self._settings
         run = sessions.run_for(routes, settings.save_dir)
         run.secrets.learn(model.secrets)
         if host is not None:
             run.run_workflow = _workflow_runner(host, self._interrupt)
-            run.workflow_digest = segment_digest
+            run.workflow_digest = workflow_digest
         rules, trusted = "\n".join(settings.rule or ()), ",".join(settings.trust or ())
         return Prompter(
             model=model,

@@ -66,6 +66,7 @@ class ExtensionHost:
         self.root = root
         self.id = extension_id
         self.version = version
+        self.title = self.vendor = ""  # as people know the extension: description and vendor in knime.yml
         self.port_types = PortTypeRegistry(extension_id)
         self.nodes: dict[str, kn.Node] = {}
         self.categories: list[kn.Category] = []
@@ -269,6 +270,7 @@ def _load(path: Path, workflow_tools: Callable[[], WorkflowTools]) -> ExtensionH
     version: str = document.get("version") or "0.0.0"
     extension_id = f"{document['group_id']}.{document['name']}"
     host = ExtensionHost(path.parent, extension_id, version, workflow_tools)
+    host.title, host.vendor = str(document.get("description") or ""), str(document.get("vendor") or "")
     module = path.parent / document["extension_module"]
     _import(host, module)
     host.make_current()

@@ -1,7 +1,8 @@
 """Reads, writes and checks KNIME's workflow archives (``.knwf``), without KNIME.
 
 `read_workflow` reads a `Workflow`, `write_workflow` writes one, `check` and `check_archive` list problems.
-`extension_node` and `table_creator` make nodes, `arranged` places them.
+`read_segment` and `write_segment` do the same for the workflow in a tool's cell. `extension_node` and
+`table_creator` make nodes, `arranged` places them.
 """
 
 from .configuration_nodes import (
@@ -35,6 +36,7 @@ from .native_nodes import (
     workflow_to_tool_node,
 )
 from .node_file import PYTHON_FACTORY, Port, declared_ports, extension_node
+from .segment_file import PortOf, Segment, read_segment, segment_digest, write_segment
 from .settings_xml import Config, Entry, KnwfError
 from .workflow_check import arranged, check
 from .workflow_file import check_archive, read_inside, read_workflow, write_workflow
@@ -81,8 +83,10 @@ __all__ = [
     "PathConversion",
     "Port",
     "PortGroup",
+    "PortOf",
     "Position",
     "Problem",
+    "Segment",
     "ToolColumn",
     "VariableControl",
     "Workflow",
@@ -101,12 +105,15 @@ __all__ = [
     "read_concatenation",
     "read_configuration",
     "read_inside",
+    "read_segment",
     "read_string_to_path",
     "read_workflow",
     "read_workflow_to_tool",
+    "segment_digest",
     "string_to_path_node",
     "table_creator",
     "with_value",
     "workflow_to_tool_node",
+    "write_segment",
     "write_workflow",
 ]

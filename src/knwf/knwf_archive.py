@@ -15,12 +15,12 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from .settings_xml import KnwfError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 #: The time of every file, the earliest that zip can store, so that the same workflow gives the same bytes.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
@@ -140,12 +140,7 @@ def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str,
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}-", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w") as archive:
-                for name in sorted(files):
-                    info = zipfile.ZipInfo(f"{folder}/{name}", date_time=_NO_TIME)
-                    info.compress_type = zipfile.ZIP_DEFLATED
-                    info.create_system, info.external_attr = 3, 0o100644 << 16
-                    archive.writestr(info, files[name])
+            zip_into(file, {f"{folder}/{name}": files[name] for name in sorted(files)})
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(_mode_of(target))  # mkstemp's files are for their owner only
@@ -154,6 +149,16 @@ def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str,
         with contextlib.suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+def zip_into(file: IO[bytes], entries: Mapping[str, bytes], *, stored: Collection[str] = frozenset()) -> None:
+    """Writes a zip file of entries in their order, without times; ``stored`` are not compressed."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in entries.items():
+            info = zipfile.ZipInfo(name, date_time=_NO_TIME)
+            info.compress_type = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+            info.create_system, info.external_attr = 3, 0o100644 << 16
+            archive.writestr(info, data)
 
 
 def _mode_of(target: Path) -> int:

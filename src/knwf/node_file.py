@@ -15,7 +15,6 @@ from .json_parameters import from_model, is_json_model, to_model
 from .native_nodes import known_inputs
 from .settings_xml import Config, Entry, KnwfError, boolean, integer, string
 from .workflow_model import (
-    KNIME_VENDOR,
     ORIGIN,
     Annotation,
     NativeNode,
@@ -33,11 +32,12 @@ if TYPE_CHECKING:
 PYTHON_FACTORY: Final = (
     "org.knime.python3.nodes.extension.ExtensionNodeSetFactory$DynamicExtensionNodeFactory"
 )
-_PYTHON_BUNDLE: Final = ("KNIME Python 3 - Nodes", "org.knime.python3.nodes", KNIME_VENDOR)
 #: The key of a fixed port of a Python node.
 _FIXED_GROUP: Final = re.compile(r"(Input|Output) .* # [0-9]+", re.DOTALL)
 #: The plug-in that brings the node: its name, symbolic name and vendor.
 _BUNDLE: Final = ("node-bundle-name", "node-bundle-symbolic-name", "node-bundle-vendor")
+#: The installable extension that has the plug-in.
+_FEATURE: Final = ("node-feature-name", "node-feature-symbolic-name", "node-feature-vendor")
 _REQUIRED: Final = (
     *("flow_stack", "internal_node_subsettings", "state", "factory", "node-name"),
     *_BUNDLE,
@@ -288,6 +288,8 @@ def extension_node(
     extension_id: str,
     extension_node_id: str,
     version: str,
+    title: str = "",
+    vendor: str = "",
     parameters: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
     inputs: Sequence[Port] = (),
@@ -300,10 +302,14 @@ def extension_node(
 
     ``parameters`` is the *whole* JSON document ``{"model": {…}}``, as KNIME refuses one that lacks a
     parameter of this version; None leaves the defaults. ``schema`` is the node's, see
-    `json_parameters.to_model`.
+    `json_parameters.to_model`. ``title`` and ``vendor`` are the extension's in its ``knime.yml``
+    (``description``, ``vendor``): by them KNIME tells a person which extension is missing, and looks for it.
     """
     groups_in = tuple(_port_group(port, "Input", i) for i, port in enumerate(inputs))
     groups_out = tuple(_port_group(port, "Output", i) for i, port in enumerate(outputs))
+    # KNIME's bundler makes a plug-in with the extension's id, in a feature whose name has one word more.
+    group, _, name_in_group = extension_id.rpartition(".")
+    feature = (title or extension_id, f"{group}.features.{name_in_group}.feature.group", vendor)
     return NativeNode(
         id=node_id,
         name=name,
@@ -318,7 +324,8 @@ def extension_node(
         variables=tuple(variables),
         position=position,
         annotation=annotation,
-        bundle=_PYTHON_BUNDLE,
+        bundle=(title or extension_id, extension_id, vendor),
+        other=tuple(map(string, _FEATURE, feature)),
     )
 
 

@@ -42,7 +42,7 @@ _ROOT_ATTRIBUTES: Final = (
 )
 _ESCAPED: Final = re.compile(r"%%([0-9]{5})")
 #: Characters that XML 1.0 cannot hold: https://www.w3.org/TR/xml/#charsets
-_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class KnwfError(ValueError):
@@ -192,7 +192,7 @@ def _lines(config: Config, depth: int) -> Iterator[str]:
 
 def _key(key: str) -> str:
     """A key as XML text; KNIME does not escape keys as it does values, so some keys are impossible."""
-    if _NOT_XML.search(key):
+    if NOT_XML.search(key):
         raise KnwfError(f"{key!r} cannot be a key of KNIME settings: XML has no such characters")
     return _attribute(key)
 

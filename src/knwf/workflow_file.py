@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, Literal, cast
+from xml.parsers import expat
 
 from .knwf_archive import DEFAULT_LIMITS, Archive, is_unsafe, write_archive
 from .node_file import annotation_settings, node_settings, read_annotation, read_node
 from .settings_xml import (
+    NOT_XML,
     Config,
     Entry,
     KnwfError,
@@ -63,6 +65,8 @@ _UNDERSTOOD: Final = frozenset(
         *("created_by", "created_by_nightly"),  # the last writer, which is true of this file only
     )
 )
+METADATA_FILE: Final = "workflow-metadata.xml"
+_METADATA_NAMESPACE: Final = "http://www.knime.org/core/node/workflow/metadata/v1.0"
 #: Files that KNIME makes again, or that belong to one opened copy only.
 _NOT_KEPT: Final = frozenset(("workflow.svg", ".knimeLock", ".savedWithData", ".artifacts"))
 
@@ -97,15 +101,24 @@ def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAU
     is broken.
     """
     with Archive(path, limits) as archive:
-        root = from_xml(archive.read("workflow.knime", settings=True), "workflow.knime")
-        return _Reader(archive, root).workflow()
+        return _read(archive)
+
+
+def read_files(name: str, files: Mapping[str, bytes]) -> Workflow:
+    """Reads a workflow of its files by their path in its folder, such as those in a segment."""
+    return _read(_Folder(name, files))
 
 
 def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
     """Reads the workflow in a metanode or component, whose files the outer workflow has."""
-    folder = _Folder(workflow, node)
-    root = from_xml(folder.read("workflow.knime", settings=True), "workflow.knime")
-    return _Reader(folder, root).workflow()
+    start = f"{node.settings_file.rpartition('/')[0]}/"
+    inside = {path[len(start) :]: data for path, data in workflow.files.items() if path.startswith(start)}
+    return _read(_Folder(node.name, inside))
+
+
+def _read(archive: Archive | _Folder) -> Workflow:
+    root = from_xml(archive.read("workflow.knime", settings=True), "workflow.knime")
+    return _Reader(archive, root).workflow()
 
 
 def inner_nodes(workflow: Workflow, node: OtherNode) -> tuple[str, ...]:
@@ -170,7 +183,48 @@ def workflow_files(workflow: Workflow) -> dict[str, bytes]:
             except KnwfError as error:
                 raise KnwfError(f"{node_label(node)}: {error}") from None
     files["workflow.knime"] = to_xml(_workflow_settings(workflow))
+    if workflow.description is not None:
+        kept = files.get(METADATA_FILE)
+        if kept is None or _described(kept) != workflow.description:
+            files[METADATA_FILE] = _metadata(workflow.description)
     return files
+
+
+def _metadata(description: str) -> bytes:
+    """The file from which KNIME reads a workflow's description since 5.1. It needs all elements here."""
+    text = NOT_XML.sub("", description)
+    for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
+        text = text.replace(plain, written)
+    # The time is constant, so that the same workflow gives the same bytes.
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<workflow-metadata xmlns="{_METADATA_NAMESPACE}"'
+        ' content-type="text/plain">\n    <last-modified>1980-01-01T00:00:00Z</last-modified>\n'
+        f"    <description>{text}</description>\n</workflow-metadata>\n"
+    ).encode()
+
+
+def _described(metadata: bytes) -> str | None:
+    """The description in the file of a workflow's metadata; None if it has none, or cannot be read."""
+    parts: list[str] = []
+    inside: list[str] = []
+    parser = expat.ParserCreate(namespace_separator=" ")
+
+    def refuse(*_: object) -> None:
+        raise ValueError("metadata have no document type")
+
+    def text(data: str) -> None:
+        if len(inside) == 2 and inside[1].endswith(" description"):
+            parts.append(data)
+
+    parser.StartElementHandler = lambda name, _: inside.append(name)
+    parser.EndElementHandler = lambda _: inside.pop()
+    parser.CharacterDataHandler = text
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(metadata, True)
+    except (expat.ExpatError, ValueError, LookupError):
+        return None
+    return "".join(parts) or None
 
 
 def folder_name(name: str) -> str:
@@ -261,17 +315,13 @@ def _variable(key: str, variable: WorkflowVariable) -> Config:
 
 
 class _Folder:
-    """The files of a metanode or component in memory, with the interface of `Archive`."""
+    """The files of a workflow in memory, with the interface of `Archive`."""
 
-    def __init__(self, workflow: Workflow, node: OtherNode) -> None:
-        start = f"{node.settings_file.rpartition('/')[0]}/"
-        self.name = node.name
-        self._files = {
-            path[len(start) :]: data for path, data in workflow.files.items() if path.startswith(start)
-        }
+    def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
+        self.name, self._files = name, files
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
+        return iter(sorted(self._files))
 
     def read(self, path: str, *, settings: bool = False) -> bytes:  # noqa: ARG002 - as `Archive.read`
         try:
@@ -296,6 +346,10 @@ class _Reader:
             if key not in root:
                 self._problem("error", "workflow.knime", f"the key {key!r} is missing")
         nodes = tuple(node for config in self._section("nodes") if (node := self._node(config)) is not None)
+        files = self._files(nodes)
+        description = _described(files.get(METADATA_FILE, b""))
+        if description is not None and files[METADATA_FILE] == _metadata(description):
+            del files[METADATA_FILE]  # it says nothing else
         return Workflow(
             name=root.text("name") or self.archive.name,
             nodes=nodes,
@@ -307,10 +361,10 @@ class _Reader:
             variables=tuple(
                 v for config in self._section("workflow_variables") if (v := self._variable(config))
             ),
-            description=root.text("customDescription") or None,
+            description=description or root.text("customDescription") or None,
             version=version,
             other=tuple(child for child in root if child.key not in _UNDERSTOOD),
-            files=self._files(nodes),
+            files=files,
             problems=tuple(self.problems[:1] if is_too_old(version) else self.problems),
         )
 

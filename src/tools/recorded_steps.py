@@ -6,7 +6,6 @@ arguments, if the file store still holds it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from contextlib import suppress
@@ -22,7 +21,7 @@ from ..types.errors import MCPError, ToolFormatError
 from ..types.routing import ServerRoute
 from ..types.texts import compact_json
 from ..types.tool import MCPTool, from_json_text
-from ..version import VERSION
+from ..version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ..types.tool import Tool, WorkflowTool
 
 
-EXTENSION_ID: Final = "org.knime_mcp.mcp"
 CALLER_ID: Final = "mcp_tool_caller"
 PLACEHOLDER: Final = re.compile("⟨fill in ([^⟩]*)⟩")
 """The placeholder of a secret argument that was not filled in, with the JSON pointer to it."""
@@ -96,6 +94,8 @@ def caller_node(
         extension_id=EXTENSION_ID,
         extension_node_id=CALLER_ID,
         version=VERSION,
+        title=EXTENSION_TITLE,
+        vendor=EXTENSION_VENDOR,
         parameters={"model": document},
         inputs=(
             Port(name="Tools", optional=True, present=0),
@@ -186,19 +186,20 @@ def _defaults() -> dict[str, Any]:
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:
-    from ..knwf import read_workflow
+    """The workflow of a tool, for the canvas, which gets a note where it is missing or damaged."""
+    from ..knwf import KnwfError, read_segment
 
     path = segment_file(tool)
     try:
-        return None if path is None else read_workflow(path)
-    except Exception:  # a damaged file can fail in any way; the canvas gets a note then
+        return None if path is None else read_segment(path.read_bytes()).workflow
+    except (OSError, KnwfError):
         return None
 
 
-def segment_digest(tool: WorkflowTool) -> str | None:
+def workflow_digest(tool: WorkflowTool) -> str | None:
     """The digest of a tool's workflow, as the definition's digest identifies an MCP tool.
 
-    It is that of the file, None where this cannot be resolved. KNIME keeps the workflow's data area
+    It is that of its contents, None where the file cannot be resolved. KNIME keeps the workflow's data area
     elsewhere, which the digest does not cover.
     """
     path = segment_file(tool)
@@ -213,8 +214,9 @@ def segment_digest(tool: WorkflowTool) -> str | None:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - part of the cache key
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    from ..knwf import segment_digest
+
+    return segment_digest(path.read_bytes())
 
 
 def segment_file(tool: WorkflowTool) -> Path | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.audit.calls_table import calls_table
+from tests.knwf.java_streams import segment
 from tests.support import peers
 from tests.support.recordings import CALLS, record_calls, replayed_server
 
@@ -294,12 +295,12 @@ def test_workflow_tools_run_only_if_they_are_named(host, replay, tmp_path):
 
 @pytest.mark.requirement("T50")
 def test_a_workflow_that_is_not_the_one_that_ran(host, replay, tmp_path):
-    """The record has the digest of the workflow's file, and a replay looks whether it is still the same."""
-    import hashlib
-
+    """The record has the digest of the workflow, and a replay looks whether it is still the same."""
     from knime.types.tool import WorkflowTool as KnimeTool
 
-    host.add_file_store("digested-workflow", b"workflow")
+    from knime_mcp.knwf import segment_digest
+
+    host.add_file_store("digested-workflow", segment())
     tool = KnimeTool("Report", "", {"n": {"type": "integer"}}, 0, [], [], "digested-workflow")
     asked = []
 
@@ -315,8 +316,7 @@ def test_a_workflow_that_is_not_the_one_that_ran(host, replay, tmp_path):
         workflow_dir=tmp_path / "before",
     )
     assert called.ok, called.failure
-    digest = f"sha256:{hashlib.sha256(b'workflow').hexdigest()}"
-    assert called.outputs[0].to_pylist()[0]["Digest"] == digest
+    assert called.outputs[0].to_pylist()[0]["Digest"] == segment_digest(segment())
 
     def again(**parameters):
         result = host.run(
@@ -329,9 +329,10 @@ def test_a_workflow_that_is_not_the_one_that_ran(host, replay, tmp_path):
         (row,) = rows_of(result)
         return row["Verdict"], row["Reason"], row["New digest"]
 
+    host.add_file_store("digested-workflow", segment(when=1))  # Workflow to Tool was executed again
     assert again()[0] == "same"
-    host.add_file_store("digested-workflow", b"another workflow")
-    new = f"sha256:{hashlib.sha256(b'another workflow').hexdigest()}"
+    host.add_file_store("digested-workflow", segment(limit=4))
+    new = segment_digest(segment(limit=4))
     assert again() == (
         "tool changed",
         "The workflow in its file store is not the one that ran. It was not called",

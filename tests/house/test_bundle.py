@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from knime_mcp.version import VERSION
+from knime_mcp.version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +19,11 @@ def knime_yml():
 
 def test_knime_yml_has_the_version_as_text(knime_yml):
     assert knime_yml["version"] == VERSION
+
+
+def test_the_names_in_workflows_are_those_in_knime_yml(knime_yml):
+    assert f"{knime_yml['group_id']}.{knime_yml['name']}" == EXTENSION_ID
+    assert (knime_yml["description"], knime_yml["vendor"]) == (EXTENSION_TITLE, EXTENSION_VENDOR)
 
 
 def test_the_files_that_knime_yml_names_exist(knime_yml):

@@ -17,6 +17,7 @@ from knime_mcp.knwf import (
     extension_node,
     table_creator,
 )
+from knime_mcp.knwf.settings_xml import NOT_XML
 
 INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)
@@ -184,6 +185,6 @@ def workflows(draw):
             for name in draw(st.lists(_NOT_EMPTY, max_size=2, unique=True))
         ),
         variables=tuple(WorkflowVariable(name, kind, value) for name, (kind, value) in variables.items()),
-        description=draw(st.none() | TEXT.filter(bool)),
+        description=draw(st.none() | _NOT_EMPTY.filter(lambda text: not NOT_XML.search(text))),
         files=draw(st.dictionaries(st.sampled_from(["data/a", "data/😀/b.csv"]), st.binary(max_size=20))),
     )

@@ -1,6 +1,8 @@
+import re
 import stat
 import zipfile
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,7 +29,9 @@ from knime_mcp.knwf import (
     table_creator,
     write_workflow,
 )
-from knime_mcp.knwf.settings_xml import string
+from knime_mcp.knwf.settings_xml import from_xml, string
+from tests.knwf.by_hand import archive, workflow
+from tests.knwf.java_streams import workflow_files
 from tests.knwf.strategies import workflows
 from tests.support import real_knime as rig
 
@@ -221,3 +225,44 @@ def test_impossible_ports_are_refused():
     ):
         with pytest.raises(KnwfError, match="cannot be there"):
             extension(1, inputs=[port])
+
+
+def test_knime_finds_the_description_where_it_looks(tmp_path):
+    """Since 5.1 in a file of its own, by a schema in which order and presence of the elements count."""
+    path = written(Workflow("w", (source(1),), description='a < b & "c"\r\nd\x08'), tmp_path)
+    root = ElementTree.fromstring(zipfile.ZipFile(path).read("w/workflow-metadata.xml"))
+    space = "{http://www.knime.org/core/node/workflow/metadata/v1.0}"
+    assert (root.tag, root.attrib) == (f"{space}workflow-metadata", {"content-type": "text/plain"})
+    assert [child.tag for child in root] == [f"{space}last-modified", f"{space}description"]
+    assert root[1].text == 'a < b & "c"\r\nd'
+    assert read_workflow(path).description == 'a < b & "c"\r\nd'
+
+
+def test_what_knime_says_of_a_workflow_is_kept(tmp_path):
+    about = dict(workflow_files())["Word count/workflow-metadata.xml"]
+    path = archive(tmp_path, {"workflow.knime": workflow(), "workflow-metadata.xml": about})
+    read = read_workflow(path)
+    assert read.description == "Counts"
+    again = read_workflow(written(read, tmp_path))
+    assert (again.description, again.files["workflow-metadata.xml"]) == ("Counts", about)
+    changed = read_workflow(written(replace(read, description="Counts more"), tmp_path))
+    assert changed.description == "Counts more"
+    for broken in (b"<", b"<!DOCTYPE a><a/>", b"<a><description>d</description></a>"):
+        path = archive(tmp_path, {"workflow.knime": workflow(), "workflow-metadata.xml": broken})
+        assert read_workflow(path).files["workflow-metadata.xml"] == broken
+
+
+def test_a_node_names_the_extension_that_it_needs(tmp_path):
+    """KNIME shows these names where the extension is missing, and looks for the feature to install."""
+    node = extension(1, "Caller", extension_id="org.knime_mcp.mcp", title="MCP tools", vendor="us")
+    path = written(Workflow("w", (node,)), tmp_path)
+    settings = from_xml(zipfile.ZipFile(path).read("w/Caller (#1)/settings.xml"), "s")
+    named = {child.key: child.value for child in settings if re.match("node-(bundle|feature)-", child.key)}
+    assert named == {
+        "node-bundle-name": "MCP tools",
+        "node-bundle-symbolic-name": "org.knime_mcp.mcp",
+        "node-bundle-vendor": "us",
+        "node-feature-name": "MCP tools",
+        "node-feature-symbolic-name": "org.knime_mcp.features.mcp.feature.group",
+        "node-feature-vendor": "us",
+    }

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from knime_mcp.version import VERSION
+from knime_mcp.version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
 KNIME_YML = Path(__file__).parents[2] / "knime.yml"
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
@@ -29,8 +29,10 @@ def get_host() -> "Host":
 def described(host: "Host") -> SimpleNamespace:
     """What `knime_mcp.headless.workflows.new_node.new_node` has to know of this project's extension."""
     return SimpleNamespace(
-        id="org.knime_mcp.mcp",
+        id=EXTENSION_ID,
         version=VERSION,
+        title=EXTENSION_TITLE,
+        vendor=EXTENSION_VENDOR,
         describe=host.describe,
         declared=lambda node_id: node_id,
         get_dialog=host.dialog,

@@ -41,6 +41,8 @@ def new_node(
         extension_id=host.id,
         extension_node_id=extension_node_id,
         version=host.version,
+        title=host.title,
+        vendor=host.vendor,
         parameters={"model": _merged(dialog["data"]["model"], parameters or {})},
         schema=dialog["schema"],
         inputs=declared_ports(own["input_port_specifier"], inputs),

@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import shutil
 import tempfile
-import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,12 +19,18 @@ from ...knwf import (
     BOUNDARY_FACTORIES,
     CONFIGURATION_FACTORIES,
     TABLE_CREATOR_FACTORY,
+    Connection,
     KnwfError,
     NativeNode,
+    PortOf,
+    Segment,
+    boundary_node,
     created_columns,
     read_boundary,
     read_configuration,
+    read_segment,
     read_workflow,
+    write_segment,
 )
 from ...types.tool import ToolPort, WorkflowTool
 from ..column_types import PRIMITIVE_NAMES
@@ -82,18 +86,21 @@ def tool_parts(workflow: Workflow) -> ToolParts:
         nodes=tuple(node for node in workflow.nodes if node.id not in gone),
         connections=tuple(c for c in workflow.connections if not {c.source, c.destination} & gone),
     )
-    configurations = {
-        node.id: read_configuration(node)
-        for node in sorted(natives, key=lambda node: node.id)
-        if node.factory in CONFIGURATION_FACTORIES and node.id not in gone
-    }
     return ToolParts(
         workflow=kept,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         message_index=next((i for i, node in enumerate(outputs) if edges[node.id] == "message"), -1),
-        configurations=configurations,
+        configurations=_configurations(kept),
     )
+
+
+def _configurations(workflow: Workflow) -> dict[int, Configuration]:
+    return {
+        node.id: read_configuration(node)
+        for node in sorted(workflow.nodes, key=lambda node: node.id)
+        if isinstance(node, NativeNode) and node.factory in CONFIGURATION_FACTORIES
+    }
 
 
 def _reached(start: set[int], workflow: Workflow, *, upstream: bool) -> set[int]:
@@ -120,9 +127,9 @@ def make_workflow_tool(
 ) -> WorkflowTool:
     """Makes a tool from a workflow, as KNIME's node *Workflow to Tool* does; nodes of the host can run it.
 
-    The archive is copied into a file store of the host. Name and description are by default the workflow's.
-    The tool's ``parameter_schema`` has type, default and description of each parameter. RunError says why a
-    workflow cannot be a tool, or cannot run here.
+    The workflow goes as a segment into a file store of the host. Name and description are by default those
+    of the workflow. The tool's ``parameter_schema`` has type, default and description of each parameter.
+    RunError says why a workflow cannot be a tool, or cannot run here.
     """
     try:
         workflow = read_workflow(knwf)
@@ -132,7 +139,7 @@ def make_workflow_tool(
     plan_run(parts.workflow, host)
     outputs = [node for i, node in enumerate(parts.outputs) if i != parts.message_index]
     path, key = host.file_stores.create_file_store()
-    shutil.copyfile(knwf, path)
+    Path(path).write_bytes(write_segment(_segment(parts)))
     return WorkflowTool(
         name if name is not None else workflow.name,
         description if description is not None else workflow.description or "",
@@ -142,6 +149,52 @@ def make_workflow_tool(
         output_ports=tuple(_port(node, "") for node in outputs),
         filestore_keys=key,
     )
+
+
+def _segment(parts: ToolParts) -> Segment:
+    """The workflow without its input and output nodes, as KNIME keeps it in a tool's cell."""
+    gone = {node.id for node in (*parts.inputs, *parts.outputs)}
+    lines = parts.workflow.connections
+    for node in parts.inputs:
+        if any(own.source == node.id and own.destination in gone for own in lines):
+            raise RunError(
+                f"The input '{read_boundary(node).parameter}' leads straight to an output",
+                fix="Put a node between: KNIME makes a tool of such a workflow, which then fails",
+            )
+    return Segment(
+        workflow=replace(
+            parts.workflow,
+            nodes=tuple(
+                node
+                for node in parts.workflow.nodes
+                if not isinstance(node, NativeNode) or node.factory not in BOUNDARY_FACTORIES
+            ),
+            connections=tuple(own for own in lines if not {own.source, own.destination} & gone),
+        ),
+        inputs=tuple(
+            tuple(PortOf(own.destination, own.destination_port) for own in lines if own.source == node.id)
+            for node in parts.inputs
+        ),
+        outputs=tuple(
+            next(PortOf(own.source, own.source_port) for own in lines if own.destination == node.id)
+            for node in parts.outputs
+        ),
+    )
+
+
+def _with_inputs(segment: Segment) -> tuple[Workflow, tuple[NativeNode, ...]]:
+    """The workflow with a node for each input, and these nodes."""
+    first = 1 + max((node.id for node in segment.workflow.nodes), default=0)
+    nodes = tuple(
+        boundary_node(first + i, "input", parameter=f"input-{i}") for i in range(len(segment.inputs))
+    )
+    lines = [
+        Connection(node.id, 1, port.node, port.index)
+        for node, ports in zip(nodes, segment.inputs, strict=True)
+        for port in ports
+    ]
+    workflow = segment.workflow
+    return replace(workflow, nodes=workflow.nodes + nodes, connections=(*workflow.connections, *lines)), nodes
 
 
 def _schema(parts: ToolParts, workflow: Workflow) -> dict[str, Any]:
@@ -218,9 +271,12 @@ class ToolRunner:
         self._depth = depth
 
     def has_workflow(self, tool: Any) -> bool:
-        """Returns whether a tool's workflow is an archive in a file store. KNIME's own tools have none."""
+        """Returns whether a tool's workflow is in a file store."""
         path = self._path(tool)
-        return path is not None and zipfile.is_zipfile(path)
+        try:
+            return path is not None and bool(read_segment(path.read_bytes()))
+        except KnwfError:
+            return False
 
     def __call__(
         self, tool: Any, parameters: Mapping[str, Any], inputs: Sequence[Any], hints: Mapping[str, str]
@@ -236,17 +292,17 @@ class ToolRunner:
         if mode not in _MODES:
             raise RuntimeError(f"KNIME has no execution mode {mode!r}; it has {', '.join(_MODES)}")
         try:
-            parts, report = self._run(tool, parameters, inputs)
+            segment, report = self._run(tool, parameters, inputs)
         except (RunError, KnwfError, OSError) as error:
             return f"Failed to execute tool: {tool.name}: {error}", None, []
         if not report.ok:
             return f"Tool execution failed with: {_failures(report)}", None, []
-        tables = [_input_table(report, node, parts) for node in parts.outputs]
-        message = _message(tables, parts.message_index)
+        index = tool.message_output_port_index
+        tables = [report.outcome(port.node).done.outputs[port.index - 1] for port in segment.outputs]
         views = [f"{o.node.id}" for o in report.outcomes if o.done.view_html is not None]
         wanted = hints.get("with-view-nodes", "").lower() == "true"
-        own = [table.as_input() for i, table in enumerate(tables) if i != parts.message_index]
-        return message, own, views if wanted else []
+        own = [table.as_input() for i, table in enumerate(tables) if i != index]
+        return _message(tables, index), own, views if wanted else []
 
     def _path(self, tool: Any) -> Path | None:
         keys = getattr(tool, "_filestore_keys", None) or getattr(tool, "filestore_keys", None)
@@ -258,20 +314,21 @@ class ToolRunner:
 
     def _run(
         self, tool: Any, parameters: Mapping[str, Any], inputs: Sequence[Any]
-    ) -> tuple[ToolParts, RunReport]:
+    ) -> tuple[Segment, RunReport]:
         path = self._path(tool)
         if path is None:
             raise RunError("Its workflow is not here", fix="Make the tool with make_workflow_tool")
         if self._depth >= _MAX_DEPTH:
             raise RunError(f"Tools call each other more than {_MAX_DEPTH} deep")
-        parts = tool_parts(read_workflow(path))
-        if len(inputs) != len(parts.inputs):
-            raise RunError(f"It has {len(parts.inputs)} inputs, but {len(inputs)} tables were given")
-        values: dict[int, Any] = _parameter_values(parts, parameters)
-        for node, table in zip(parts.inputs, inputs, strict=True):
+        segment = read_segment(path.read_bytes())
+        workflow, sources = _with_inputs(segment)
+        if len(inputs) != len(sources):
+            raise RunError(f"It has {len(sources)} inputs, but {len(inputs)} tables were given")
+        values: dict[int, Any] = _parameter_values(_configurations(workflow), parameters)
+        for node, table in zip(sources, inputs, strict=True):
             values[node.id] = OutputTable(table, (), self._host)
         with tempfile.TemporaryDirectory(prefix="knime-mcp-tool-", ignore_cleanup_errors=True) as folder:
-            unpack_data_area(parts.workflow, Path(folder))
+            unpack_data_area(workflow, Path(folder))
             inner = ToolRunner(
                 self._host,
                 find_credential=self._find_credential,
@@ -282,36 +339,31 @@ class ToolRunner:
                 host=self._host,
                 workflow_dir=Path(folder),
                 find_credential=self._find_credential,
-                credential_names=tuple(own.name for own in parts.workflow.credentials),
+                credential_names=tuple(own.name for own in workflow.credentials),
                 is_canceled=self._is_canceled,
                 tool_handler=inner,
                 values=values,
             )
-            return parts, run_plan(plan_run(parts.workflow, self._host), world)
+            return segment, run_plan(plan_run(workflow, self._host), world)
 
 
-def _parameter_values(parts: ToolParts, parameters: Mapping[str, Any]) -> dict[int, Any]:
+def _parameter_values(
+    configurations: Mapping[int, Configuration], parameters: Mapping[str, Any]
+) -> dict[int, Any]:
     names: dict[str, int] = {}
-    for node_id, config in parts.configurations.items():
+    for node_id, config in configurations.items():
         names.setdefault(config.parameter, node_id)
         names[f"{config.parameter}-{node_id}"] = node_id
     values: dict[int, Any] = {}
     for name, value in parameters.items():
         if name not in names:
-            known = ", ".join(f'"{config.parameter}"' for config in parts.configurations.values())
+            known = ", ".join(f'"{config.parameter}"' for config in configurations.values())
             raise RunError(
                 f'Parameter name "{name}" doesn\'t match any node in the workflow, valid parameter names are:'
                 f" [{known}]"
             )
-        values[names[name]] = from_json(parts.configurations[names[name]], value)
+        values[names[name]] = from_json(configurations[names[name]], value)
     return values
-
-
-def _input_table(report: RunReport, node: NativeNode, parts: ToolParts) -> OutputTable:
-    source = next(
-        c for c in parts.workflow.connections if c.destination == node.id and c.destination_port == 1
-    )
-    return report.outcome(source.source).done.outputs[source.source_port - 1]
 
 
 def _message(tables: Sequence[OutputTable], index: int) -> str:

@@ -30,7 +30,7 @@ from ..node_settings.connection import (
     find_credential,
     refuse_commands,
 )
-from ..recorded_steps import segment_digest
+from ..recorded_steps import workflow_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -80,7 +80,7 @@ class Sessions:
         self.run = new_run(self._connect, secrets=[self._port.password] if self._port else [], named=named)
         self.run.pinning = Pinning(pinning)
         self.run.run_workflow = workflow_runner(ctx, workflow_mode)
-        self.run.workflow_digest = segment_digest
+        self.run.workflow_digest = workflow_digest
         self.run.is_canceled = self.stop.is_set
 
     def __enter__(self) -> Self:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jsonpatch
@@ -17,6 +18,8 @@ from knime_mcp.knwf import (
     Concatenation,
     Configuration,
     Connection,
+    PortOf,
+    Segment,
     VariableControl,
     Workflow,
     boundary_node,
@@ -25,6 +28,7 @@ from knime_mcp.knwf import (
     configuration_node,
     read_workflow,
     table_creator,
+    write_segment,
     write_workflow,
 )
 from tests.support import peers
@@ -122,7 +126,9 @@ def test_agent_audit_replay_export_run(
 ):
     from knime.types.tool import WorkflowTool as KnimeTool
 
-    host.add_file_store("repeat", segment.read_bytes())
+    whole = read_workflow(segment)
+    kept = replace(whole, nodes=whole.nodes[:-1], connections=whole.connections[:-1])
+    host.add_file_store("repeat", write_segment(Segment(workflow=kept, outputs=(PortOf(4, 1),))))
     workflow_tool = KnimeTool("Repeat", "Says it", {"text": {"type": "string"}}, 4, [], [], "repeat")
     mcp = tools_of(*urls, column_form="carrier")
     cells = mcp["Tool"].get().to_pyarrow().column(1)

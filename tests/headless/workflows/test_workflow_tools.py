@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,13 +15,27 @@ from knime_mcp.headless.workflows import (
     tools_table,
 )
 from knime_mcp.headless.workflows.new_node import new_node
-from knime_mcp.knwf import Config, Position, boundary_node, table_creator, write_workflow
+from knime_mcp.knwf import (
+    Config,
+    PortOf,
+    Position,
+    boundary_node,
+    concatenate_node,
+    read_segment,
+    table_creator,
+    write_workflow,
+)
 from knime_mcp.knwf.native_nodes import Column
 from tests.headless.workflows.building import context, numbers, variable, workflow
 
 
 def at(node, y):
     return replace(node, position=Position(0, y))
+
+
+def through(node_id):
+    """Nodes that hand on the table at the first input of the first one, as it is."""
+    return (concatenate_node(node_id), table_creator(node_id + 1, []))
 
 
 def tool_file(trial, folder, what="", **parts):
@@ -38,6 +53,7 @@ def tool_file(trial, folder, what="", **parts):
         at(boundary_node(31, "output", parameter="first"), 500),
         at(table_creator(32, [Column("Message", "string", ("done", "not this"))]), 0),
         at(boundary_node(33, "message"), 700),
+        *through(50),
         at(context(trial, 40, "odd variable", inputs={"First": 1}), 0),
     )
     lines = [
@@ -47,7 +63,9 @@ def tool_file(trial, folder, what="", **parts):
         (10, 1, 20, 1),
         (11, 1, 20, 2),
         (20, 1, 31, 1),
-        (10, 1, 30, 1),
+        (10, 1, 50, 1),
+        (51, 1, 50, 2),
+        (50, 1, 30, 1),
         (32, 1, 33, 1),
     ]
     flow = workflow(*nodes[:-1], lines=lines, description="What it is for", **parts)
@@ -92,6 +110,24 @@ def test_what_a_workflow_is_as_a_tool(tool):
 def test_a_tool_may_be_called_something_else(trial, tmp_path):
     tool = make_workflow_tool(tool_file(trial, tmp_path), name="other", description="d", host=trial)
     assert (tool.name, tool.description) == ("other", "d")
+
+
+def test_the_cell_keeps_a_segment_as_knime_does(trial, tool):
+    """Without input and output nodes; where these were connected is said beside the workflow."""
+    path = trial.file_stores.file_store_key_to_absolute_path(tool.filestore_keys)
+    segment = read_segment(Path(path).read_bytes())
+    assert [node.id for node in segment.workflow.nodes] == [1, 2, 3, 4, 20, 32, 50, 51]
+    assert segment.inputs == ((PortOf(20, 2),), (PortOf(20, 1), PortOf(50, 1)))
+    assert segment.outputs == (PortOf(20, 1), PortOf(32, 1), PortOf(50, 1))
+
+
+def test_an_input_that_is_an_output_is_no_tool(trial, tmp_path):
+    flow = workflow(
+        boundary_node(1, "input", parameter="in"), boundary_node(2, "output"), lines=[(1, 1, 2, 1)]
+    )
+    write_workflow(flow, tmp_path / "w.knwf")
+    with pytest.raises(RunError, match="'in' leads straight to an output"):
+        make_workflow_tool(tmp_path / "w.knwf", host=trial)
 
 
 def test_a_tool_runs(trial, tool):
@@ -207,9 +243,14 @@ def test_a_default_that_json_does_not_have(trial, tmp_path):
 def test_what_only_feeds_an_input_is_not_run(trial, tmp_path):
     """The default of an input is not part of the tool, so it may fail or be anything."""
     path = tmp_path / "w.knwf"
-    nodes = [boundary_node(2, "input", parameter="in"), boundary_node(3, "output", parameter="out")]
+    nodes = [
+        boundary_node(2, "input", parameter="in"),
+        boundary_node(3, "output", parameter="out"),
+        *through(4),
+    ]
+    lines = [(1, 1, 2, 1), (2, 1, 4, 1), (5, 1, 4, 2), (4, 1, 3, 1)]
     for default in (context(trial, 1, "odd variable"), replace(numbers(1, 1), model=None)):
-        write_workflow(workflow(default, *nodes, lines=[(1, 1, 2, 1), (2, 1, 3, 1)]), path)
+        write_workflow(workflow(default, *nodes, lines=lines), path)
         tool = make_workflow_tool(path, host=trial)
         message, outputs, _ = ToolRunner(trial)(tool, {}, [data(arrow(trial, 1, 2))], {})
         assert message == "Tool executed successfully (no custom tool message output)"
@@ -241,7 +282,8 @@ def test_a_node_runs_a_tool_without_being_told_how(trial, tmp_path):
         variable(1, "a", 1, parameter="a"),
         boundary_node(2, "input", parameter="in"),
         boundary_node(3, "output", parameter="out"),
-        lines=[(2, 1, 3, 1)],
+        *through(4),
+        lines=[(2, 1, 4, 1), (5, 1, 4, 2), (4, 1, 3, 1)],
     )
     write_workflow(flow, path)
     table = tools_table(trial, [make_workflow_tool(path, host=trial)])
@@ -255,8 +297,9 @@ def test_a_workflow_runs_tools_that_run_tools(trial, tmp_path):
     """The table of tools comes in through a Workflow Input; the node inside runs the inner tool."""
     inner = tmp_path / "inner.knwf"
     flow = workflow(
-        variable(1, "a", 1, parameter="a"), boundary_node(2, "input"), boundary_node(3, "output"),
-        lines=[(2, 1, 3, 1)],
+        variable(1, "a", 1, parameter="a"), boundary_node(2, "input"),
+        boundary_node(3, "output"), *through(4),
+        lines=[(2, 1, 4, 1), (5, 1, 4, 2), (4, 1, 3, 1)],
     )  # fmt: skip
     write_workflow(flow, inner)
     outer = tmp_path / "outer.knwf"

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.knwf import check_archive, read_workflow
+from tests.knwf.java_streams import segment
 
 pytestmark = pytest.mark.requirement("T49")
 
@@ -74,10 +75,9 @@ def test_the_workflow_behind_a_workflow_tool_is_a_metanode(host, call, tmp_path,
     """Its segment, where the file store has one; a note with its parameters in any case."""
     from knime.types.tool import WorkflowTool as KnimeTool
 
-    from knime_mcp.knwf import OtherNode, Workflow, table_creator, write_workflow
+    from knime_mcp.knwf import OtherNode
 
-    write_workflow(Workflow("inner", (table_creator(1, []),)), tmp_path / "inner.knwf")
-    data = (tmp_path / "inner.knwf").read_bytes() if is_there else b"no archive"
+    data = segment() if is_there else b"no archive"
     key = f"segment-{is_there}"
     host.add_file_store(key, data)
     schema = {"city": {"type": "string"}}
@@ -93,5 +93,5 @@ def test_the_workflow_behind_a_workflow_tool_is_a_metanode(host, call, tmp_path,
     assert [found.severity for found in check_archive(tmp_path / "w.knwf")] == ["warning"] * is_there
     workflow = read_workflow(tmp_path / "w.knwf")
     assert [(type(node), node.name) for node in workflow.nodes] == [(OtherNode, "Report")] * is_there
-    assert any("Table Creator" in path for path in workflow.files) == is_there
+    assert any("Counter" in path for path in workflow.files) == is_there
     assert 'Parameters: {"city":"Konstanz"}' in workflow.annotations[-1].text
