@@ -99,7 +99,7 @@ def call_executor(text: str, asked: int | None, connection: ConnectionOptions, r
     if text == "threads":
         yield asked or _THREADS
         return
-    from ..runs.workers import ProcessWorkers, Workers
+    from ..runs.workers import DaskWorkers, ProcessWorkers, Workers
 
     if match := _PROCESSES.fullmatch(text):
         count = min(int(match[1]), asked or _MOST_AT_ONCE)
@@ -112,6 +112,6 @@ def call_executor(text: str, asked: int | None, connection: ConnectionOptions, r
         with dask_client(match[2], tls=match[1] is not None) as client:
             # More calls than threads would wait at the scheduler, which does not report whether they run.
             room = min(sum(client.nthreads().values()), asked or _MOST_AT_ONCE, _MOST_AT_ONCE)
-            executor = client.get_executor(pure=False, retries=0)
-            run.make = Workers(executor=executor, connect=connect).make
-            yield room
+            with DaskWorkers(client, room) as executor:
+                run.make = Workers(executor=executor, connect=connect).make
+                yield room

@@ -6,14 +6,24 @@ calls in flight. They handle order, limits, journal and cancellation in the same
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import threading
+import time
 from collections import Counter
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    Executor,
+    Future,
+    InvalidStateError,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ..audit.secrets import HiddenSecrets
 from ..types.errors import Canceled, MCPError
@@ -26,6 +36,8 @@ from .worker_side import OutcomeUnknown, RemoteCall, StoppedWithin, begin_proces
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from distributed import Client
+
     from ..audit.record import CallRecord
     from ..audit.secrets import SecretMarker
     from .call_values import CallOutcome
@@ -36,6 +48,10 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.25
 _FAREWELL_SECONDS: Final = 5.0
 """Time for a canceled call to return its outcome."""
+_DASK_SECONDS: Final = 2.0
+"""Seconds between two looks at whether a Dask cluster still has workers."""
+_WORKERLESS_SECONDS: Final = 20.0
+"""Time in which a Dask cluster that lost its workers may get new ones: a nanny starts one in about three."""
 P = ParamSpec("P")
 R = TypeVar("R")
 _MOST_LOST: Final = 5
@@ -49,8 +65,8 @@ class Workers:
     repeated only if its tool is declared as read-only or idempotent.
 
     Attributes:
-        executor: The executor. For Dask: ``client.get_executor(pure=False, retries=0)``, because by default
-            Dask runs equal calls only once.
+        executor: The executor. For Dask: `DaskWorkers`, because with Dask's own executor equal calls run only
+            once, and a call whose result is lost with its worker never ends.
         connect: Connects a worker to a server, and looks up credentials there; see `Connect`.
     """
 
@@ -217,6 +233,59 @@ class ProcessWorkers(Executor):
 
     def _pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, self._context, begin_process, (self._stop,))
+
+
+class DaskWorkers(Executor):
+    """The workers of a Dask cluster; `count` is the number of calls that may be waited for at once.
+
+    Every call ends: Dask's own executor waits for ever if a finished result cannot be fetched, as its worker
+    was killed meanwhile, or if there are no workers any more.
+    """
+
+    def __init__(self, client: Client, count: int) -> None:
+        self._client = client
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="mcp-dask")
+        self._are_gone = False
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Starts a call on a worker; `RuntimeError` if all workers have gone and none came back."""
+        if self._are_gone:
+            raise RuntimeError("The Dask cluster has no workers")
+        dask: Any = self._client
+        task = dask.submit(fn, *args, pure=False, retries=0, **kwargs)
+        future: Future[R] = Future()
+        future.add_done_callback(lambda done: task.cancel() if done.cancelled() else None)
+        self._threads.submit(self._follow, task, future)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._threads.shutdown(wait, cancel_futures=cancel_futures)
+
+    def _follow(self, task: Any, future: Future[Any]) -> None:
+        """Hands the end of a task on; what Dask cannot tell for too long is unknown."""
+        give_up = time.monotonic() + _WORKERLESS_SECONDS
+        while not future.cancelled():
+            try:
+                end = partial(future.set_result, task.result(timeout=_DASK_SECONDS))
+            except TimeoutError:  # of this wait: what a tool raises is an `MCPError`
+                if not task.done() and self._has_workers():
+                    give_up = time.monotonic() + _WORKERLESS_SECONDS
+                if time.monotonic() < give_up:
+                    continue
+                self._are_gone = not task.done()
+                task.cancel()  # a worker that comes back must not make it
+                end = partial(future.set_exception, OutcomeUnknown("The workers of this call are gone"))
+            except BaseException as error:
+                end = partial(future.set_exception, error)
+            with contextlib.suppress(InvalidStateError):  # canceled meanwhile
+                end()
+            return
+
+    def _has_workers(self) -> bool:
+        try:
+            return bool(self._client.scheduler_info()["workers"])
+        except Exception:  # no scheduler: Dask has an error class of its own for each way to lose it
+            return False
 
 
 # For these executors, `Future.cancel` fails for calls that have begun. Dask's executor cancels any call.

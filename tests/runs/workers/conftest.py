@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 from distributed import Client
 
-from knime_mcp.runs.workers import ProcessWorkers
+from knime_mcp.runs.workers import DaskWorkers, ProcessWorkers
 from tests.support import noting, peers
 
 
@@ -27,7 +27,7 @@ def dask_client():
 
 
 def dask_executor(client):
-    return client.get_executor(pure=False, retries=0)
+    return DaskWorkers(client, 8)
 
 
 @pytest.fixture(scope="package")

@@ -8,6 +8,7 @@ import pytest
 
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.runs.worker_side import remote_call
+from knime_mcp.runs.workers import DaskWorkers
 from tests.support.noting import run
 
 from .conftest import dask_client, dask_executor
@@ -99,4 +100,39 @@ def test_canceling_stops_the_call_at_the_server(server, client):
     assert "unknown whether the call ran" in record.error
     server.wait_for("canceled runs")
     assert "before this call" in workers.call(server.call(text="later")).record.error
+    assert server.said("begun later") == 0
+
+
+def test_a_result_that_cannot_be_fetched_any_more_is_unknown(server, doomed):
+    """Its worker was killed between the end of the call and the fetching, which fails in the background."""
+
+    class Lost:
+        cancel = done = staticmethod(lambda: True)
+
+        @staticmethod
+        def result(timeout):
+            raise KeyError("remote_call-1")
+
+    class Fetching:
+        submit = staticmethod(lambda *_, **__: Lost())
+
+    with DaskWorkers(Fetching(), 1) as executor:
+        record = server.workers(executor).call(server.call(text="x")).record
+    assert record.status is CallStatus.UNKNOWN
+
+
+def test_a_cluster_without_workers_ends_the_run(server, doomed, monkeypatch):
+    monkeypatch.setattr("knime_mcp.runs.workers._WORKERLESS_SECONDS", 1.0)
+    workers = server.workers(dask_executor(doomed))
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(workers.call, server.call(text="slow", seconds=60))
+        server.wait_for("begun slow")
+        doomed.cluster.scale(0)
+        for pid in holders(doomed):
+            os.kill(pid, signal.SIGKILL)
+        assert future.result(60).record.status is CallStatus.UNKNOWN
+    later = workers.call(server.call(text="later")).record
+    assert later.status is CallStatus.FAILED
+    assert "no worker any more" in later.error
+    assert server.said("begun slow") == 1
     assert server.said("begun later") == 0
