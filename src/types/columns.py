@@ -12,7 +12,6 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from .errors import MCPError, SettingInvalid, ToolFormatError
@@ -84,7 +83,7 @@ def knime_columns(columns: Iterable[tuple[str, ColumnKind]]) -> list[Any]:
 
 # The Java classes by which KNIME knows cell types.
 NATIVE_FACTORY: Final = "org.knime_mcp.types.ToolValueFactory"
-"""The project's own cell type; there is no such Java class, so only the stand-in accepts it."""
+"""The project's own cell type, which the stand-in has; there is no such Java class, so KNIME has it not."""
 CARRIER_FACTORY: Final = "org.knime.core.node.agentic.tool.WorkflowToolValueFactory"
 """Today's cell type of workflow tools."""
 KNIME_TOOL_FACTORY: Final = "org.knime.core.node.agentic.tool.ToolValueFactory"
@@ -299,48 +298,15 @@ def _type_of(form: ColumnForm) -> Any:
 
     match form:
         case ColumnForm.NATIVE:
-            return _registered("knime.types.tool", "Tool") or _own_type()
+            return _registered("knime.types.tool", "Tool") or _registered(
+                MCPTool.__module__, MCPTool.__name__
+            )
         case ColumnForm.CARRIER:
             return _registered("knime.types.tool", "WorkflowTool")
         case ColumnForm.PORTABLE:
             return ks.string()
         case _:
             assert_never(form)
-
-
-def _own_type() -> Any:
-    """Returns the project's cell type, which only the stand-in accepts; KNIME's Java side would refuse it."""
-    if _has_java():
-        return None
-    from knime.api.types import register_python_value_factory
-
-    package = __name__.rpartition(".")[0]
-    fields = ["int", "string", "string", "string", "string", "string", "int", "string", "string"]
-    logical_type = json.dumps({"value_factory_class": NATIVE_FACTORY}, separators=(",", ":"))
-    traits: dict[str, Any] = {
-        "type": "struct",
-        "traits": {"logical_type": logical_type},
-        "inner": [{"type": "simple", "traits": {}} for _ in fields],
-    }
-    if _registered(f"{package}.tool", "MCPTool") is None:
-        for value_class in ("WorkflowTool", "MCPTool"):
-            register_python_value_factory(
-                f"{package}.factories",
-                "ToolValueFactory",
-                "Tool",
-                json.dumps({"type": "struct", "inner_types": fields}),
-                json.dumps(traits),
-                f"{package}.tool.{value_class}",
-            )
-    return _registered(f"{package}.tool", "MCPTool")
-
-
-def _has_java() -> bool:
-    """Whether the API is KNIME's own, which has a gateway to Java, and not the stand-in."""
-    try:
-        return find_spec("knime._backend._gateway") is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _registered(module: str, name: str) -> Any:

@@ -13,7 +13,7 @@ from tests.support import peers
 #: At most so many own modules; what stands in for KNIME (`headless`) does not count.
 LIMITS = {
     "client.call_tool": 10,
-    "Provider node": 26,
+    "Provider node": 25,
     "Caller node": 33,
     "an agent's tool call": 20,
     "graph run": 39,

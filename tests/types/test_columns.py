@@ -246,14 +246,15 @@ def test_a_workflow_tool_without_its_workflow_cannot_be_executed():
         c.knime_value(WorkflowTool("w", "", ""))
 
 
-def test_without_java_and_registry_only_text_is_left():
+def test_without_a_type_in_the_registry_only_text_is_left():
     script = """
 import knime_mcp.headless
 knime_mcp.headless.use_standin()
 from knime_mcp.types import columns as c
 assert c._registered("knime.types.tool", "WorkflowTool") is None
 assert c.choose_form("auto") == "native"
-c._has_java = lambda: True
+import knime.api.types as kt
+kt._python_type_to_bundle.clear()  # as in KNIME
 assert c.choose_form("auto") == "portable"
 assert c.column_name(c.choose_form("auto")) == "Tool (JSON)"
 import knime.api.schema as ks

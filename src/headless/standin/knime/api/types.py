@@ -234,6 +234,24 @@ def get_value_factory_bundle_for_python_type(python_type: type) -> PythonValueFa
     return _python_type_to_bundle[name]
 
 
+# KNIME has no cell type for tools of both kinds, and takes none from a Python extension; here it is.
+_FIELDS = ["int", "string", "string", "string", "string", "string", "int", "string", "string"]
+_TRAITS: dict[str, Any] = {
+    "type": "struct",
+    "traits": {"logical_type": '{"value_factory_class":"org.knime_mcp.types.ToolValueFactory"}'},
+    "inner": [{"type": "simple", "traits": {}} for _ in _FIELDS],
+}
+for _value_type in ("WorkflowTool", "MCPTool"):
+    register_python_value_factory(
+        "knime_mcp.headless.tool_cells",
+        "ToolValueFactory",
+        "Tool",
+        json.dumps({"type": "struct", "inner_types": _FIELDS}),
+        json.dumps(_TRAITS),
+        f"knime_mcp.types.tool.{_value_type}",
+    )
+
+
 __getattr__ = _absent(
     __name__,
     "FileStoreHandler",

@@ -1,10 +1,10 @@
 import pytest
 from hypothesis import given
 
-from knime_mcp.types import factories
+from knime_mcp.headless import tool_cells
+from knime_mcp.headless.tool_cells import ToolValueFactory
 from knime_mcp.types.arrow import encode_tools
 from knime_mcp.types.errors import ToolFormatError
-from knime_mcp.types.factories import ToolValueFactory
 from tests.types.strategies import cells
 
 
@@ -26,9 +26,9 @@ def test_an_unknown_discriminator_is_an_error():
 @pytest.mark.parametrize("name", ["WorkflowToolValueFactory", "MCPToolValueFactory"])
 def test_the_old_factories_are_warned_aliases(name):
     with pytest.warns(DeprecationWarning, match=f"{name} is deprecated and goes in 2.0"):
-        assert getattr(factories, name) is ToolValueFactory
+        assert getattr(tool_cells, name) is ToolValueFactory
 
 
 def test_another_name_is_no_attribute():
     with pytest.raises(AttributeError):
-        _ = factories.SomethingElse
+        _ = tool_cells.SomethingElse

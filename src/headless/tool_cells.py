@@ -1,7 +1,7 @@
-"""The value factory of the native form, which KNIME's Python API calls once per cell.
+"""The project's own cell type for tools, which the stand-in has beside KNIME's: its value factory.
 
 Other modules read and write whole columns of tools; this wrapper decodes single cells, such as for a table
-that shows its content. Importing it needs KNIME's Python API or the stand-in.
+that shows its content.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from knime.api.types import PythonValueFactory
 
-from .tool import FIELD_NAMES, MCPTool, Tool, from_fields, to_fields
+from ..types.tool import FIELD_NAMES, MCPTool, Tool, from_fields, to_fields
 
 _DEPRECATED: Final = ("WorkflowToolValueFactory", "MCPToolValueFactory")
 
