@@ -28,7 +28,7 @@ P = ParamSpec("P")
 CREDENTIAL_HINT = (
     "On the command line: --credential NAME or --bearer-env VARIABLE, and --send-credentials-as."
 )
-MODEL_HINT = "On the command line: --model-url, --model, --token-limit and --model-timeout."
+MODEL_HINT = "On the command line: --model-url, --model, --api-key-env, --token-limit and --model-timeout."
 
 
 class ExitCode(IntEnum):

@@ -100,6 +100,7 @@ class BearerAuth(StaticAuthorization):
     """
 
     token: str = field(repr=False)
+    credential: str = field(default="", kw_only=True, compare=False)  # its name, for errors
 
     def __post_init__(self) -> None:
         check_header_value("credentials", "the token", self.token)
@@ -127,6 +128,7 @@ class BasicAuth(StaticAuthorization):
 
     username: str
     password: str = field(repr=False)
+    credential: str = field(default="", kw_only=True, compare=False)  # its name, for errors
 
     def __post_init__(self) -> None:
         if ":" in self.username:
@@ -157,6 +159,7 @@ class HeaderAuth(StaticAuthorization):
 
     name: str
     value: str = field(repr=False)
+    credential: str = field(default="", kw_only=True, compare=False)  # its name, for errors
 
     def __post_init__(self) -> None:
         check_header_name("header_name", self.name)

@@ -212,6 +212,8 @@ def http_error(refusal: Refusal) -> ConnectError:
 def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthError:
     """The error for 401 and 403, with the credential that was sent and the one that is wanted."""
     challenges = parse_challenges(refusal.challenge)
+    name = getattr(authorization, "credential", "")
+    named = f" '{name}'" if name else ""
     sent = authorization.describe() if authorization is not None else "no credentials"
     excerpt = _quoted_excerpt(refusal)
     for parameters in (challenge.parameters for challenge in challenges):
@@ -226,11 +228,17 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
         if any("resource_metadata" in challenge.parameters for challenge in challenges):
             fix += "; it offers OAuth: the credential's password is then an access token for it"
     elif challenges and not is_wanted:
-        fix = "Change 'Send credentials as'"
+        fix = (
+            f"Change 'Send credentials as' for the credential{named}"
+            if named
+            else "Change 'Send credentials as'"
+        )
     elif refusal.status == 403:
-        fix = "The credential is known but may not do this: ask for the permission" + _scopes(challenges)
+        fix = (
+            f"The credential{named} is known but may not do this: ask for the permission{_scopes(challenges)}"
+        )
     else:
-        fix = "Check the credential: it may be wrong, expired, or meant for another server"
+        fix = f"Check the credential{named}: it may be wrong, expired, or meant for another server"
     if refusal.status == 401:
         wants = f"wants {_wanted(challenges)}; you send {sent}"
         what = f"does not accept what you send: {sent}" if is_wanted else wants

@@ -65,7 +65,7 @@ def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer
     if isinstance(value, bytes):
         if "array" in kinds and "string" not in kinds:
             return list(value)
-        return _written(value, _media_type(value), content, pointer)
+        return _written(value, media_type_of(value), content, pointer)
     if "FSLocationValue" in classes:
         return _path(value, content, pointer)
     if "ElementTree" in classes or "Element" in classes:
@@ -77,7 +77,7 @@ def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer
         return [member for member, is_in in members if is_in]
     if "Image" in classes and hasattr(value, "save"):
         data = _picture(value)
-        return _written(data, _media_type(data), content, pointer)
+        return _written(data, media_type_of(data), content, pointer)
     kind = type(value).__name__
     raise ArgumentsInvalid(
         f"The value at {pointer} is of type {kind}, which JSON cannot hold",
@@ -109,7 +109,8 @@ def _written(data: bytes, media_type: str, content: Content, pointer: str) -> st
     return f"data:{media_type};base64,{text}" if is_url else text
 
 
-def _media_type(data: bytes) -> str:
+def media_type_of(data: bytes) -> str:
+    """The media type of a file, by how its content begins."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     kinds = (kind for signature, kind in _SIGNATURES.items() if data.startswith(signature))
@@ -153,5 +154,5 @@ def _path(value: Any, content: Content, pointer: str) -> str:
             pointer=pointer,
             fix="Send a smaller file, or a tool its address",
         )
-    media_type = mimetypes.guess_type(text)[0] or _media_type(data)
+    media_type = mimetypes.guess_type(text)[0] or media_type_of(data)
     return _written(data, media_type, content, pointer)

@@ -47,6 +47,7 @@ _log = logging.getLogger(__name__)
 _CHECK: Final = "It may have been carried out: see at the server before it is made again."
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
 
+_PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # for *Image*
 FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 40  # file systems take 255 bytes
@@ -518,7 +519,7 @@ def save_blobs(
             case _:
                 continue
         files.append(save(call, len(files), data, mime_type or "application/octet-stream"))
-        if image is None and mime_type == "image/png":
+        if image is None and mime_type in _PICTURES:
             image = files[-1]
     return tuple(files), image
 

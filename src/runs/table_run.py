@@ -396,7 +396,9 @@ class RunSummary:
 
     def _failures(self) -> str:
         first = self.failures[0]
-        where = f"row {first.input_row}, " if first.input_row is not None else ""
+        name = first.tool_name or ""
+        tool = "" if name in (first.error or "") else f"tool {name}, "  # the error may name it already
+        where = tool + (f"row {first.input_row}, " if first.input_row is not None else "")
         if self.total == 1:
             return f"The call failed: {first.error or first.status.value}"
         return (

@@ -2,13 +2,16 @@
 
 A KNIME dialog sees no table rows, only specs, credentials and flow variables. The Provider therefore pushes
 one string-array flow variable, ``mcp_tools: <prefix or host>``, and dialogs that offer tools read all
-variables with such names. Each entry is the canonical JSON of one object::
+variables with such names. Each entry is canonical JSON: a server's route, for the tools after it, or a tool::
 
-    {"description": "…", "name": "crm_search", "server": "https://host/mcp",
-     "signature": "query: string, limit?: integer", "type": "mcp"}
+    {"server": "https://host/mcp#credential=crm"}
+    {"description": "…", "digest": "sha256:…", "name": "crm_search",
+     "signature": "query: string, limit?: integer = 10", "tool": "search"}
 
-``name`` is the shown name. ``description`` is cut to keep the variable small; the table has the full text.
-Unknown keys are ignored and unreadable entries are skipped, so that versions can be mixed.
+``name`` is the shown name, ``tool`` the server's, if it differs. A variable is copied into every node behind
+the Provider, so it is kept small: descriptions, signatures and digests are shortened or left out, the more
+tools there are; tables have all of them. Unknown keys are ignored and unreadable entries are skipped, so that
+versions can be mixed.
 
 Example arguments are made from a tool's schema, ready to copy into the Caller and to change. They hold the
 required properties, and those for which the schema has a default or an example: an invented value for an
@@ -21,7 +24,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -35,6 +40,8 @@ from ..client.validation.argument_schemas import (
     resolve,
     type_of,
 )
+from ..types.errors import MCPError
+from ..types.routing import ServerRoute
 from ..types.texts import canonical_json, compact_json, shortened
 
 if TYPE_CHECKING:
@@ -44,11 +51,12 @@ if TYPE_CHECKING:
 PREFIX: Final = "mcp_tools: "
 """The beginning of the names of these flow variables."""
 
-_MAX_CHARACTERS: Final = 1_000_000
-_DESCRIPTIONS: Final = (600, 120, 0)
-"""Lengths of descriptions to try, in characters; the more tools, the shorter the descriptions."""
+_MAX_CHARACTERS: Final = 32_768
+_LENGTHS: Final = ((600, 2000, 80), (120, 2000, 80), (0, 2000, 80), (0, 60, 80), (0, 40, 0), (0, 0, 0))
+"""Lengths of description, signature and digest to try, in characters, until all tools fit."""
 _MAX_PARAMETERS: Final = 12
 _MAX_ALTERNATIVES: Final = 3
+_LONGEST_DEFAULT: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +65,16 @@ class ToolChoice:
 
     name: str  # shown name, unique in the Provider's table
     type: str = "mcp"  # or workflow
-    server: str = ""  # URL without secrets, or stdio:<name>
-    signature: str = ""
+    route: str = ""  # `ServerRoute.uri` without tool and digest: the server and the name of its credential
+    tool: str = ""  # the server's name of the tool, if the shown one is another
+    digest: str = ""
+    signature: str = ""  # may be cut
     description: str = ""  # may be cut
+
+    @property
+    def server(self) -> str:
+        """The server's URL, as tables show it."""
+        return ServerRoute.parse(self.route).display if self.route else ""
 
     @property
     def label(self) -> str:
@@ -84,36 +99,97 @@ def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] =
 
 
 def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
-    """The value of the flow variable, one entry per tool, with descriptions cut to fit."""
+    """The value of the flow variable, with details cut to fit."""
     entries: list[str] = []
-    for length in _DESCRIPTIONS:
-        cut = [replace(tool, description=shortened(tool.description, length)) for tool in choices]
-        entries = [canonical_json(asdict(tool)) for tool in cut]
+    for description, signature_length, digest in _LENGTHS:
+        entries = [
+            _encoded(part, description, signature_length, digest)
+            for route, tools in groupby(choices, lambda choice: choice.route)
+            for part in ({"server": route}, *tools)
+        ]
         if sum(map(len, entries)) <= _MAX_CHARACTERS:
             break
     return entries
 
 
+def _encoded(part: dict[str, str] | ToolChoice, description: int, signature_length: int, digest: int) -> str:
+    if isinstance(part, dict):
+        return canonical_json(part)
+    fields = {
+        "name": part.name,
+        "type": "" if part.type == "mcp" else part.type,
+        "tool": part.tool,
+        "digest": part.digest[:digest],
+        "signature": shortened(part.signature, signature_length) if signature_length else "",
+        "description": shortened(part.description, description) if description else "",
+    }
+    return canonical_json({key: text for key, text in fields.items() if text})
+
+
 def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
-    """Reads the tools that Providers pushed, each name once. Never raises, so that the dialog opens."""
-    tools: dict[str, ToolChoice] = {}
+    """Reads the tools that Providers pushed, each once. Never raises, so that the dialog opens."""
+    tools: dict[tuple[str, str], ToolChoice] = {}
     for name, value in flow_variables.items():
-        if name.startswith(PREFIX) and isinstance(value, (list, tuple)):
-            for entry in cast("Sequence[object]", value):
-                tool = _decoded(entry)
-                if tool is not None:
-                    tools.setdefault(tool.name, tool)
+        if not name.startswith(PREFIX) or not isinstance(value, (list, tuple)):
+            continue
+        route = ""
+        for entry in map(_decoded, cast("Sequence[object]", value)):
+            if "name" not in entry:
+                route = _readable(entry.get("server", route))
+                continue
+            tool = ToolChoice(route=route, **{key: entry[key] for key in entry.keys() & _TEXTS})
+            tools.setdefault((tool.name, route), tool)
     return list(tools.values())
 
 
+def offered(choices: Sequence[ToolChoice]) -> dict[str, ToolChoice]:
+    """The tools by what a dialog offers and a node saves: the name, with the server where several have it."""
+    shared = Counter(choice.name for choice in choices)
+    named = Counter((choice.name, choice.server) for choice in choices)
+    by_id: dict[str, ToolChoice] = {}
+    for choice in choices:
+        name = choice.name
+        if shared[name] > 1:
+            is_same = named[name, choice.server] > 1
+            name = qualified(name, choice.server, _credential(choice.route) if is_same else None)
+        by_id.setdefault(name, choice)
+    return by_id
+
+
+def qualified(name: str, server: str, credential: str | None = None) -> str:
+    """A tool's name with its server and, for two credentials of one server, with the credential's name."""
+    return f"{name} @ {server}" + (f" as {credential}" if credential else "")
+
+
+def _credential(route: str) -> str | None:
+    return ServerRoute.parse(route).credential if route else None
+
+
+def _readable(route: str) -> str:
+    try:
+        return ServerRoute.parse(route).uri
+    except MCPError:
+        return ""
+
+
 def signature(schema: Mapping[str, Any]) -> str:
-    """The parameters of a schema in short, such as ``query: string, limit?: integer``; ``?`` is optional."""
+    """The parameters of a schema in short: ``query: string, limit?: integer = 10``; ``?`` is optional."""
     root = dict(schema)
     known, needed = listed_parameters(root)
     names = sorted(known, key=lambda name: name not in needed)
-    parts = [f"{name}{'' if name in needed else '?'}: {type_in_words(root, known[name])}" for name in names]
+    parts = [
+        f"{name}{'' if name in needed else '?'}: {type_in_words(root, part)}{_default(root, part)}"
+        for name, part in ((name, known[name]) for name in names)
+    ]
     more = [f"… {len(parts) - _MAX_PARAMETERS} more"] if len(parts) > _MAX_PARAMETERS else []
     return ", ".join(parts[:_MAX_PARAMETERS] + more)
+
+
+def _default(root: dict[str, Any], part: Any) -> str:
+    default = resolve(root, part).get("default")
+    if default is None or default == "":
+        return ""
+    return f" = {shortened(json.dumps(default, ensure_ascii=False), _LONGEST_DEFAULT)}"
 
 
 def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
@@ -137,20 +213,16 @@ def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
     return " or ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or "any"
 
 
-def _decoded(entry: object) -> ToolChoice | None:
+_TEXTS: Final = frozenset({"name", "type", "tool", "digest", "signature", "description"})
+
+
+def _decoded(entry: object) -> dict[str, str]:
+    """The texts of an entry; none if it cannot be read."""
     try:
         fields = json.loads(entry) if isinstance(entry, str) else None
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(fields, dict):
-        return None
-    known = cast("dict[str, object]", fields)
-    texts = {
-        key: value
-        for key in ("name", "type", "server", "signature", "description")
-        if isinstance(value := known.get(key), str)
-    }
-    return ToolChoice(**texts) if texts.get("name") else None
+        return {}
+    return {key: value for key, value in as_object(fields).items() if isinstance(value, str) and value}
 
 
 _MAX_DEPTH: Final = 12

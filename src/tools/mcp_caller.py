@@ -100,7 +100,9 @@ class MCPToolCaller(CallerDialog):
             self._check_calls(tools, parameters)
             connection.timeouts_from_settings(self)
             if tools is None:
-                connection.route_from_settings(self)
+                route = self.target(ctx.flow_variables).route
+                connection.refuse_commands(route)
+                connection.find_credential(ctx, route.credential)
             elif not tool_column_names(tools, self.tool_column):
                 raise SettingInvalid(
                     "The Tools table has no tool column",

@@ -117,7 +117,7 @@ class MCPToolProvider:
     findings*. Nothing is changed, and a tool without findings is not thereby harmless.
 
     The node also sets a flow variable, `mcp_tools: ` and the prefix or host, with which the dialog of *MCP
-    Tool Caller* can offer the tools by name.
+    Tool Caller* can offer the tools by name, and call them without the *Tools* table.
     """
 
     server_url = shared_parameters.server_url()
@@ -321,7 +321,9 @@ class MCPToolProvider:
         choices = [
             ToolChoice(
                 name=tool.shown_name,
-                server=tool.tool.route.display,
+                route=replace(tool.tool.route, tool=None, digest=None).uri,
+                tool="" if tool.tool.tool_name == tool.shown_name else tool.tool.tool_name,
+                digest=tool.tool.digest or "",
                 signature=signature(tool.definition.input_schema),
                 description=tool.tool.description,
             )

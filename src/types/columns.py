@@ -181,9 +181,10 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
 
 
 def is_tool_column(column: knext.Column) -> bool:
-    """Whether a column holds tools by its type, or is a text column with the tool column's name."""
+    """Whether a column holds tools by its type, or is a text or JSON column with the tool column's name."""
     factory = _java_factory(column.ktype)
-    return factory in _TOOL_FACTORIES or (_is_text(column) and bool(_PORTABLE_NAME.fullmatch(column.name)))
+    may_be_json = _is_text(column) or factory == _JSON_FACTORY
+    return factory in _TOOL_FACTORIES or (may_be_json and bool(_PORTABLE_NAME.fullmatch(column.name)))
 
 
 def may_hold_tools(column: knext.Column) -> bool:
@@ -208,11 +209,14 @@ def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[s
     return [wanted]
 
 
-def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | None]:
+def read_tools(
+    table: knext.Table, column: str | None = AUTO, *, unreadable: dict[str, MCPError] | None = None
+) -> list[Tool | None]:
     """Reads the tools of a table with tool columns of any form: one per row, None if all cells are missing.
 
     For `AUTO`, None and "" each row's first cell in a tool column that is not missing counts. Raises
-    `ToolFormatError` if a cell cannot be read; the message names row and field.
+    `ToolFormatError` if a cell cannot be read; the message names row and field. With ``unreadable``, such
+    errors are put there by RowID instead, and the tool is None.
     """
     import pyarrow as pa
 
@@ -229,7 +233,7 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
     for name in names:
         cells: list[Tool | None] = []
         for chunk in data.column(name).chunks:
-            cells += _read_chunk(chunk, rows[len(cells) : len(cells) + len(chunk)], name)
+            cells += _read_cells(chunk, rows[len(cells) : len(cells) + len(chunk)], name, unreadable)
         tools = [cell if tool is None else tool for tool, cell in zip(tools, cells, strict=True)]
     return [None if tool is not None and _is_no_tool(tool) else tool for tool in tools]
 
@@ -266,6 +270,21 @@ def knime_value(tool: WorkflowTool) -> object:
 
 
 _NO_TOOLS: Final = "Connect the output of MCP Tool Provider or Workflow to Tool"
+
+
+def _read_cells(
+    chunk: Any, rows: Sequence[str], name: str, unreadable: dict[str, MCPError] | None
+) -> list[Tool | None]:
+    try:
+        return _read_chunk(chunk, rows, name)
+    except ToolFormatError as error:
+        if unreadable is None:
+            raise
+        if len(rows) == 1:
+            unreadable[rows[0]] = error
+            return [None]
+    singles = (_read_cells(chunk.slice(i, 1), rows[i : i + 1], name, unreadable) for i in range(len(rows)))
+    return [tool for cells in singles for tool in cells]
 
 
 def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]:

@@ -8,13 +8,14 @@ from knime_mcp.tools.calling_hints import (
     ToolChoice,
     decode_choices,
     encode_choices,
+    offered,
     signature,
     type_in_words,
     variable_name,
 )
 
 SEARCH = ToolChoice(
-    name="search", server="https://h/mcp", signature="query: string", description="Finds things."
+    name="search", route="https://h/mcp", signature="query: string", description="Finds things."
 )
 
 
@@ -45,14 +46,36 @@ def test_what_is_encoded_is_decoded(choices):
     assert decode_choices({"mcp_tools: x": encode_choices(choices), "other": ["a"]}) == choices
 
 
-def test_a_great_many_tools_keep_their_names_and_lose_details():
-    many = [ToolChoice(name=f"tool {i}", description="d" * 500, signature="x: string") for i in range(2000)]
+@pytest.mark.parametrize("count", [20, 100, 500])
+def test_a_great_many_tools_keep_their_names_and_lose_details(count):
+    many = [
+        ToolChoice(
+            name=f"tool {i}",
+            route="https://h/mcp",
+            digest="sha256:" + "0" * 64,
+            description="d" * 500,
+            signature="x: string",
+        )
+        for i in range(count)
+    ]
     entries = encode_choices(many)
-    assert sum(map(len, entries)) <= 1_000_000
+    assert sum(map(len, entries)) <= 32_768
     decoded = decode_choices({"mcp_tools: x": entries})
     assert [tool.name for tool in decoded] == [tool.name for tool in many]
+    assert {tool.route for tool in decoded} == {"https://h/mcp"}
     assert decoded[0].label == "tool 0(x: string)"
-    assert decoded[0].description.endswith("…")
+    assert decoded[0].digest == (many[0].digest if count < 500 else "")
+
+
+def test_tools_of_one_name_are_offered_apart():
+    one, two = (ToolChoice(name="echo", route=f"https://{host}/mcp") for host in "ab")
+    known = ToolChoice(name="echo", route="https://b/mcp#credential=crm")
+    only = ToolChoice(name="only", route="https://b/mcp")
+    found = decode_choices(
+        {"mcp_tools: a": encode_choices([one]), "mcp_tools: b": encode_choices([two, only])}
+    )
+    assert offered(found) == {"echo @ https://a/mcp": one, "echo @ https://b/mcp": two, "only": only}
+    assert list(offered([two, known])) == ["echo @ https://b/mcp", "echo @ https://b/mcp as crm"]
 
 
 def test_whatever_stands_in_the_variables_the_dialog_opens():
@@ -79,7 +102,7 @@ def test_whatever_stands_in_the_variables_the_dialog_opens():
 
 
 def test_entries_are_json_that_others_can_read():
-    assert json.loads(encode_choices([SEARCH])[0])["name"] == "search"
+    assert [json.loads(entry).get("name") for entry in encode_choices([SEARCH])] == [None, "search"]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +112,7 @@ def test_entries_are_json_that_others_can_read():
         ({"properties": {"a": {"type": "string"}}}, "a?: string"),
         ({"properties": {"a": {}, "b": {"type": "integer"}}, "required": ["b"]}, "b: integer, a?: any"),
         ({"properties": {"a": {"enum": [1]}}}, "a?: choice"),
+        ({"properties": {"a": {"type": "integer", "default": 5}}}, "a?: integer = 5"),
         ({"properties": {"a": {"type": ["null", "string", "integer"]}}}, "a?: string or integer"),
         (
             {

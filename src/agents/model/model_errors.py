@@ -349,8 +349,7 @@ def login_failed(status: int, message: str, server: str | None) -> ModelLoginFai
             f"The endpoint does not accept the credential ({status})",
             status=status,
             server=server,
-            fix="Choose a credential whose password is the API key in the node that connects the model; on"
-            " the command line name the variable that holds the key with --api-key-env",
+            fix="Choose a credential whose password is the API key in the node that connects the model",
         )
     return ModelLoginFailed(
         f"The endpoint does not allow this (403): {message}",

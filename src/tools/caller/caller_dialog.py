@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+import threading
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import knime.extension as knext
 
+from ...types.columns import may_hold_tools
+from ...types.routing import ServerRoute
 from ...types.texts import shortened, visible
-from ..calling_hints import decode_choices
+from ..calling_hints import decode_choices, offered
 from ..node_settings import shared_parameters
-from ..node_settings.connection import NO_COLUMN
+from ..node_settings.connection import NO_COLUMN, route_from_settings
 from ..node_settings.shared_parameters import column_choices, labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..calling_hints import ToolChoice
 
 _log = logging.getLogger(__name__)
 
 BY_NAME: Final = "<by name>"
-"""The choice to use *Tool name* instead. First and default: see `credentials.NO_CREDENTIAL`."""
+"""The choice to use *Tool name* instead. First and default: see `connection.NO_CREDENTIAL`."""
 TOOLS, PARAMETERS = 0, 1  # ports
 _MOST_CONCURRENT: Final = 64
 _LONGEST_DESCRIPTION: Final = 300
+_SHORTEST_DESCRIPTION: Final = 60
+_LONGEST_HELP: Final = 6000
 
 
 class ArgumentsSource(knext.EnumParameterOptions):
@@ -54,39 +64,89 @@ class _Argument:
     )
 
 
+# KNIME tells the function that makes the choices nothing of the settings, but loads them just before, in the
+# same thread. So a saved choice is still offered when its Provider was reset, and not shown as missing.
+_loaded = threading.local()
+
+
 def _tool_choices(context: Any) -> list[Any]:
     """Offers the tools that Providers announced. Never raises, as the dialog would not open then."""
     try:
-        tools = decode_choices(context.flow_variables)
+        tools = offered(decode_choices(context.flow_variables))
     except Exception as error:
         _log.debug("No tools in the dialog: %s", type(error).__name__)
-        tools = []
+        tools = {}
+    room = _LONGEST_HELP // max(1, len(tools))  # KNIME writes all of them into the help of the setting
     first = (BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
-    offered = ((entry.name, visible(entry.label), visible(_about(entry))) for entry in tools)
-    return labelled([first, *offered])
+    choices = [
+        (name, visible(_label(name, entry)), visible(_about(entry, room))) for name, entry in tools.items()
+    ]
+    saved = getattr(_loaded, "tool", BY_NAME)
+    if context is not None and saved not in tools and saved not in ("", BY_NAME):
+        choices.append(
+            (saved, visible(f"{saved} (not known now)"), "The Provider of this tool was reset: execute it.")
+        )
+    return labelled([first, *choices])
 
 
-def _about(entry: Any) -> str:
-    short = shortened(" ".join(entry.description.split()), _LONGEST_DESCRIPTION)
+def _label(name: str, entry: ToolChoice) -> str:
+    return entry.label if name == entry.name else f"{name}({entry.signature})"
+
+
+def _about(entry: ToolChoice, room: int) -> str:
+    if room < _SHORTEST_DESCRIPTION:
+        return ""
+    length = min(room, _LONGEST_DESCRIPTION)
+    short = shortened(" ".join(entry.description.split()), length)
     kind = "Workflow" if entry.type == "workflow" else f"MCP tool at {entry.server}"
     return f"{kind}. {short}" if short else kind
 
 
-def _parameter_columns(specs: list[Any]) -> list[str]:
-    schema = specs[PARAMETERS]
-    return [] if schema is None else [column.name for column in schema]
+class Target(NamedTuple):
+    """The tool that a node without a table calls."""
+
+    route: ServerRoute
+    name: str  # the server's
+    shown_name: str
+    digest: str = ""  # of its definition when the Provider listed it
+
+
+def _text_columns(specs: list[Any]) -> list[str]:
+    """Columns that can hold names."""
+    return [column.name for column in specs[PARAMETERS] or () if column.ktype == knext.string()]
+
+
+def _json_columns(specs: list[Any]) -> list[str]:
+    """Columns that can hold JSON: those of KNIME's JSON type, or text."""
+    return [column.name for column in specs[PARAMETERS] or () if may_hold_tools(column)]
 
 
 class CallerDialog:
     """What the node inherits, and a step of an audit workflow takes its defaults from."""
+
+    def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        _loaded.tool = parameters.get("tool", BY_NAME)
+        return parameters
+
+    def target(self, flow_variables: Mapping[str, Any]) -> Target:
+        """What a node without a *Tools* table calls: a tool that a Provider announced, or the settings' one.
+
+        `SettingInvalid` says what is wrong with the settings of the connection.
+        """
+        name = self.tool_name.strip() if self.tool == BY_NAME else self.tool
+        known = None if self.tool == BY_NAME else offered(decode_choices(flow_variables)).get(self.tool)
+        url = self.server_url.strip()
+        if known is None or not known.route or url not in ("", known.server):
+            return Target(route_from_settings(self), name, name)
+        return Target(ServerRoute.parse(known.route), known.tool or known.name, known.name, known.digest)
 
     server_url = shared_parameters.server_url()
     credentials = shared_parameters.credentials()
     tool = knext.StringParameter(
         "Tool",
         "Which tool to call. The tools of every *MCP Tool Provider* whose flow variables reach this node are"
-        " offered here, with their parameters: connect the Provider's *Tools* table, or its flow variable"
-        f" port. Choose `{BY_NAME}` to enter a name instead.",
+        " offered here, with their parameters: connect the Provider's *Tools* table, or only its flow"
+        f" variable port. Choose *The tool named below* (`{BY_NAME}`) to enter a name instead.",
         default_value=BY_NAME,
         choices=_tool_choices,
     )
@@ -127,7 +187,7 @@ class CallerDialog:
         "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String"
         " column.",
         default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _parameter_columns),
+        choices=column_choices(NO_COLUMN, _json_columns),
         is_advanced=True,
     )
     tool_per_row_column = knext.StringParameter(
@@ -135,7 +195,7 @@ class CallerDialog:
         "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
         f" `{NO_COLUMN}` to call the same tool for every row.",
         default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _parameter_columns),
+        choices=column_choices(NO_COLUMN, _text_columns),
         is_advanced=True,
     )
     tool_column = shared_parameters.tool_column(TOOLS)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 from ...audit.record import CallStatus
 from ...client.protocol.messages import as_object
 from ...runs.argument_sources import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
+from ...runs.cell_contents import media_type_of
 from ...types.columns import (
     ROW_ID,
     ColumnForm,
@@ -177,7 +178,7 @@ def image_type() -> Any:
 
 
 def image_cells(paths: list[str | None]) -> Any:
-    """Reads saved PNG files into cells; the cell of a file that is no PNG image is missing."""
+    """Reads saved pictures into cells, which hold them as PNG; the cell of a file that is none is missing."""
     import pyarrow as pa
 
     image = image_type()
@@ -193,11 +194,16 @@ def image_cells(paths: list[str | None]) -> Any:
 def _picture(path: Path) -> Any | None:
     pillow = _pillow()
     try:
-        picture = pillow.open(path, formats=["PNG"])
+        picture = pillow.open(path, formats=["PNG", "JPEG", "GIF", "WEBP"])
         picture.load()
+        if picture.mode not in _MODES_OF_PNG:
+            picture = picture.convert("RGB")
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
         return None
     return picture
+
+
+_MODES_OF_PNG: Final = frozenset({"1", "I", "I;16", "L", "LA", "P", "RGB", "RGBA"})
 
 
 def _pillow() -> Any:
@@ -462,4 +468,4 @@ def _shown_picture(file: str) -> Html | None:
         data = Path(file).read_bytes() if Path(file).stat().st_size <= _LARGEST_PICTURE else None
     except OSError:  # an earlier run's file may be gone
         data = None
-    return data_image(data, "image/png", description="Image that the tool gave") if data else None
+    return data_image(data, media_type_of(data), description="Image that the tool gave") if data else None

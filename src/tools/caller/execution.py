@@ -10,6 +10,7 @@ import difflib
 import threading
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, assert_never
 
 from ...audit.journal import SUFFIX
@@ -22,6 +23,7 @@ from ...types.errors import Canceled, MCPError, SettingInvalid, ToolNotFound
 from ...types.routing import server_labels
 from ...types.texts import canonical_json, counted
 from ...types.tool import MCPTool, WorkflowTool
+from ..calling_hints import qualified as qualified_name
 from ..node_settings import connection
 from ..node_settings.connection import (
     check_one_origin,
@@ -33,7 +35,7 @@ from ..node_settings.connection import (
 from ..recorded_steps import workflow_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from ...client.limits import Timeouts
@@ -75,6 +77,7 @@ class Sessions:
         self._timeouts = timeouts
         self._found: dict[str, Credential] = {}
         self._problems: dict[str, MCPError] = {}
+        self.notes: list[str] = []  # what the node has to say beside what its calls say
         self._port = None if port is None else credential_from_port(port)
         named = filter(None, map(str.strip, secret_arguments.split(",")))
         self.run = new_run(self._connect, secrets=[self._port.password] if self._port else [], named=named)
@@ -188,7 +191,7 @@ def run_calls(
     ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
     """
     plan = _planned(node, ctx, tools, rows, sessions)
-    about, journals, earlier = _about(node, tools), folder / JOURNALS, None
+    about, journals, earlier = _about(node, ctx, tools), folder / JOURNALS, None
     if node.resume:
         from ...runs.resuming import latest_to_resume
 
@@ -219,6 +222,7 @@ def run_calls(
             "and execute again to make only the others",
         )
     run.summary.unmatched = plan.unmatched
+    run.summary.notes |= dict.fromkeys(sessions.notes)
     return run
 
 
@@ -245,15 +249,20 @@ def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> 
     per_row = connection.chosen_column(node.tool_per_row_column)
     is_json = node.arguments_source == "json_column"
     lookup = ToolLookup((), ()) if tools is None else _lookup(tools, node.tool_column)
+    if lookup.unreadable:
+        rows_named = ", ".join(islice(lookup.unreadable, _SHOWN))
+        sessions.notes.append(f"Tools that cannot be read were left out: row {rows_named}")
     tool, problem = None, None
     try:
         if tools is None:
-            route, name = connection.route_from_settings(node), node.chosen_tool()
+            route, name, shown_name, digest = node.target(ctx.flow_variables)
             sessions.know(route)
             # From server and name only, as the error rows have it if its definition cannot be had.
-            tool = MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
+            tool = MCPTool(shown_name, "", "", dataclasses.replace(route, tool=None).uri, name)
             definition = sessions.run.definitions.find(route, name, is_canceled=ctx.is_canceled)
-            tool = _pinned(pinned_tool(definition, route, shown_name=name), node.pinned_digest)
+            tool = _pinned(
+                pinned_tool(definition, route, shown_name=shown_name), node.pinned_digest or digest
+            )
         elif per_row is None:
             tool = _pinned(lookup.find(node.chosen_tool()), node.pinned_digest)
             sessions.know(*routes_of([tool]))
@@ -278,21 +287,32 @@ def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> 
 def _lookup(tools: Any, column: str) -> ToolLookup:
     names = tool_column_names(tools.schema, column)
     row_ids = tools[names].get().to_pyarrow().column(0).to_pylist()
-    return ToolLookup(read_tools(tools, column), row_ids)
+    unreadable: dict[str, MCPError] = {}
+    return ToolLookup(read_tools(tools, column, unreadable=unreadable), row_ids, unreadable)
 
 
-def _about(node: Any, tools: Any) -> str:
+def _about(node: Any, ctx: Any, tools: Any) -> str:
     """Identifies this node's runs among the journals of a workflow."""
-    server = None if tools is not None else connection.route_from_settings(node).display
+    server = None if tools is not None else node.target(ctx.flow_variables).route.display
     says = ("tool_column", "tool", "tool_name", "tool_per_row_column", "arguments_column")
     chosen = {name: getattr(node, name) for name in says}
     return canonical_json({"node": "mcp_tool_caller", "server": server, **chosen})
 
 
 class ToolLookup:
-    """The tools of a table, one per row or None, by all their names and their RowIDs."""
+    """The tools of a table, one per row or None, by all their names and their RowIDs.
 
-    def __init__(self, tools: Sequence[Tool | None], row_ids: Sequence[str]) -> None:
+    `unreadable` are the errors of rows whose cells cannot be read. They are errors only of calls of tools
+    that are not in the other rows.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool | None],
+        row_ids: Sequence[str],
+        unreadable: Mapping[str, MCPError] = MappingProxyType({}),
+    ) -> None:
+        self.unreadable = unreadable
         present = [(tool, row_id) for tool, row_id in zip(tools, row_ids, strict=True) if tool is not None]
         self.tools = [tool for tool, _ in present]
         self._row_ids = {id(tool): row_id for tool, row_id in reversed(present)}
@@ -339,7 +359,9 @@ class ToolLookup:
                 return name
         return self._row_ids[id(tool)]
 
-    def _unknown(self, wanted: str) -> ToolNotFound:
+    def _unknown(self, wanted: str) -> MCPError:
+        if self.unreadable and (wanted in self.unreadable or not self.tools):
+            return self.unreadable.get(wanted) or next(iter(self.unreadable.values()))
         if not self.tools:
             return ToolNotFound(
                 f"There is no tool {wanted!r}: the Tools input has no tools",
@@ -353,7 +375,8 @@ class ToolLookup:
         close = dict.fromkeys(spelling for name in similar for spelling in spellings[name])
         suggestions = tuple(islice(close, _SUGGESTIONS))
         return ToolNotFound(
-            f"There is no tool {wanted!r} in the Tools input, which has {counted(len(self.tools), 'tool')}",
+            f"There is no tool {wanted!r} in the Tools input, which has {counted(len(self.tools), 'tool')}"
+            + (f" and {counted(len(self.unreadable), 'row')} that cannot be read" if self.unreadable else ""),
             suggestions=suggestions,
             fix=f"Did you mean {_listed(suggestions)}?"
             if suggestions
@@ -370,9 +393,10 @@ def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDisp
         match tool:
             case MCPTool():
                 names = dict.fromkeys((tool.name, tool.tool_name))
-                qualified.append(
-                    [f"{name} @ {place}" for name in names for place in (labels[server], server)]
-                )
+                places = (labels[server], server)
+                spellings = [qualified_name(name, place) for name in names for place in places]
+                spellings += [qualified_name(name, server, tool.route.credential) for name in names]
+                qualified.append(spellings)
             case WorkflowTool():
                 qualified.append([f"{tool.name} @ workflow"])
             case _:

@@ -128,7 +128,7 @@ def refuse_commands(route: ServerRoute) -> None:
             "A server that is a command on this computer cannot be started from a workflow",
             setting="server_url",
             server=route.url,
-            fix="Run it as an HTTP server and enter its URL, or use the command line: knime-mcp list --stdio",
+            fix="Run it as an HTTP server and enter its URL",
         )
 
 
@@ -232,18 +232,19 @@ def _authorization(
     """Bearer, basic or header authorization, or OAuth by client credentials, as the route says."""
     from ...client.authorization import BasicAuth, BearerAuth, HeaderAuth
 
+    shown = "" if credential.name == PORT else credential.name
     try:
         match route.send_credentials_as:
             case "bearer":
                 _require(credential, "password", "a Bearer token", route)
-                return BearerAuth(credential.password)
+                return BearerAuth(credential.password, credential=shown)
             case "basic":
                 if not credential.username:
                     _require(credential, "password", "Basic authentication", route)
-                return BasicAuth(credential.username, credential.password)
+                return BasicAuth(credential.username, credential.password, credential=shown)
             case "header":
                 _require(credential, "password", "a header", route)
-                return HeaderAuth(route.header_name or "X-API-Key", credential.password)
+                return HeaderAuth(route.header_name or "X-API-Key", credential.password, credential=shown)
             case "client_credentials":
                 return _client_credentials(route, credential, network)
             case _:

@@ -114,7 +114,7 @@ def test_the_dialog_offers_the_providers_tools(host):
     offered = [
         ToolChoice(
             name="add",
-            server="http://h/mcp",
+            route="http://h/mcp",
             signature="a: integer, b?: integer",
             description="Adds\n numbers.",
         ),

@@ -286,7 +286,7 @@ def test_a_header_line_without_colon_is_named_by_number_only():
 
 def test_servers_that_are_commands_are_refused():
     refuse_commands(ServerRoute(URL))
-    with pytest.raises(SettingInvalid, match="knime-mcp list --stdio"):
+    with pytest.raises(SettingInvalid, match="Run it as an HTTP server"):
         refuse_commands(ServerRoute("stdio:files"))
 
 

@@ -122,7 +122,7 @@ def test_configure_contacts_nobody(host, serve):
         ("ftp://host/mcp", "ftp"),
         ("https://ann:canary-7f3a@host/mcp", "Credentials Configuration"),
         ("https://host/mcp?api_key=canary-7f3a", "{credential.password}"),
-        ("stdio:files", "knime-mcp list --stdio"),
+        ("stdio:files", "Run it as an HTTP server"),
     ],
 )
 @pytest.mark.requirement("T14")
@@ -160,7 +160,7 @@ def test_two_thousand_tools_over_pages(host, shapes):
     result = list_tools(host, shapes.url("/modern/json/many"))
     assert len(rows(result)) == 2000
     assert result.outputs[0].row_ids[-1] == "tool_1999"
-    assert len(result.flow_variables[f"mcp_tools: 127.0.0.1:{shapes.port}"]) == 2000
+    assert len(result.flow_variables[f"mcp_tools: 127.0.0.1:{shapes.port}"]) == 2001  # and their server
     assert len(result.view_html) < 6_000_000
 
 
