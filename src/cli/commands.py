@@ -29,6 +29,15 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     "run": "run:run",
     "login": "login:login",
     "logout": "login:logout",
+    "config": _Group(
+        "Servers with names, which other commands take instead of a URL.",
+        {
+            "list": "config:list_servers",
+            "add": "config:add",
+            "remove": "config:remove",
+            "import": "config:import_servers",
+        },
+    ),
     "audit": _Group(
         "Verify, show and export the records of calls.",
         {

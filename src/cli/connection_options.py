@@ -22,6 +22,7 @@ from .shared_options import takes
 
 if TYPE_CHECKING:
     from ..client.network import NetworkSettings
+    from ..graph.server_configs import ServerConfig
 
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)=(.*)", re.ASCII | re.DOTALL)
@@ -32,12 +33,7 @@ def is_command(route: ServerRoute) -> bool:
     return route.url.startswith(_PREFIX)
 
 
-def how_to_name(route: ServerRoute) -> str:
-    """The text for the same server in a suggested command; the started command itself may contain keys."""
-    return "--stdio 'COMMAND'" if is_command(route) else route.display
-
-
-def named_server(route: ServerRoute, servers: Sequence[StdioServer]) -> StdioServer:
+def started_server(route: ServerRoute, servers: Sequence[StdioServer]) -> StdioServer:
     """Finds the command for ``stdio:<name>``. Only those of the command line itself are ever started."""
     for server in servers:
         if server.url == route.url:
@@ -108,7 +104,10 @@ def _how(text: str, *names: str, **more: Any) -> Any:
 
 
 UrlArgument: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
+    str | None,
+    typer.Argument(
+        metavar="SERVER", help="URL of the server, or its name in knime-mcp config. Left out with --stdio."
+    ),
 ]
 ToolArgument: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
@@ -215,6 +214,20 @@ class ConnectionOptions:
         return NetworkSettings(ca_file=self.ca_file, proxy=self.proxy)
 
     @functools.cached_property
+    def named(self) -> "dict[str, ServerConfig]":
+        """The servers of this command line that were given by name, by the URLs of their routes.
+
+        Nothing else can start one of them: no table, no workflow.
+        """
+        return {}
+
+    def how_to_name(self, route: ServerRoute) -> str:
+        """The server as a suggested command names it; a started command itself may contain keys."""
+        if route.url in self.named:
+            return self.named[route.url].name
+        return "--stdio 'COMMAND'" if is_command(route) else route.display
+
+    @functools.cached_property
     def servers(self) -> tuple[StdioServer, ...]:
         return parse_servers(self.stdio or (), self.env or ())
 
@@ -238,7 +251,7 @@ class ConnectionOptions:
             self._check_commands()
         from ..client.network import origin_of  # late, as in `network`
 
-        routes = [self._route(ServerRoute.parse(url)) for url in urls]
+        routes = [self.by_name(url) or self._route(ServerRoute.parse(url)) for url in urls]
         borrowers = {
             origin_of(route.url)
             for route, url in zip(routes, urls, strict=True)
@@ -251,6 +264,26 @@ class ConnectionOptions:
                 " Say at each URL which one it gets, as in https://host/mcp#credential=NAME."
             )
         return [*routes, *(ServerRoute(server.url) for server in self.servers)]
+
+    def by_name(self, word: str) -> ServerRoute | None:
+        """The route to the server that `knime-mcp config` knows by this name; None for a URL."""
+        if "/" in word or word.startswith(_PREFIX):
+            return None
+        from .named_servers import named_server, unknown_name
+
+        config = named_server(word)
+        if config is None:
+            if (error := unknown_name(word)) is not None:
+                raise error
+            return None
+        if config.kind == "stdio":
+            route = ServerRoute(f"{_PREFIX}{word}")
+        else:
+            # The query may hold a secret, and the fragment says how to send the credential that it names.
+            bare, mark, fragment = config.url.partition("#")
+            route = self._route(ServerRoute.parse(f"{bare.partition('?')[0]}{mark}{fragment}"))
+        self.named[route.url] = config
+        return route
 
     @property
     def _secret_name(self) -> str | None:

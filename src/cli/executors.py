@@ -56,6 +56,7 @@ class WorkerConnect:
     """
 
     options: ConnectionOptions
+    named: tuple[str, ...] = ()  # servers of `knime-mcp config`, which each worker looks up where it runs
 
     def __hash__(self) -> int:
         return hash(type(self))  # the options hold lists
@@ -65,6 +66,8 @@ class WorkerConnect:
         from .sessions import Sessions
 
         try:
+            for name in self.named:
+                self.options.by_name(name)
             return Sessions(self.options, Interrupt()).run_for([route])
         except UsageError as error:  # such as a variable that is not set on the worker's machine
             raise SettingInvalid(f"The worker cannot connect: {error}", setting="executor") from None
@@ -95,7 +98,10 @@ def call_executor(text: str, asked: int | None, connection: ConnectionOptions, r
     ``asked`` is the option ``--concurrency``. Yields the maximum number of calls in flight. Raises
     `CommandError` if the Dask cluster cannot be reached, or its workers cannot make calls.
     """
-    connect = WorkerConnect(dataclasses.replace(connection))  # without cached values of the environment
+    names = tuple(config.name for config in connection.named.values())
+    connect = WorkerConnect(
+        dataclasses.replace(connection), names
+    )  # without cached values of the environment
     if text == "threads":
         yield asked or _THREADS
         return

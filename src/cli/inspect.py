@@ -9,7 +9,7 @@ import typer
 
 from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
 from .command_errors import CREDENTIAL_HINT, ExitCode, Interrupt, reports_errors
-from .connection_options import ConnectionOptions, UrlArgument, how_to_name, takes_connection
+from .connection_options import ConnectionOptions, UrlArgument, takes_connection
 from .terminal import print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -49,7 +49,11 @@ def inspect(
             error = caught.at(server=route.url)
         finally:
             client.close()
-    (_print_json if as_json else _print)(route, steps, server, tools, error)
+    if as_json:
+        _print_json(route, steps, server, tools, error)
+    else:
+        next_step = f"knime-mcp list {connection.how_to_name(route)}"
+        _print(route, steps, server, tools, error, next_step=next_step)
     return ExitCode.FAILED if error else ExitCode.OK
 
 
@@ -59,6 +63,8 @@ def _print(
     server: ServerInfo | None,
     tools: list[ToolDefinition],
     error: MCPError | None,
+    *,
+    next_step: str,
 ) -> None:
     rows = [
         (
@@ -82,7 +88,7 @@ def _print(
         names = ", ".join(tool.name for tool in tools[:20])
         more = f" and {len(tools) - 20} more" if len(tools) > 20 else ""
         say(f"Tools: {len(tools)}{f' ({names}{more})' if tools else ''}")
-        say("All is well. Next step: knime-mcp list " + how_to_name(route))
+        say(f"All is well. Next step: {next_step}")
         return
     say(f"Failed: {error.what}.", "bold red")
     say(f"Next step: {(error.fix or 'Ask whoever runs the server').rstrip('.')}.")

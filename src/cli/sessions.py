@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ..client.mcp_client import MCPClient
 from ..tools.node_settings.connection import fill
 from ..types.errors import Canceled, ToolNotFound
-from .connection_options import how_to_name, is_command, named_server
+from .connection_options import is_command, started_server
 from .credentials import Credentials
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ..client.authorization import Authorization
     from ..client.mcp_client import Progress, Step
+    from ..client.transports.stdio_server import StdioServer
+    from ..graph.server_configs import ServerConfig
     from ..runs.call_values import PlannedCall
     from ..runs.engine import Run
     from ..tools.provider.provide import Provision, ServerRequest
@@ -66,7 +68,11 @@ class Sessions:
         from ..runs.checked_calls import Pinning
         from ..runs.engine import new_run
 
-        variables = (secret for server in self._options.servers for secret in server.secrets())
+        variables = [secret for server in self._options.servers for secret in server.secrets()]
+        if self._options.named:
+            from ..graph.server_configs import secrets_of
+
+            variables += [secret for config in self._options.named.values() for secret in secrets_of(config)]
         secrets = [*self.credentials.secrets, *variables]
         run = new_run(self.client, secrets=secrets, named=self._options.secret_argument or ())
         run.pinning = Pinning.IGNORE  # the definition was just read
@@ -80,24 +86,36 @@ class Sessions:
         Raises `SettingInvalid` if the credential is unknown or cannot be sent, or the route is to a command
         that is not on this command line.
         """
+        named = self._options.named.get(route.url)
         if is_command(route):
             return MCPClient(
-                stdio=named_server(route, self._options.servers),
+                stdio=self._started(route, named),
                 protocol_version=self._options.protocol,
                 timeouts=self._options.timeouts,
                 trace=trace,
             )
         filled = fill(route, self.credentials(route.credential), network=self._options.network)
+        url, headers = filled.url, filled.headers
+        if named is not None and named.kind == "url":
+            url, headers = named.url.partition("#")[0], {**headers, **named.headers}
+        is_signed = any(name.lower() == "authorization" for name in headers)
         return MCPClient(
-            filled.url,
-            auth=filled.auth or self._login(route),
-            headers=filled.headers,
+            url,
+            auth=filled.auth or (None if is_signed else self._login(route)),
+            headers=headers,
             transport=route.transport,
             protocol_version=self._options.protocol,
             timeouts=self._options.timeouts,
             network=self._options.network,
             trace=trace,
         )
+
+    def _started(self, route: ServerRoute, named: ServerConfig | None) -> StdioServer:
+        if named is None or named.kind == "url":
+            return started_server(route, self._options.servers)
+        from ..graph.server_configs import stdio_server
+
+        return stdio_server(named)
 
     def find_tool(self, route: ServerRoute, name: str) -> MCPTool:
         """Finds a tool by the name that its server knows, with the server's definition and its digest.
@@ -110,7 +128,7 @@ class Sessions:
             definition = self.run.definitions.find(route, name, is_canceled=self.interrupt)
         except ToolNotFound as error:
             meant = f"Did you mean {' or '.join(error.suggestions)}? " if error.suggestions else ""
-            error.fix = f"{meant}All tools: knime-mcp list {how_to_name(route)}"
+            error.fix = f"{meant}All tools: knime-mcp list {self._options.how_to_name(route)}"
             raise
         return pinned_tool(definition, route, shown_name=definition.name)
 

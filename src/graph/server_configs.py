@@ -57,6 +57,7 @@ class StdioConfig:
     cwd: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     taken: frozenset[str] = field(default=frozenset(), repr=False)
+    kind: Literal["stdio"] = "stdio"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,7 @@ class UrlConfig:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     transport: Transport
     taken: frozenset[str] = field(default=frozenset(), repr=False)
+    kind: Literal["url"] = "url"
 
 
 ServerConfig = StdioConfig | UrlConfig
@@ -84,22 +86,24 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
     match config:
         case StdioConfig():
-            # Names in documents may be any text; in messages and records they are part of a URL.
-            name = _NO_NAME.sub("-", config.name).lstrip("._-") or "server"
-            cwd = None if config.cwd is None else str(config.cwd)
-            command = (config.command, *config.args)
-            server = StdioServer(name, command, env=config.env, cwd=cwd, taken=config.taken)
-            return MCPClient(stdio=server, **settings)
+            return MCPClient(stdio=stdio_server(config), **settings)
         case UrlConfig():
             return MCPClient(config.url, headers=config.headers, transport=config.transport, **settings)
 
 
+def stdio_server(config: StdioConfig) -> StdioServer:
+    # Names in documents may be any text; in messages and records they are part of a URL.
+    name = _NO_NAME.sub("-", config.name).lstrip("._-") or "server"
+    cwd = None if config.cwd is None else str(config.cwd)
+    return StdioServer(name, (config.command, *config.args), env=config.env, cwd=cwd, taken=config.taken)
+
+
 def marker_of_servers(servers: Mapping[str, ServerConfig], named: Iterable[str] = ()) -> SecretMarker:
-    secrets = (secret for config in servers.values() for secret in _secrets(config))
+    secrets = (secret for config in servers.values() for secret in secrets_of(config))
     return SecretMarker(secrets, named=named)
 
 
-def _secrets(config: ServerConfig) -> Iterator[str]:
+def secrets_of(config: ServerConfig) -> Iterator[str]:
     if isinstance(config, StdioConfig):
         yield from secrets_in_environment(config.env, config.taken)
         yield from (argument for argument in config.args if looks_secret("", argument))

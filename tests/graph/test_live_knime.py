@@ -117,7 +117,8 @@ def node(host, tmp_path):
 @pytest.fixture
 def tools(node, server):
     """The Provider's result."""
-    return node("mcp_tool_provider", [None, None], {"server_url": server[0]})
+    # A process that has much to do may take long to accept.
+    return node("mcp_tool_provider", [None, None], {"server_url": server[0], "connect_timeout": 60.0})
 
 
 def rows(result, port=0):
@@ -162,6 +163,7 @@ def test_the_caller_calls_per_row_with_a_state_for_each(server, tools, node, hos
         {"tool_name": "add_up", "concurrency": 16},
     )
     found = rows(result)
+    assert {row["Error"] for row in found} == {None}
     assert [json.loads(row["Structured result"]) for row in found] == [
         {"sum": 11 * n, "runs": 1} for n in range(count)
     ]

@@ -1,0 +1,170 @@
+"""``knime-mcp config``: servers with names, which stand in `named_servers`' file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from ..types.texts import counted
+from .command_errors import CommandError, ExitCode, UsageError, reports_errors
+from .connection_options import ConnectionOptions, UrlArgument, takes_connection
+from .named_servers import (
+    is_name,
+    programs,
+    read_entries,
+    servers_file,
+    without_secrets,
+    write_entries,
+)
+from .terminal import note, print_json, say, show, table
+
+if TYPE_CHECKING:
+    from .named_servers import Entry
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the server.")]
+
+
+@reports_errors
+def list_servers(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the file's entries as JSON.")] = False,
+) -> ExitCode:
+    """List the servers that have a name.
+
+    Other commands take the name instead of a URL: knime-mcp list NAME.
+    """
+    entries = _entries()
+    if as_json:
+        print_json(entries)
+        return ExitCode.OK
+    if not entries:
+        say("No server has a name yet. Add one: knime-mcp config add NAME URL, or import those of another")
+        say(f"program: knime-mcp config import {'|'.join(programs())}")
+        return ExitCode.OK
+    show(table(None, ("name", "server"), [(name, _where(entry)) for name, entry in entries.items()]))
+    note(f"They stand in {servers_file()}")
+    return ExitCode.OK
+
+
+@reports_errors
+@takes_connection
+def add(
+    name: NameArgument,
+    url: UrlArgument = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a server that has this name.")] = False,
+    *,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """Give a server a name.
+
+    Credentials are kept as their names only, see --credential and --bearer-env.
+
+    Example: knime-mcp config add demo http://127.0.0.1:8931/mcp
+    """
+    if not is_name(name):
+        raise UsageError(f"'{name}' cannot be a name. Use letters, digits, '.', '_' and '-'.")
+    route, _ = connection.one_route([] if url is None else [url])
+    entries = _entries()
+    if name in entries and not force:
+        raise UsageError(
+            f"There is a server called '{name}': {_where(entries[name])}. Replace it with --force."
+        )
+    if connection.bearer_prompt:
+        raise UsageError("A typed token is not kept. Use --credential NAME or --bearer-env VARIABLE.")
+    if connection.stdio:
+        (server,) = connection.servers
+        command, *arguments = server.command
+        entry: Entry = {"command": command, "args": list(arguments)}
+        if connection.env:
+            entry["env"] = {variable: f"${{{variable}}}" for variable in connection.env}
+    elif connection.bearer_env:
+        entry = {
+            "url": route.url,
+            "headers": {**dict(route.headers), "Authorization": f"Bearer ${{{connection.bearer_env}}}"},
+        }
+    else:
+        entry = {"url": route.uri}
+    entry, variables = without_secrets(name, entry)
+    write_entries(servers_file(), {**entries, name: entry})
+    say(f"{name} is {_where(entry)}. Next: knime-mcp list {name}")
+    _tell(variables)
+    return ExitCode.OK
+
+
+@reports_errors
+def remove(name: NameArgument) -> ExitCode:
+    """Forget the name of a server."""
+    entries = _entries()
+    if name not in entries:
+        raise UsageError(f"There is no server called '{name}'. All names: knime-mcp config list")
+    write_entries(servers_file(), {other: entry for other, entry in entries.items() if other != name})
+    say(f"{name} is forgotten. It was {_where(entries[name])}.")
+    return ExitCode.OK
+
+
+@reports_errors
+def import_servers(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM|FILE",
+            help="claude, claude-code, cursor, vscode or windsurf; or a mcp.json file of any program.",
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace servers that have these names.")] = False,
+) -> ExitCode:
+    """Take over the servers that another program knows.
+
+    Secrets in its file are not copied: a variable of the environment stands in their place, and is named.
+    """
+    file = _file(source)
+    found, entries = read_entries(file), _entries()
+    if not found:
+        raise CommandError(f"{file} has no servers.")
+    taken: dict[str, Entry] = {}
+    variables: list[str] = []
+    for name, entry in found.items():
+        shown = name if is_name(name) else "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
+        if not is_name(shown):
+            note(f"'{name}' is left out, as it cannot be a name on the command line.")
+        elif shown in entries and not force:
+            note(f"'{shown}' is left out, as there is a server with this name. Replace it with --force.")
+        else:
+            taken[shown], secret = without_secrets(shown, entry)
+            variables += secret
+    write_entries(servers_file(), {**entries, **taken})
+    say(f"{counted(len(taken), 'server')} of {file}: {', '.join(taken) or 'none'}")
+    _tell(variables)
+    return ExitCode.OK if taken else ExitCode.FAILED
+
+
+def _entries() -> dict[str, Entry]:
+    file = servers_file()
+    return read_entries(file) if file.exists() else {}
+
+
+def _file(source: str) -> Path:
+    program = programs().get(source)
+    if program is None:
+        return Path(source)
+    for file in program.files:
+        if file.is_file():
+            return file
+    looked = " and ".join(map(str, program.files))
+    raise CommandError(f"There are no servers of {program.name} on this computer: looked for {looked}.")
+
+
+def _tell(variables: list[str]) -> None:
+    if variables:
+        note(f"Secrets are not kept in the file. Set these variables before use: {', '.join(variables)}")
+
+
+def _where(entry: Entry) -> str:
+    """The place of a server: arguments and queries may hold secrets and are not shown."""
+    url: Any = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
+    if isinstance(url, str):
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"the command {entry.get('command', '?')}"

@@ -1,0 +1,194 @@
+"""Servers with names: the file of ``knime-mcp config``, and the servers that it holds.
+
+The file is a ``mcp.json`` as other programs have it, so that entries can be copied from one to the other. It
+holds no secrets: they stand in it as ``${VARIABLE}``, and come from the environment when a server is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
+
+from ..types.secret_rules import secrets_in_environment
+from ..types.texts import why_no_json
+from .command_errors import CommandError, UsageError
+from .files import read_text, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..graph.server_configs import ServerConfig
+
+Entry = dict[str, Any]
+
+_FILE: Final = "KNIME_MCP_SERVERS"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
+_REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
+_COMMENTS: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA: Final = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+_QUERY: Final = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
+
+
+def servers_file() -> Path:
+    """The file: the one that ``KNIME_MCP_SERVERS`` names, or else one of the user's own settings."""
+    named = os.environ.get(_FILE)
+    if named:
+        return Path(named)
+    return _settings_folder() / "knime-mcp" / "servers.json"
+
+
+def _settings_folder() -> Path:
+    # https://specifications.freedesktop.org/basedir-spec/, or the system's own rule
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    named = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return named if named.is_absolute() else Path.home() / ".config"
+
+
+def is_name(word: str) -> bool:
+    """Whether a word can be the name of a server: no URL, and nothing that could begin one."""
+    return _NAME.fullmatch(word) is not None and not word.startswith("stdio:")
+
+
+def named_server(name: str) -> ServerConfig | None:
+    """The server of this name, with its variables filled in; None if there is none.
+
+    Raises:
+        CommandError: Its entry, or the whole file, cannot be used.
+    """
+    file = servers_file()
+    names = set(read_entries(file)) if is_name(name) and file.is_file() else set[str]()
+    if name not in names:
+        return None
+    from ..graph.server_configs import read_mcp_file  # late, as most commands are given a URL
+    from ..yaml_text import Severity
+
+    configs, problems = read_mcp_file(file, os.environ, without=names - {name})
+    wrong = [problem.text(str(file)) for problem in problems if problem.severity is Severity.ERROR]
+    if wrong or name not in configs:
+        raise CommandError(f"The server '{name}' cannot be used: {'; '.join(wrong)}.")
+    return configs[name]
+
+
+def unknown_name(word: str) -> UsageError | None:
+    """The error for a word that looks like a name and is none; None if it may be meant as a URL."""
+    file = servers_file()
+    if not is_name(word) or "." in word or not file.is_file():
+        return None
+    names = ", ".join(sorted(read_entries(file))) or "none yet"
+    return UsageError(
+        f"There is no server called '{word}'. Servers with a name: {names}. Give a name or a URL, or add it:"
+        f" knime-mcp config add {word} URL"
+    )
+
+
+def read_entries(file: Path) -> dict[str, Entry]:
+    """The entries of a ``mcp.json`` by name, as they are written, without VS Code's comments.
+
+    Raises:
+        CommandError: The file is missing, not JSON, or holds no servers.
+    """
+    try:
+        text = read_text(file)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror or error}.") from None
+    for pattern in (_COMMENTS, _LAST_COMMA):
+        text = pattern.sub(lambda match: match[1] or "", text)
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{file} cannot be read as JSON: {why_no_json(error)}.") from None
+    content = cast("dict[str, Any]", found if isinstance(found, dict) else {})
+    nested = content.get("mcp")  # the settings.json of VS Code has the servers one level deeper
+    inner = cast("dict[str, Any]", nested if isinstance(nested, dict) else {})
+    servers = content.get("mcpServers", content.get("servers", inner.get("servers", {})))
+    if not isinstance(servers, dict) or not isinstance(found, dict):
+        raise CommandError(f"{file} has no object 'mcpServers' with a server per name.")
+    entries = cast("dict[str, Any]", servers)
+    return {name: cast("Entry", entry) for name, entry in entries.items() if isinstance(entry, dict)}
+
+
+def write_entries(file: Path, entries: Mapping[str, Entry]) -> None:
+    """Writes all entries; only the user can read the file, as addresses may be nobody else's business."""
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_name(f"{file.name}.new")  # replaced whole, so that no reader sees half of it
+        fresh.unlink(missing_ok=True)
+        handle = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump({"mcpServers": dict(entries)}, out, ensure_ascii=False, indent=2)
+            out.write("\n")
+        fresh.replace(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that has servers of its own, and where it keeps them, most special first."""
+
+    name: str
+    files: tuple[Path, ...]
+
+
+def programs() -> dict[str, Program]:
+    home, settings = Path.home(), _settings_folder()
+    known = {
+        "claude": ("Claude Desktop", (settings / "Claude" / "claude_desktop_config.json",)),
+        "claude-code": ("Claude Code", (Path(".mcp.json"), home / ".claude.json")),
+        "cursor": ("Cursor", (Path(".cursor/mcp.json"), home / ".cursor" / "mcp.json")),
+        "vscode": ("VS Code", (Path(".vscode/mcp.json"), settings / "Code" / "User" / "mcp.json")),
+        "windsurf": ("Windsurf", (home / ".codeium" / "windsurf" / "mcp_config.json",)),
+    }
+    return {word: Program(name, files) for word, (name, files) in known.items()}
+
+
+def without_secrets(name: str, entry: Entry) -> tuple[Entry, list[str]]:
+    """An entry with a variable in the place of each secret, and the names of these variables.
+
+    Other programs' files hold secrets in clear; they are not copied, nor shown.
+    """
+    taken: list[str] = []
+
+    def hidden(part: str, value: Any) -> Any:
+        if not isinstance(value, str) or _REFERENCE.search(value) or not _is_secret(part, value):
+            return value
+        taken.append(re.sub(r"[^A-Za-z0-9]+", "_", f"{name}_{part}").strip("_").upper())
+        scheme, blank, _ = value.partition(" ")
+        return f"{scheme if blank else ''}{blank}${{{taken[-1]}}}"  # as in: Bearer TOKEN
+
+    clean = dict(entry)
+    for key in ("headers", "env"):
+        if isinstance(values := entry.get(key), dict):
+            clean[key] = {part: hidden(part, value) for part, value in cast("Entry", values).items()}
+    for key in ("url", "serverUrl", "httpUrl"):
+        if isinstance(url := entry.get(key), str):
+            clean[key] = _QUERY.sub(
+                lambda pair: f"{pair[1]}{pair[2]}={hidden(pair[2], unquote(pair[3]))}", url
+            )
+    if isinstance(words := entry.get("args"), list):
+        clean["args"] = _arguments(cast("list[Any]", words), hidden)
+    return clean, taken
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return any(secrets_in_environment({name: value}, ()))
+
+
+def _arguments(words: list[Any], hidden: Callable[[str, Any], Any]) -> list[Any]:
+    """The arguments of a command; an option's value may stand behind it, as in ``--token T``."""
+    clean: list[Any] = []
+    option = "argument"
+    for word in words:
+        text = word if isinstance(word, str) else ""
+        name, equals, value = text.partition("=")
+        is_option = text.startswith("-")
+        clean.append(f"{name}={hidden(name, value)}" if is_option and equals else hidden(option, word))
+        option = text if is_option and not equals else "argument"
+    return clean

@@ -1,0 +1,147 @@
+"""Servers with names, and those of other programs."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from knime_mcp.cli.named_servers import read_entries, without_secrets
+from tests.cli.conftest import SECRET
+
+KEY = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+
+
+@pytest.fixture
+def named(cli, tmp_path):
+    """Runs the command line with a file of servers of its own."""
+    file = tmp_path / "settings" / "servers.json"
+
+    def run(*words, **options):
+        return cli(*words, env={"KNIME_MCP_SERVERS": str(file), **options.pop("env", {})}, **options)
+
+    run.file = file
+    return run
+
+
+def test_a_name_stands_for_a_url_in_every_command(named, server, tmp_path):
+    assert named("config", "add", "mine", server.url).code == 0
+    assert "echo" in named("list", "mine").out
+    assert named("call", "mine", "add", "a=2", "b=40").out.strip() == "42"
+    table = tmp_path / "numbers.csv"
+    table.write_text("a,b\n1,2\n")
+    for executor in ("threads", "processes:1"):
+        assert named("batch", "mine", "add", table, "--executor", executor).code == 0
+    assert "knime-mcp list mine" in named("inspect", "mine").out
+    assert "knime-mcp list mine" in named("call", "mine", "nosuch").err
+
+
+def test_a_name_stands_for_a_command_and_no_table_can_start_it(named, server):
+    command = [sys.executable, "-m", "knime_mcp.cli.app", "nodes", "serve"]
+    assert named("config", "add", "nodes", "--stdio", shlex.join(command)).code == 0
+    assert "search_nodes" in named("list", "nodes").out
+    done = named("list", "stdio:nodes")
+    assert done.code == 1
+    assert "search_nodes" not in done.out
+
+
+def test_the_secret_of_a_name_comes_from_the_environment_and_shows_nowhere(named, server):
+    url = f"{server.base}/guarded/mcp"
+    done = named("config", "add", "locked", url, "--bearer-env", "LOCKED_TOKEN")
+    assert done.code == 0
+    assert "LOCKED_TOKEN" in named.file.read_text()
+    unset = named("list", "locked")
+    assert unset.code == 1
+    assert "LOCKED_TOKEN is not set" in unset.err
+    assert "echo" in named("list", "locked", env={"LOCKED_TOKEN": SECRET}).out
+    wrong = named("list", "locked", env={"LOCKED_TOKEN": "canary-of-a-wrong-token-91"})
+    assert wrong.code == 1
+    assert "canary-of-a-wrong-token-91" not in wrong.out + wrong.err
+
+
+def test_a_name_that_nobody_gave_names_those_that_there_are(named, server):
+    named("config", "add", "mine", server.url)
+    done = named("list", "mime")
+    assert done.code == 2
+    assert "mine" in done.err
+    assert "config add mime" in done.err
+
+
+def test_names_are_listed_replaced_on_request_and_forgotten(named, server):
+    assert "config add" in named("config", "list").out
+    named("config", "add", "mine", server.url)
+    assert named("config", "add", "mine", "http://127.0.0.1:9/other").code == 2
+    assert named("config", "add", "mine", "http://127.0.0.1:9/other", "--force").code == 0
+    assert named("config", "list", "--json").json == {"mine": {"url": "http://127.0.0.1:9/other"}}
+    assert named("config", "remove", "mine").code == 0
+    assert named("config", "remove", "mine").code == 2
+    assert named("config", "add", "no name", server.url).code == 2
+
+
+def test_the_file_is_for_its_user_only(named, server):
+    named("config", "add", "mine", server.url)
+    assert named.file.stat().st_mode & 0o077 == 0
+
+
+# Comments and commas at the end, as VS Code allows them.
+FOREIGN = """{ // mine
+  "servers": {
+    "git hub": {
+      "type": "stdio", "command": "npx", "args": ["-y", "x", "--token", "KEY",], "env": {"MODE": "fast"}
+    },
+    "mine": {
+      "url": "http://127.0.0.1:9/mcp?lang=de&api_key=KEY", "headers": {"Authorization": "Bearer KEY"}
+    }, /* last */
+  }
+}""".replace("KEY", KEY)
+
+
+def test_servers_of_another_program_come_without_their_secrets(named, server, tmp_path):
+    file = tmp_path / "mcp.json"
+    file.write_text(FOREIGN)
+    done = named("config", "import", file)
+    assert done.code == 0
+    assert KEY not in done.out + done.err + named.file.read_text()
+    entries = json.loads(named.file.read_text())["mcpServers"]
+    assert entries["git-hub"]["args"][-1] == "${GIT_HUB_TOKEN}"
+    assert entries["git-hub"]["env"] == {"MODE": "fast"}
+    assert entries["mine"]["url"] == "http://127.0.0.1:9/mcp?lang=de&api_key=${MINE_API_KEY}"
+    assert entries["mine"]["headers"] == {"Authorization": "Bearer ${MINE_AUTHORIZATION}"}
+    assert "GIT_HUB_TOKEN" in done.err
+    again = named("config", "import", file)
+    assert again.code == 1
+    assert "--force" in again.err
+
+
+def test_a_program_is_looked_for_where_it_keeps_its_servers(named, tmp_path):
+    folder = tmp_path / ".cursor"
+    folder.mkdir()
+    (folder / "mcp.json").write_text('{"mcpServers": {"a": {"url": "http://127.0.0.1:9/mcp"}}}')
+    assert "a" in named("config", "import", "cursor", env={"HOME": str(tmp_path)}).out
+    missing = named("config", "import", "windsurf", env={"HOME": str(tmp_path)})
+    assert missing.code == 1
+    assert "Windsurf" in missing.err
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"mcpServers": []}', "{", '{"mcpServers": {}}'])
+def test_a_file_without_servers_is_named(named, tmp_path, text):
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    done = named("config", "import", file)
+    assert done.code == 1
+    assert str(file) in done.err
+
+
+def test_comments_are_no_part_of_texts(tmp_path):
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"a": {"url": "http://127.0.0.1/x,]//y", "args": ["/*", "b", ]}}} // end')
+    assert read_entries(file) == {"a": {"url": "http://127.0.0.1/x,]//y", "args": ["/*", "b"]}}
+
+
+def test_what_is_no_secret_stays():
+    entry = {"command": "x", "args": ["--mode", "fast", "--depth=3", "/tmp"], "env": {"LOG_LEVEL": "error"}}
+    assert without_secrets("a", entry) == (entry, [])
+    given = {"headers": {"Authorization": "Bearer ${TOKEN}"}, "args": [f"--api-key={KEY}", 3]}
+    clean, variables = without_secrets("a b", given)
+    assert clean == {"headers": given["headers"], "args": ["--api-key=${A_B_API_KEY}", 3]}
+    assert variables == ["A_B_API_KEY"]
