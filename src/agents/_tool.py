@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, assert_never, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import StructuredTool, ToolException
 from langchain_core.utils.json_schema import dereference_refs
 
 from ..types.texts import at_pointer
@@ -119,10 +119,15 @@ class MCPStructuredTool(StructuredTool):
 
 
 class LangchainToolConverter:
-    """Turns tools of both types into LangChain's, which `ctx` executes."""
+    """Turns tools of both types into LangChain's, which `ctx` executes.
 
-    def __init__(self, ctx: ToolContext) -> None:
+    With `raises` a call that fails raises LangChain's ``ToolException``, as do calls after which the run must
+    end; otherwise the failure is the tool's answer, with the status ``error``.
+    """
+
+    def __init__(self, ctx: ToolContext, *, raises: bool = False) -> None:
         self._ctx = ctx
+        self._raises = raises
 
     def to_langchain_tool(self, tool: Tool, name: str | None = None) -> StructuredTool:  # @ToolTypeDispatch
         """Converts a tool of either type.
@@ -148,16 +153,20 @@ class LangchainToolConverter:
 
     def to_langchain_tool_from_mcp(self, tool: MCPTool, name: str | None = None) -> StructuredTool:
         """Converts a tool on an MCP server; its ``args_schema`` is the server's schema, unchanged."""
-        return _structured(tool, name, self._ctx._execute_mcp_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
+        return _structured(tool, name, self._ctx._execute_mcp_tool, raises=self._raises)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
     def to_langchain_tool_from_workflow(self, tool: WorkflowTool, name: str | None = None) -> StructuredTool:
         """Converts a KNIME workflow; its arguments are ``configuration`` and ``data_inputs``."""
-        return _structured(tool, name, self._ctx._execute_workflow_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
+        return _structured(tool, name, self._ctx._execute_workflow_tool, raises=self._raises)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
 
-def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply | str]) -> StructuredTool:
+def _structured(
+    tool: Tool, name: str | None, execute: Callable[..., ToolReply | str], *, raises: bool
+) -> StructuredTool:
     def function(params: dict[str, Any]) -> tuple[Any, ToolReply | None]:
         reply = execute(tool, params)
+        if isinstance(reply, ToolReply) and (reply.stop or (raises and reply.failed)):
+            raise ToolException(reply.text)
         # Text alone: most vendors' endpoints refuse a conversation for an image in the result of a tool.
         return (reply.text, reply) if isinstance(reply, ToolReply) else (reply, None)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from ..types.errors import SettingInvalid
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -131,13 +133,15 @@ class AgentOptions:
     """The options of a run.
 
     Attributes:
-        iteration_limit: The number of times that the model may call tools and get results; it is asked once
-            more after that, as in KNIME's own agents.
+        iteration_limit: The number of times that the model may call tools and get results, at least 1; it is
+            asked once more after that. Calls that it then asks for are not made.
         answer_at_limit: Whether a model that still calls tools after the limit is asked for a final answer
             without tools; otherwise the run fails.
         limit_prompt: The request for that final answer; not part of the conversation.
         total_timeout: Seconds that the whole run may take, None for no limit.
         parallel_calls: The largest number of tools that run at the same time.
+        longest_wait: The most seconds to wait before a request is sent again, also if the endpoint asks for
+            more.
         stream: Whether the model's text is sent as `TextDelta` events while the model writes.
         images: Whether the model gets the images that tools return.
     """
@@ -147,8 +151,17 @@ class AgentOptions:
     limit_prompt: str = LIMIT_PROMPT
     total_timeout: float | None = None
     parallel_calls: int = 4
+    longest_wait: float = 120.0
     stream: bool = False
     images: bool = True
+
+    def __post_init__(self) -> None:
+        if self.iteration_limit < 1:
+            raise SettingInvalid(
+                "The iteration limit must be at least 1",
+                setting="recursion_limit",
+                fix="To let the model answer without tools, give it none",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,7 @@ POLL_SECONDS: Final = 0.1
 
 _GRACE_SECONDS: Final = 0.5
 _CANCELED: Final = "Error: the run was canceled before this call was finished."
+_TOO_MANY_TURNS: Final = "Error: the limit of turns with tools was reached, so this call was not made."
 _SHORTER: Final = "Your message was cut off at the token limit. Ask for fewer calls with shorter arguments."
 
 
@@ -125,6 +126,7 @@ class _AgentLoop:
             emit=emit,
             stream=options.stream,
             images=options.images,
+            longest_wait=options.longest_wait,
             seconds_left=lambda: self._until - time.monotonic(),
         )
 
@@ -195,6 +197,10 @@ class _AgentLoop:
                 return Ending.REFUSED, str(error)
             if not calls:
                 return self._final(message)
+            if iteration > self._options.iteration_limit:
+                refused = (_unfinished(call, _TOO_MANY_TURNS) for call in calls)
+                self._conversation += [message, *map(answer, refused)]
+                break
             stopped = await self._run_tools(message, calls)
             if stopped is not None:
                 return Ending.STOPPED, stopped.text
@@ -334,8 +340,8 @@ def _without_calls(message: AIMessage) -> AIMessage:
     return message.model_copy(update={"content": text, "tool_calls": []})
 
 
-def _unfinished(request: ToolRequest) -> ToolReply:
-    return ToolReply(request=request, content=_CANCELED, failed=True, unfinished=True)
+def _unfinished(request: ToolRequest, why: str = _CANCELED) -> ToolReply:
+    return ToolReply(request=request, content=why, failed=True, unfinished=True)
 
 
 def _ignore_event(event: AgentEvent) -> None:

@@ -137,10 +137,12 @@ class MCPAgentPrompter:
     recursion_limit_handling = dialog.recursion_limit_handling
     recursion_limit_prompt = dialog.recursion_limit_prompt
     time_limit = dialog.time_limit
+    longest_wait = dialog.longest_wait
     tool_column = shared_parameters.tool_column(dialog.TOOLS)
     rules = dialog.rules
     secret_arguments = dialog.secret_arguments
     trusted_servers = dialog.trusted_servers
+    suspicious_tools = dialog.suspicious_tools
     on_tool_error = dialog.on_tool_error
     parallel_calls = dialog.parallel_calls
     prompt_concurrency = dialog.prompt_concurrency
@@ -317,7 +319,7 @@ class MCPAgentPrompter:
         run.secrets.learn(chat_model.secrets)
         return Prompter(
             model=chat_model,
-            toolset=Toolset(tool_list),
+            toolset=Toolset(tool_list, suspicious=self._tool_options().suspicious_tools),
             run=run,
             options=self._options(),
             tool_options=self._tool_options(),
@@ -336,17 +338,20 @@ class MCPAgentPrompter:
             limit_prompt=self.recursion_limit_prompt,
             total_timeout=self.time_limit or None,
             parallel_calls=self.parallel_calls,
+            longest_wait=self.longest_wait,
             images=self.send_images,
         )
 
     def _tool_options(self) -> ToolOptions:
         from .toolbox.call_rules import CallRules
         from .toolbox.tool_executor import ToolOptions
+        from .toolbox.tool_scan import SuspiciousTools
 
         return ToolOptions(
             stop_on_error=self.on_tool_error == dialog.ToolErrorHandling.stop.name,
             rules=CallRules.parse(self.rules, self.trusted_servers),
             longest_result=self.result_limit,
+            suspicious_tools=SuspiciousTools[self.suspicious_tools.upper()],
             search_above=self.tool_budget,
         )
 

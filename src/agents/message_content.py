@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from langchain_core.messages import AIMessage, BaseMessage
+
+ORIGIN: Final = "origin"
+"""Key of who wrote the result of a tool, beside the content of its message; see `ToolReply.origin`."""
+
+
+def origin_of(message: BaseMessage) -> str:
+    """Who wrote the result of a tool; empty if that is not known. What the text says does not count."""
+    return str(message.additional_kwargs.get(ORIGIN) or "")
 
 
 def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:

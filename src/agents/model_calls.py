@@ -12,6 +12,7 @@ import hashlib
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from langchain_core.messages import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from .model.openai_model import EndpointModel
 
 
-_LONGEST_WAIT: Final = 60.0
+_LONGEST_UNASKED_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
 _MOST_CHANGES: Final = 40  # of tool definitions, in one turn
 _LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
@@ -82,7 +83,7 @@ class ModelCalls:
     """Requests the turns of one run from a model, which must not have LangChain's retries.
 
     ``emit`` is called with retries and, when streaming, with text. ``seconds_left`` gives the seconds until
-    the run's total clock runs out, infinite without one.
+    the run's total clock runs out, infinite without one; no wait is longer than ``longest_wait``.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class ModelCalls:
         stream: bool,
         images: bool,
         seconds_left: Callable[[], float],
+        longest_wait: float = 120.0,
     ) -> None:
         self._model = model
         self._listener = emit
@@ -100,6 +102,7 @@ class ModelCalls:
         self._stream = stream
         self._stream_changed = False  # True once `_stream` was changed after an error
         self._seconds_left = seconds_left
+        self._longest_wait = longest_wait
         self._messages = MessageFitting(images=images)
         self._tools = model.fitting
         self._tool_notes: dict[str, None] = {}
@@ -128,6 +131,7 @@ class ModelCalls:
         failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
         offer, *others = _tool_offers(tools, messages, final=final)
         while True:
+            await self._until_allowed(iteration)
             attempt += 1
             offered = replace(offer, tools=self._tools.fit(offer.tools))
             try:
@@ -210,13 +214,26 @@ class ModelCalls:
             raise problem
         wait = problem.retry_after
         if wait is None:
-            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (failures.total() - 1)) * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+            wait = min(_LONGEST_UNASKED_WAIT, _FIRST_WAIT * 2 ** (failures.total() - 1))
+            wait *= random.uniform(0.75, 1.25)  # noqa: S311 - jitter
         if isinstance(problem, ModelAnswerInvalid):
             wait = 0.0
-        if wait > min(_LONGEST_WAIT, self._seconds_left()):
+        if problem.status == HTTPStatus.TOO_MANY_REQUESTS:
+            self._model.throttle.hold(wait, problem)  # `ask` waits for it, and so do all other prompts
+            return
+        if wait > min(self._longest_wait, self._seconds_left()):
             raise problem
         self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
         await asyncio.sleep(wait)
+
+    async def _until_allowed(self, iteration: int) -> None:
+        """Waits as long as the endpoint asked any prompt to wait; raises its answer if that is too long."""
+        while held := self._model.throttle.held():
+            wait, problem = held
+            if wait > min(self._longest_wait, self._seconds_left()):
+                raise problem.at()
+            self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
+            await asyncio.sleep(wait)
 
 
 def _tool_offers(

@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ..types.texts import shortened
 from .agent_events import TokenUsage
-from .message_content import blocks_of, calls_of, text_of
+from .message_content import ORIGIN, calls_of, text_of
 from .model.model_errors import ModelAnswerInvalid, ModelBusy, too_long
 from .model.written_calls import GIVEN_BACK, read_arguments
-from .toolbox.replies import ToolReply, ToolRequest
+from .toolbox.replies import AGENT_ORIGIN, WORKFLOW_ORIGIN, ToolReply, ToolRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,6 @@ _BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
 _LONGEST_QUOTE: Final = 300
 _NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
-_ORIGIN: Final = re.compile(r"\[from (\S+)\]")
 
 
 def usage_of(message: AIMessage) -> TokenUsage:
@@ -195,9 +194,12 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
 
 
 def answer(reply: ToolReply) -> ToolMessage:
-    """Makes the message that answers a call; its first line names the server that wrote the result."""
+    """Makes the message that answers a call; its first line names the server that wrote the result.
+
+    That line is for the model. What counts is the origin beside the content, which no text can forge.
+    """
     content = reply.content
-    if reply.origin:
+    if reply.origin not in (WORKFLOW_ORIGIN, AGENT_ORIGIN):
         line = f"[from {reply.origin}]"
         line_block = {"type": "text", "text": line}
         content = f"{line}\n{content}" if isinstance(content, str) else [line_block, *content]
@@ -205,15 +207,9 @@ def answer(reply: ToolReply) -> ToolMessage:
         content=cast("Any", content),
         tool_call_id=reply.request.id,
         name=call_name(reply.request.name),
+        additional_kwargs={ORIGIN: reply.origin},
         status="error" if reply.failed else "success",
     )
-
-
-def origin_of(message: ToolMessage) -> str:
-    """Reads the server that wrote the result of a tool; empty if the message does not name one."""
-    text = next((str(block.get("text", "")) for block in blocks_of(message)), "")
-    match = _ORIGIN.fullmatch(text.partition("\n")[0])
-    return match[1] if match else ""
 
 
 def _request(call: Mapping[str, Any], *, number: int, taken: set[str], iteration: int) -> ToolRequest:

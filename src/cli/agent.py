@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..agents.model.chat_model import DEFAULT_TIMEOUT
+from ..agents.toolbox.tool_scan import SuspiciousTools
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import (
@@ -107,9 +108,30 @@ class AgentSettings:
             rich_help_panel=_LIMITS,
         ),
     ] = None
+    suspicious_tools: Annotated[
+        SuspiciousTools,
+        typer.Option(
+            help="What to do with tools whose descriptions hold orders to the model and the like.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = SuspiciousTools.WARN
+    prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="Put this in front of the names of tools; {server} stands for the server's name.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = ""
+    longest_wait: Annotated[
+        float,
+        typer.Option(
+            min=0.0, help="The most seconds to wait if the model's service asks to.", rich_help_panel=_MODEL
+        ),
+    ] = 120.0
     max_iterations: Annotated[
         int,
-        typer.Option(min=0, help="How many times the model may ask for tools.", rich_help_panel=_LIMITS),
+        typer.Option(min=1, help="How many times the model may ask for tools.", rich_help_panel=_LIMITS),
     ] = 25
     time_limit: Annotated[
         float | None,

@@ -106,7 +106,7 @@ class AgentRun:
         """The tools of all servers that can be reached; a server that fails does not end the run."""
         if not routes:
             return []
-        provision = sessions.provide(routes, include=self._settings.include)
+        provision = sessions.provide(routes, include=self._settings.include, prefix=self._settings.prefix)
         failed = [outcome.error for outcome in provision.failed if outcome.error is not None]
         if len(failed) == len(routes):
             raise failed[0]
@@ -133,7 +133,7 @@ class AgentRun:
         rules, trusted = "\n".join(settings.rule or ()), ",".join(settings.trust or ())
         return Prompter(
             model=model,
-            toolset=Toolset(tools),
+            toolset=Toolset(tools, suspicious=settings.suspicious_tools),
             run=run,
             options=self._options(),
             tool_options=ToolOptions(rules=CallRules.parse(rules, trusted), search_above=_TOOL_TOKENS),
@@ -147,6 +147,7 @@ class AgentRun:
             iteration_limit=self._settings.max_iterations,
             answer_at_limit=True,
             total_timeout=self._settings.time_limit,
+            longest_wait=self._settings.longest_wait,
             stream=True,
         )
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from ..client.mcp_client import MCPClient
 from ..tools.node_settings.connection import fill
 from ..types.errors import Canceled, ToolNotFound
+from ..types.routing import server_labels
 from .connection_options import is_command, started_server
 from .credentials import Credentials
 
@@ -137,7 +138,8 @@ class Sessions:
     ) -> Provision:
         """Lists the tools of several servers; a server that fails does not affect the others.
 
-        ``include`` and ``exclude`` are patterns of tools, "" for all and none.
+        ``include`` and ``exclude`` are patterns of tools, "" for all and none; in ``prefix``, which stands in
+        front of their names, ``{server}`` is the server's name.
         """
         from ..tools.provider.provide import NameFilter, ServerRequest, provide
 
@@ -148,8 +150,12 @@ class Sessions:
             assert request.route is not None
             return self.client(request.route, trace)
 
+        labels = server_labels([route.display for route in routes])
         provision = provide(
-            [ServerRequest(row=f"Row{n}", route=route, prefix=prefix) for n, route in enumerate(routes)],
+            [
+                ServerRequest(row=f"Row{n}", route=route, prefix=prefix.replace("{server}", label))
+                for n, (route, label) in enumerate(zip(routes, labels, strict=True))
+            ],
             open_client,
             name_filter=NameFilter(include=include, exclude=exclude),
             is_canceled=self.interrupt,

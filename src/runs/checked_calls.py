@@ -4,10 +4,12 @@ The digest in a tool cell pins the definition that a person read. Before a call,
 definition can be compared with that digest. Tools are listed once per run and server, and again when the
 server announces a change, or some seconds after a listing failed.
 
-The check of arguments drops and renames none. Only a *text* is changed that stands where the schema wants an
-object or array and no text: models and table columns write ``"[1, 2]"`` for ``[1, 2]``. Such text is parsed,
-and the coercion is recorded. Arguments that a strict reading of the schema forbids, but its server accepts,
-are sent (see `schemas.as_meant`). With a malformed schema all arguments are sent, and the server decides.
+The check of arguments renames none, and changes only what loses nothing by it. A *text* where the schema wants
+something else and no text (models and table columns write ``"[1, 2]"`` for ``[1, 2]`` and ``"1"`` for ``1``)
+is parsed if it is exactly such a value; a ``null`` where the schema takes none is left out if the member is
+optional. Every such coercion is recorded. Arguments that a strict reading of the schema forbids, but its
+server accepts, are sent (see `schemas.as_meant`). With a malformed schema all arguments are sent, and the
+server decides.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -28,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..client.limits import Limits
 from ..client.protocol.messages import DEEPEST
+from ..client.validation.argument_schemas import type_of
 from ..client.validation.problems import describe_problems, wanted_types
 from ..client.validation.schemas import CompiledSchema, compile_schema
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ResultInvalid, ToolChanged, ToolNotFound
@@ -54,6 +58,7 @@ _FAILURE_HOLDS_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds
 _FIX: Final = "Correct the arguments; nothing was sent"
 _SHOWN_LEVELS: Final = 5
+_GONE: Final = object()
 _ROUNDS: Final = 8  # JSON text inside of parsed JSON text
 _KEY: Final = "knime-mcp/idempotency-key"  # https://modelcontextprotocol.io/specification: `_meta`, key names
 _NO_WORKFLOWS: Final = (
@@ -251,10 +256,14 @@ def described_tools(tools: Iterable[Tool | None]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Coercion:
-    """A text that was parsed as JSON: JSON pointer into the arguments, and ``object`` or ``array``."""
+    """A text that was parsed as JSON: JSON pointer into the arguments, and its type; or a null left out."""
 
     pointer: str
     wanted: str
+
+    def __str__(self) -> str:
+        is_gone = self.wanted == "null"
+        return f"{self.pointer}: {'null was left out' if is_gone else f'text was read as {self.wanted}'}"
 
 
 class ArgumentValidator:
@@ -285,6 +294,7 @@ class ArgumentValidator:
             return checked, ()
         schema = self._schema.as_meant
         coercions: list[Coercion] = []
+        left_out: list[list[str | int]] = []
         for _ in range(_ROUNDS):
             if _is_valid(schema, checked):
                 return checked, tuple(coercions)
@@ -295,8 +305,12 @@ class ArgumentValidator:
             if not coercions:
                 checked = copy.deepcopy(checked)
             for path, value, wanted in parsed:
+                if wanted == "null":
+                    left_out.append(path)
                 _put(checked, path, value)
                 coercions.append(Coercion(pointer_text(path), wanted))
+        for path in left_out:  # what was given is refused, and not what we made of it
+            _put(checked, path, None)
         pointer, what = describe_problems(schema, schema.problems(checked), whole="the arguments")
         raise ArgumentsInvalid(what, pointer=pointer, fix=_FIX)
 
@@ -355,19 +369,31 @@ def _refuse_what_is_not_json(arguments: dict[str, Any]) -> None:
 
 
 def _parsed(problem: jsonschema_rs.ValidationError) -> tuple[list[str | int], Any, str] | None:
-    """Path, parsed value and its kind, if the value is JSON text where an object or array is wanted."""
-    value = problem.instance
+    """Path, value and its kind, if the value says without loss what is wanted in its place."""
+    value, path = problem.instance, problem.instance_path
     wanted = wanted_types(problem)
-    if not isinstance(value, str) or "string" in wanted or not wanted & {"object", "array"}:
-        return None
-    if value.lstrip()[:1] not in {"{", "["}:
+    if value is None and wanted and "null" not in wanted and path and isinstance(path[-1], str):
+        return path, _GONE, "null"  # a required member is missed in the next round
+    if not isinstance(value, str) or "string" in wanted or not wanted:
         return None
     try:
         parsed: Any = json.loads(value, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    kind = "object" if value.lstrip().startswith("{") else "array"
-    return (problem.instance_path, parsed, kind) if kind in wanted else None
+    kind = type_of(parsed)
+    if kind == "integer" and "integer" not in wanted:
+        kind = "number"
+    is_scalar = kind in {"integer", "number", "boolean"}
+    if kind not in wanted or (is_scalar and not _says_exactly(value, parsed)):
+        return None
+    return path, parsed, kind
+
+
+def _says_exactly(text: str, value: Any) -> bool:
+    """Whether nothing is lost: ``1.50`` is a number, but a double does not hold a hundred digits."""
+    if isinstance(value, bool):
+        return text in {"true", "false"}
+    return text == text.strip() and Decimal(text) == Decimal(repr(value))
 
 
 def _refuse(name: str) -> None:
@@ -378,7 +404,10 @@ def _put(root: dict[str, Any], path: list[str | int], value: Any) -> None:
     holder: Any = root
     for step in path[:-1]:
         holder = holder[step]
-    holder[path[-1]] = value
+    if value is _GONE:
+        holder.pop(path[-1], None)
+    else:
+        holder[path[-1]] = value
 
 
 def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
@@ -390,7 +419,7 @@ def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
             call.tool, call.note = checked.tool, checked.note
             validator = ArgumentValidator.for_schema(checked.tool.schema_json)
             call.arguments, coercions = validator.check(call.arguments)
-            call.coercions = tuple(f"{c.pointer}: text was read as {c.wanted}" for c in coercions)
+            call.coercions = tuple(map(str, coercions))
             if validator.fault is not None:
                 unchecked = (
                     f"The arguments of '{call.tool.name}' were not checked, because of its schema:"

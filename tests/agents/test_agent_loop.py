@@ -20,6 +20,7 @@ from knime_mcp.agents.agent_events import (
 from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.model_errors import IterationLimit
 from knime_mcp.agents.toolbox.replies import ToolReply
+from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import DEADLINE, QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, cut_off, filtered, refuses, says
 
@@ -145,6 +146,13 @@ def test_the_iteration_limit_fails_with_all_that_was_said(limit):
     assert "Raise the iteration limit" in str(outcome.error)
     assert roles(outcome.messages)[2:] == ["ai", "tool"] * (limit + 1)
     assert len(server.requests) == limit + 1
+    assert len(tools.requests) == limit
+    assert "was not made" in outcome.messages[-1].content
+
+
+def test_an_iteration_limit_of_nothing_is_refused():
+    with pytest.raises(SettingInvalid, match="at least 1"):
+        AgentOptions(iteration_limit=0)
 
 
 def test_a_reply_that_stops_the_run():

@@ -58,7 +58,7 @@ def test_an_endpoint_that_takes_no_notice_of_tool_choice():
     outcome, server, *_ = play([heedless] * 2 + [heedless, heedless], tools, **AT_LIMIT)
     assert (outcome.ending, outcome.text) == (Ending.LIMIT, "42")
     assert len(server.requests) == 4
-    assert len(tools.requests) == 2
+    assert len(tools.requests) == 1
 
 
 def test_a_model_that_calls_tools_even_without_any():

@@ -4,6 +4,8 @@ import json
 import threading
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.tools import ToolException
 
 from knime_mcp.agents import langchain_tools
 from knime_mcp.agents.toolbox.call_rules import CallRules
@@ -105,3 +107,40 @@ def test_two_clients_of_one_server_are_refused(server):
     clients = [MCPClient(server.url("/one")) for _ in range(2)]
     with pytest.raises(SettingInvalid, match="same server"), langchain_tools(*clients):
         raise AssertionError("must not get here")
+
+
+def test_tools_of_the_same_name_say_where_they_are(server):
+    with langchain_tools(*(MCPClient(server.url(path)) for path in ("/one", "/two"))) as tools:
+        assert [f":{server.port}/one" in tool.description for tool in named(tools, "who")] == [True, False]
+
+
+def test_a_prefix_for_the_names(server):
+    clients = [MCPClient(server.url(path)) for path in ("/one", "/two")]
+    with langchain_tools(*clients, prefix="{server}-") as tools:
+        names = [tool.name for tool in tools if tool.name.endswith("who")]
+    assert len(names) == 2
+    assert all(f"_{server.port}_" in name for name in names)
+
+
+class Noting(BaseCallbackHandler):
+    def __init__(self):
+        self.errors = []
+
+    def on_tool_error(self, error, **_):
+        self.errors.append(error)
+
+
+def test_a_failure_can_be_an_exception(server):
+    noting = Noting()
+    with langchain_tools(MCPClient(server.url("/one")), on_tool_error="raise") as tools:
+        with pytest.raises(ToolException, match="rain"):
+            named(tools, "fail")[0].invoke({"why": "rain"}, {"callbacks": [noting]})
+        assert named(tools, "who")[0].invoke({}) == "one"
+    assert len(noting.errors) == 1
+
+
+def test_a_failure_that_stops_the_run_is_an_exception(server):
+    with langchain_tools(MCPClient(server.url("/one")), options=ToolOptions(stop_on_error=True)) as tools:
+        with pytest.raises(ToolException, match="rain"):
+            named(tools, "fail")[0].invoke({"why": "rain"})
+        assert "is missing" in named(tools, "add")[0].invoke({})

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...client.authorization import Authorization
     from ...tools.node_settings.connection import Credential
     from ...types.routing import ServerRoute
+    from .model_errors import ModelError
 
 
 CONNECT_SECONDS: Final = 10.0
@@ -43,6 +44,27 @@ _KEPT_HEADERS: Final = frozenset(
 )
 
 _LONGEST: Final = 4 * 1024 * 1024
+
+
+class Throttle:
+    """Until when an endpoint takes no more requests, for all prompts of a run. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._problem: ModelError | None = None
+
+    def hold(self, seconds: float, problem: ModelError) -> None:
+        """Nobody is to send a request for so many seconds, which is what the endpoint answered."""
+        with self._lock:
+            self._until = max(self._until, time.monotonic() + seconds)
+            self._problem = problem
+
+    def held(self) -> tuple[float, ModelError] | None:
+        """The seconds that are left, and the answer; None if requests may be sent."""
+        with self._lock:
+            left = self._until - time.monotonic()
+            return (left, self._problem) if self._problem is not None and left > 0 else None
 
 
 class Endpoint:
@@ -61,6 +83,7 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         filled = fill(route, credential)
+        self.throttle = Throttle()
         self._headers = {**(headers or {}), **filled.headers}
         self._auth = authorization or filled.auth
         parts = urlsplit(filled.url)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.outputs import ChatResult
 
     from .chat_model import ChatModelSettings
-    from .endpoint import AsyncTransport, Endpoint
+    from .endpoint import AsyncTransport, Endpoint, Throttle
 
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
@@ -83,6 +83,10 @@ class EndpointModel(ChatOpenAI):
     @property
     def secrets(self) -> tuple[str, ...]:
         return cast("Endpoint", self._endpoint).secrets
+
+    @property
+    def throttle(self) -> Throttle:
+        return cast("Endpoint", self._endpoint).throttle
 
     @property
     def fitting(self) -> ToolFitting:

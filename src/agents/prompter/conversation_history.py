@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import MCPError
+from ..message_content import ORIGIN
 from ..model.written_calls import mappings, read_arguments
 from .conversation_table import (
     BLOCKS,
@@ -13,6 +14,7 @@ from .conversation_table import (
     CALLS,
     INPUT_ROW,
     NAME,
+    ORIGIN_COLUMN,
     OUTCOME,
     ROLE,
     Entry,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 MESSAGE_FACTORY: Final = "org.knime.ai.core.data.message.MessageValueFactory"
-_PARTS: Final = (ROLE, CALLS, CALL_ID, NAME, BLOCKS)
+_PARTS: Final = (ROLE, CALLS, CALL_ID, NAME, BLOCKS, ORIGIN_COLUMN)
 _ROLES: Final = {
     "user": "user",
     "human": "user",
@@ -47,7 +49,7 @@ def conversation_columns(schema: Any) -> list[str]:
     names = [column.name for column in schema]
     if cells or ROLE not in names:
         return cells
-    special = {ROLE, CALLS, CALL_ID, NAME, BLOCKS, INPUT_ROW, *(name for name, _ in OUTCOME)}
+    special = {*_PARTS, INPUT_ROW, *(name for name, _ in OUTCOME)}
     return [column.name for column in schema if column.ktype == ks.string() and column.name not in special]
 
 
@@ -109,9 +111,9 @@ def _storage(column: Any) -> list[Any]:
 def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | None:
     cell = row[column]
     try:
-        if isinstance(cell, dict):
-            return from_cell(cell)  # pyright: ignore[reportUnknownArgumentType]
-        return message_of(row, cell)
+        if not isinstance(cell, dict):
+            return message_of(row, cell)
+        return _with_origin(from_cell(cell), row)  # pyright: ignore[reportUnknownArgumentType]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MCPError(
             f"The message cannot be read: {error}",
@@ -144,7 +146,15 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
         case "ai":
             return ai_message(content, list(map(_call, _objects(row, CALLS))), name=name)
         case _:
-            return ToolMessage(content=content, tool_call_id=str(row.get(CALL_ID) or ""), name=name)
+            answer = ToolMessage(content=content, tool_call_id=str(row.get(CALL_ID) or ""), name=name)
+            return _with_origin(answer, row)
+
+
+def _with_origin(message: BaseMessage, row: Mapping[str, Any]) -> BaseMessage:
+    """The message with who wrote it: what its own column says, and no text of a server can."""
+    if origin := row.get(ORIGIN_COLUMN):
+        message.additional_kwargs[ORIGIN] = str(origin)
+    return message
 
 
 def _objects(row: Mapping[str, Any], column: str) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 Where KNIME has Message cells, the table has one column of them, as KNIME's own agents write it, so that
 agents of both kinds can continue each other's conversations. Elsewhere the parts of a message have their
-own columns. A row holds a message or an error, never both.
+own columns. In both forms a column of its own says who wrote the result of a tool. A row holds a message or
+an error, never both.
 
 The storage of a Message cell is a struct of five fields: the role, the parts of the content (text, PNG),
 the tool calls, the id of the answered call (of a model's message: its own id), and a name. The storage is
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ...types.errors import SettingInvalid
 from ...types.texts import without_surrogates
-from ..message_content import blocks_of, calls_of, image_of, shown_block, shown_text
+from ..message_content import blocks_of, calls_of, image_of, origin_of, shown_block, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +39,7 @@ CALLS: Final = "Tool calls"
 CALL_ID: Final = "Tool call ID"
 NAME: Final = "Tool name"
 BLOCKS: Final = "Content (JSON)"
+ORIGIN_COLUMN: Final = "Origin"
 Kind = Literal["string", "int64", "double"]
 OUTCOME: Final[tuple[tuple[str, Kind], ...]] = (
     ("Outcome", "string"),
@@ -110,6 +112,7 @@ class ConversationLayout:
         names.append((self.column, "string"))
         if self.form is MessageForm.PLAIN:
             names.extend((name, "string") for name in (CALLS, CALL_ID, NAME, BLOCKS))
+        names.append((ORIGIN_COLUMN, "string"))
         if self.error_column is not None:
             names.append((self.error_column, "string"))
         if self.per_row:
@@ -160,6 +163,7 @@ class ConversationLayout:
         if entry.message is not None:
             is_cell = self.form is MessageForm.MESSAGE
             cells |= {self.column: to_cell(entry.message)} if is_cell else self._parts(entry.message)
+            cells[ORIGIN_COLUMN] = origin_of(entry.message) or None
         if self.error_column is not None and entry.error is not None:
             cells[self.error_column] = without_surrogates(entry.error)
         if self.per_row:

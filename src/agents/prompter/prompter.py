@@ -15,9 +15,9 @@ from ...runs.checked_calls import described_tools
 from ...types.errors import Canceled, MCPError
 from ...types.texts import canonical_json
 from ..agent_events import Ending, ModelAnswered, PromptGiven
-from ..message_content import text_of
+from ..message_content import origin_of, text_of
 from ..timeline import PromptTimeline
-from ..toolbox.data_registry import DataRegistry
+from ..toolbox.data_registry import DataRegistry, next_ids
 from ..toolbox.tool_executor import ToolExecutor, ToolOptions
 from .conversation_history import renamed
 from .conversation_table import Entry, Outcome
@@ -115,7 +115,10 @@ class Prompter:
         if prompt.says_nothing:
             fix = "Fill in the cell, or remove the row" if prompt.row else "Enter one under 'User message'"
             return self.failed(prompt, MCPError("The prompt is missing", row=prompt.row, fix=fix))
-        registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix)
+        first_data, first_result = next_ids(
+            text_of(entry.message) for entry in prompt.history if entry.message is not None
+        )
+        registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix, first=first_data)
         timeline, ended = PromptTimeline(row=prompt.row), threading.Event()
 
         def tell(event: AgentEvent) -> None:
@@ -132,6 +135,7 @@ class Prompter:
             registry=registry,
             options=self.tool_options,
             earlier=_origins(prompt.history),
+            first_result=first_result,
         )
         messages = self._messages(prompt, registry)
         try:
@@ -307,9 +311,7 @@ def _with_errors(history: Sequence[Entry], messages: Sequence[BaseMessage]) -> I
 
 
 def _origins(history: Sequence[Entry]) -> Iterator[str]:
-    """The servers that wrote the tool results in a history."""
+    """Who wrote the tool results in a history."""
     from langchain_core.messages import ToolMessage
-
-    from ..model_messages import origin_of
 
     return (origin_of(entry.message) for entry in history if isinstance(entry.message, ToolMessage))

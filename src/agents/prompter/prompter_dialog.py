@@ -40,6 +40,12 @@ class ToolErrorHandling(knext.EnumParameterOptions):
     )
 
 
+class SuspiciousToolHandling(knext.EnumParameterOptions):
+    warn = ("Warn", "The model gets the tools, and a warning says what was found.")
+    leave_out = ("Leave out", "The model does not get them, and a warning says so.")
+    fail = ("Fail", "The node fails.")
+
+
 class ErrorHandling(knext.EnumParameterOptions):
     """What to do with an error of the agent. The names are KNIME's."""
 
@@ -122,9 +128,9 @@ conversation_form = knext.EnumParameter(
 recursion_limit = knext.IntParameter(
     "Iteration limit",
     "How many times the model may ask for tools, so that it does not go round in circles at your expense."
-    " After that it may answer once more.",
+    " After that it may answer once more; further calls are not made.",
     default_value=25,
-    min_value=0,
+    min_value=1,
     max_value=1000,
 )
 
@@ -174,6 +180,26 @@ trusted_servers = knext.StringParameter(
     "Hosts whose own words about their tools (read-only, destructive) count in *Rules for calls*, separated"
     " by commas. The tools of all others count as destructive.",
     default_value="",
+    is_advanced=True,
+)
+
+suspicious_tools = knext.EnumParameter(
+    "Suspicious tools",
+    "What to do with tools of servers whose descriptions hold orders to the model, hidden text and the like."
+    " The model sees no hidden characters, whatever you choose.",
+    default_value=SuspiciousToolHandling.warn.name,
+    enum=SuspiciousToolHandling,
+    style=knext.EnumParameter.Style.VALUE_SWITCH,
+    is_advanced=True,
+)
+
+longest_wait = knext.DoubleParameter(
+    "Longest wait for the model (s)",
+    "The model's service may ask to wait when requests come too fast. All prompts then wait together; if it"
+    " asks for more seconds than this, they fail.",
+    default_value=120.0,
+    min_value=0.0,
+    max_value=_LONGEST_RUN,
     is_advanced=True,
 )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from ...types.errors import ArgumentsInvalid
 from ...types.texts import compact_json
 from ...types.tool import MCPTool, WorkflowTool
-from .replies import ToolReply, unreadable_arguments
+from .replies import AGENT_ORIGIN, ToolReply, unreadable_arguments
 from .toolset import built_in_definition, token_estimate
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class BuiltIns:
                 raise unreadable_arguments(request.error, request.written)
             schema = compact_json(definition["function"]["parameters"])
             arguments, _ = ArgumentValidator.for_schema(schema).check(request.arguments)
-            origin = ""
+            origin = AGENT_ORIGIN
             if request.name == self._large.reader:
                 origin = self._large.origin_of(arguments["id"])
                 text = self._large.read(

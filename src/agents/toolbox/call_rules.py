@@ -24,8 +24,10 @@ read-only, destructive, not idempotent, open-world). A rule with one of these co
 ``not``, fits no workflow, as workflows have no annotations.
 
 ``after-untrusted`` holds as soon as the model has read a text from a server that is not trusted, as its next
-calls may follow instructions in that text. Tool results in the history of the conversation count, too, unless
-they name a trusted server as their origin.
+calls may follow instructions in that text. Errors that a server writes are such texts, and results of
+workflows are not. Tool results in the history of the conversation count, too, unless a trusted server, a
+workflow or the agent itself stands in the column *Origin*. What the text of a result says of its origin does
+not count.
 """
 
 from __future__ import annotations
@@ -107,6 +109,7 @@ class CallRules:
         )
 
     def trusts(self, server: str) -> bool:
+        """Whether the annotations and texts of a server are believed."""
         return any(_is_server(pattern, server) for pattern in self.trusted)
 
     def deciding(

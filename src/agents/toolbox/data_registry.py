@@ -7,6 +7,7 @@ outputs. Lists of records in a server's structured result become tables, too.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,8 @@ _NO_DATA: Final = "No data available. Use a tool to produce data."
 _MOST_COLUMNS: Final = 1000
 _EXACT: Final = 2**53  # every whole number up to here is exact as a double
 _LONG: Final = 2**63
+_LISTED: Final = re.compile(r'^\{"id":"(\d{1,6})","name":', re.MULTILINE)  # a line of `DataRegistry.describe`
+_CUT_RESULT: Final = re.compile(r"This is result r(\d{1,6}):")  # see `LargeResults.cut`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +48,8 @@ class DataRegistry:
     """The data of one run; the input tables get the first ids. Safe to use from several threads.
 
     ``to_table`` turns an Arrow table into a table of the host; None leaves it unchanged. ``prefix`` is the
-    text before the list of data in `message`.
+    text before the list of data in `message`, ``first`` the first id: no id means two things in one
+    conversation, see `next_ids`.
     """
 
     def __init__(
@@ -54,7 +58,9 @@ class DataRegistry:
         *,
         to_table: Callable[[pa.Table], Any] | None = None,
         prefix: str = "# Data repository\n",
+        first: int = 0,
     ) -> None:
+        self._first = first
         self._lock = threading.Lock()
         self._items: list[DataItem] = []
         self._hosted: dict[str, Any] = {}
@@ -80,7 +86,11 @@ class DataRegistry:
         """Registers data under a new id: a host's or Arrow table, or bytes of the media type `type`."""
         with self._lock:
             item = DataItem(
-                id=str(len(self._items)), name=name, description=description, type=type, data=data
+                id=str(self._first + len(self._items)),
+                name=name,
+                description=description,
+                type=type,
+                data=data,
             )
             self._items.append(item)
             return item
@@ -124,6 +134,15 @@ class DataRegistry:
     def _empty(self) -> Any:
         empty = pa.table({})
         return empty if self._to_table is None else self._to_table(empty)
+
+
+def next_ids(texts: Iterable[str]) -> tuple[int, int]:
+    """The first number for data, and that for long results, which no text of a conversation has used."""
+    data, results = -1, 0
+    for text in texts:
+        data = max([data, *(int(match[1]) for match in _LISTED.finditer(text))])
+        results = max([results, *(int(match[1]) for match in _CUT_RESULT.finditer(text))])
+    return data + 1, results + 1
 
 
 def _described(item: DataItem) -> dict[str, Any]:

@@ -30,9 +30,10 @@ from ...types.errors import (
     ToolChanged,
     ToolNotFound,
 )
-from ...types.texts import compact_json, hidden_characters, parse_object
+from ...types.texts import compact_json, parse_object
 from ...types.tool import MCPTool, WorkflowTool
 from .data_registry import records_table
+from .tool_scan import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,6 +54,11 @@ _LONGEST_EXAMPLE: Final = 2000
 _NAMES_SHOWN: Final = 20
 _MOST_KEPT: Final = 256 * 1024 * 1024  # characters
 _SMALLEST_LIMIT: Final = 200
+
+WORKFLOW_ORIGIN: Final = "KNIME workflow"
+"""Origin of a workflow's result. No server is called so: theirs are URLs, or begin with ``stdio:``."""
+AGENT_ORIGIN: Final = "agent"
+"""Origin of a text of ours, such as the reason why a call was not made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +89,7 @@ class ToolReply:
     Attributes:
         request: The model's request.
         content: Text, or content blocks in LangChain's form (text and image blocks), for the model.
-        origin: The server that wrote the content; empty for workflows and for texts of the agent.
+        origin: Who wrote the content: a server, `WORKFLOW_ORIGIN`, or `AGENT_ORIGIN`.
         record: The record of the call; None for a call of a built-in tool (`read_result`, `find_tools`).
         tool: The tool that was called, None for a built-in or unknown tool.
         failed: True if the call failed; the content holds the error.
@@ -93,7 +99,7 @@ class ToolReply:
 
     request: ToolRequest
     content: str | list[dict[str, Any]]
-    origin: str = ""
+    origin: str = AGENT_ORIGIN
     record: CallRecord | None = None
     tool: Tool | None = None
     failed: bool = False
@@ -169,14 +175,14 @@ class ReplyMaker:
         """The text of an MCP tool without hidden characters, which people cannot see; records keep them."""
         match bound.tool:
             case MCPTool():
-                hidden = {position for position, _ in hidden_characters(text)}
-                if not hidden:
+                shown = shown_text(text)
+                if shown == text:
                     return text
                 self.notes[
                     f"Results of '{bound.shown_name}' hold hidden characters, which the model was not shown;"
                     " look at them under Tool calls before you trust the server"
                 ] = None
-                return "".join(character for i, character in enumerate(text) if i not in hidden)
+                return shown
             case WorkflowTool():
                 return text
             case _:
@@ -247,12 +253,12 @@ def _register_blobs(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer
 
 
 def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
-    """The server that wrote the result (its text is not trusted); empty for a workflow."""
+    """Who wrote the result: the server, whose text is not trusted, or a workflow."""
     match tool:
         case MCPTool():
             return tool.route.display
         case WorkflowTool():
-            return ""
+            return WORKFLOW_ORIGIN
         case _:
             assert_never(tool)
 
@@ -354,7 +360,7 @@ def _example(bound: BoundTool | None) -> str:
     if bound is None:
         return ""
     example = example_arguments(bound.definition["function"]["parameters"])
-    if len(example) > _LONGEST_EXAMPLE:
+    if len(example) > _LONGEST_EXAMPLE or example == "{}":
         return ""
     return f" Arguments of the expected form are, for example: {example}"
 
@@ -380,23 +386,23 @@ def _advice(outcome: CallOutcome) -> str:
 class LargeResults:
     """Cuts results of more than ``limit`` characters, and keeps them whole for reading on. Thread-safe.
 
-    ``reader`` is the name of the built-in tool that reads on.
+    ``reader`` is the name of the built-in tool that reads on, ``first`` the number of the first result.
     """
 
-    def __init__(self, limit: int, reader: str = "read_result") -> None:
+    def __init__(self, limit: int, reader: str = "read_result", *, first: int = 1) -> None:
         self.reader = reader
         self._limit = max(limit, _SMALLEST_LIMIT)
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[str, str]] = OrderedDict()  # origin and text by id
-        self._count = 0
+        self._next = first
         self._size = 0
 
     @property
     def any(self) -> bool:
         """True once a result was cut and kept."""
-        return self._count > 0
+        return bool(self._kept)
 
-    def cut(self, text: str, *, origin: str = "", reads_on: bool = True) -> str:
+    def cut(self, text: str, *, origin: str = AGENT_ORIGIN, reads_on: bool = True) -> str:
         """Shortens a long result to its beginning and its end; for its origin see `origin_of`.
 
         If the model has the tool that reads on, the whole text is kept, and the shortened one says how to
@@ -441,12 +447,12 @@ class LargeResults:
 
     def origin_of(self, id: str) -> str:  # noqa: A002
         with self._lock:
-            return self._kept.get(id, ("", ""))[0]
+            return self._kept.get(id, (AGENT_ORIGIN, ""))[0]
 
     def _keep(self, origin: str, text: str) -> str:
         with self._lock:
-            self._count += 1
-            name = f"r{self._count}"
+            name = f"r{self._next}"
+            self._next += 1
             self._kept[name] = (origin, text)
             self._size += len(text)
             while self._size > _MOST_KEPT and len(self._kept) > 1:

@@ -16,6 +16,8 @@ from .built_ins import BuiltIns
 from .call_rules import VERDICTS, CallRules
 from .data_registry import DataRegistry
 from .replies import (
+    AGENT_ORIGIN,
+    WORKFLOW_ORIGIN,
     LargeResults,
     ReplyMaker,
     ToolReply,
@@ -25,6 +27,7 @@ from .replies import (
     unknown_tool,
     unreadable_arguments,
 )
+from .tool_scan import SuspiciousTools
 from .tool_threads import nobody_waits
 from .toolset import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
 
@@ -52,6 +55,7 @@ class ToolOptions:
         rules: Which calls are allowed.
         longest_result: The most characters of one result in a message to the model. In the agent's loop a
             built-in tool reads on.
+        suspicious_tools: What becomes of tools whose descriptions hold suspicious texts.
         search_above: Estimated tokens of all functions above which the model has to search for tools; None
             always binds all tools.
     """
@@ -59,6 +63,7 @@ class ToolOptions:
     stop_on_error: bool = False
     rules: CallRules = field(default_factory=CallRules)
     longest_result: int = 20_000
+    suspicious_tools: SuspiciousTools = SuspiciousTools.WARN
     search_above: int | None = None
 
 
@@ -67,8 +72,9 @@ class ToolExecutor:
 
     Workflows run one at a time, MCP tools in parallel. The rules are the gate of the run. Without a registry,
     data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote the tool
-    results in the history, "" for an unknown server. `notes` are remarks for the user, such as tools that
-    changed since they were chosen.
+    results in the history, "" if that is not known, and ``first_result`` is the number of the first
+    long result that is not in it. `notes` are remarks for the user, such as tools that changed since they
+    were chosen.
     """
 
     def __init__(
@@ -79,14 +85,15 @@ class ToolExecutor:
         registry: DataRegistry | None = None,
         options: ToolOptions | None = None,
         earlier: Iterable[str] = (),
+        first_result: int = 1,
     ) -> None:
         options = options or ToolOptions()
         self.registry = DataRegistry() if registry is None else registry
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, None] = dict.fromkeys(toolset.notes)
         self._toolset = toolset
         self._run = replace(run, gate=self._gate) if options.rules.rules else run
         self._options = options
-        large = LargeResults(options.longest_result, toolset.free_name("read_result"))
+        large = LargeResults(options.longest_result, toolset.free_name("read_result"), first=first_result)
         keeps_data = registry is not None or toolset.has_data
         self._replies = ReplyMaker(
             registry=self.registry if keeps_data else None, large=large, notes=self.notes
@@ -94,7 +101,7 @@ class ToolExecutor:
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
         self._outer_calls = itertools.count(1)  # each call from outside the agent's loop counts as a turn
-        trusted = all(options.rules.trusts(server) for server in earlier)
+        trusted = all(map(self._trusts, earlier))
         self._untrusted_since = None if trusted else 0  # turn of the first answer of an untrusted server
 
     def definitions(self) -> Sequence[Mapping[str, Any]]:
@@ -173,6 +180,9 @@ class ToolExecutor:
         finally:
             self._workflow_lock.release()
 
+    def _trusts(self, origin: str) -> bool:
+        return origin in (WORKFLOW_ORIGIN, AGENT_ORIGIN) or self._options.rules.trusts(origin)
+
     def _gate(self, plan: PlannedCall) -> GateAnswer:
         """Asks the rules about a call; see `Run.gate`."""
         assert plan.tool is not None
@@ -212,6 +222,8 @@ class ToolExecutor:
             raise outcome.error if isinstance(outcome.error, Canceled) else Canceled("The run was canceled")
         if outcome.note is not None:
             self.notes[outcome.note] = None
+        if outcome.coercions and bound is not None:
+            self.notes[f"Arguments of '{bound.shown_name}' were converted: {outcome.coercions[0]}"] = None
         failed = record.status is not CallStatus.OK
         content: str | list[dict[str, Any]]
         if bound is not None and outcome.answer is not None and not failed:
@@ -220,9 +232,10 @@ class ToolExecutor:
             text = failure_text(outcome, bound)
             called = None if record.started_at is None else bound
             content = self._replies.failure(called, text, outcome.answer, reads_on=reads_on)
-        origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
-        rules = self._options.rules
-        if origin and rules.rules and self._untrusted_since is None and not rules.trusts(origin):
+        # A server writes errors, too: those of the protocol, and the pages of a server that is no MCP server.
+        is_ours = bound is None or record.started_at is None or _is_our_refusal(outcome)
+        origin = AGENT_ORIGIN if is_ours or bound is None else origin_of(bound.tool)
+        if self._untrusted_since is None and not self._trusts(origin):
             self._untrusted_since = request.iteration
         return ToolReply(
             request=request,
@@ -233,6 +246,11 @@ class ToolExecutor:
             failed=failed,
             stop=self._options.stop_on_error and _has_failed(record),
         )
+
+
+def _is_our_refusal(outcome: CallOutcome) -> bool:
+    """Whether the arguments were refused before anything was sent."""
+    return isinstance(outcome.error, ArgumentsInvalid) and not outcome.record.attempts
 
 
 def _has_failed(record: CallRecord) -> bool:

@@ -15,6 +15,7 @@ from ...types.columns import AUTO, read_tools
 from ...types.routing import server_labels
 from ...types.texts import compact_json, parse_object
 from ...types.tool import MCPTool, WorkflowTool
+from .tool_scan import SuspiciousTools, admitted, shown_schema, shown_text
 from .tool_search import ToolIndex
 
 if TYPE_CHECKING:
@@ -47,13 +48,16 @@ class BoundTool:
 class Toolset:
     """Tools of both types, with names for a model; duplicates count once. `by_name` has the models' names.
 
+    `notes` are remarks for the user about suspicious tools, of which `suspicious` decides; see `tool_scan`.
     Raises `ToolFormatError`, which names the row, if a cell holds malformed JSON.
     """
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        distinct = list(dict.fromkeys(tools))
+    def __init__(self, tools: Sequence[Tool], *, suspicious: SuspiciousTools = SuspiciousTools.WARN) -> None:
+        distinct, self.notes = admitted(list(dict.fromkeys(tools)), suspicious)
         self.bound: tuple[BoundTool, ...] = tuple(
-            BoundTool(tool=tool, name=name, shown_name=shown, definition=function_definition(tool, name))
+            BoundTool(
+                tool=tool, name=name, shown_name=shown, definition=function_definition(tool, name, shown)
+            )
             for tool, name, shown in zip(distinct, bound_names(distinct), shown_names(distinct), strict=True)
         )
         self.by_name = {bound.name: bound for bound in self.bound}
@@ -172,9 +176,15 @@ extract_tools = _extract_tools_from_table
 """The public name of `_extract_tools_from_table`, whose own name is KNIME's."""
 
 
-def function_definition(tool: Tool, name: str) -> dict[str, Any]:
-    """Describes a tool to a model. The parameters may be shared: do not change them."""
-    return _function(name, description_for_model(tool), arguments_schema(tool))
+def function_definition(tool: Tool, name: str, shown_name: str | None = None) -> dict[str, Any]:
+    """Describes a tool to a model, with its place if that is a part of the name that people see.
+
+    The parameters may be shared: do not change them.
+    """
+    description = description_for_model(tool)
+    if shown_name is not None and shown_name != tool.name:  # other tools have the same name
+        description = f"{description} (This is {shown_name}.)".lstrip()
+    return _function(name, description, arguments_schema(tool))
 
 
 def built_in_definition(name: str, description: str, properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,13 +195,15 @@ def built_in_definition(name: str, description: str, properties: Mapping[str, An
 def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
     """The schema of the arguments. Do not change it.
 
-    An MCP tool's goes to the model as the server wrote it, with recursion, ``$defs`` and titles. A workflow
+    An MCP tool's goes to the model as the server wrote it, with recursion, ``$defs`` and titles, but without
+    hidden characters in its descriptions. A workflow
     has only parameters, so its schema is made here, in the form of KNIME's agents: ``configuration`` for the
     parameters and ``data_inputs`` for ids of tables. Raises `ToolFormatError` for malformed JSON.
     """
     match tool:
         case MCPTool():
-            return tool.parameter_schema
+            _ = tool.parameter_schema  # malformed JSON is an error that names the row
+            return shown_schema(tool.schema_json)
         case WorkflowTool():
             return _workflow_schema(tool)
         case _:
@@ -203,7 +215,7 @@ def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
             title = tool.title  # read even if not needed: malformed JSON is an error that names the row
-            return tool.description or title or ""
+            return shown_text(tool.description or title or "")
         case WorkflowTool():
             if not tool.output_ports:  # the message's port is not one of them
                 return tool.description

@@ -113,7 +113,7 @@ def test_with_workflow_tools_only_it_is_knimes_agent(host, script, ask, said, ro
         says("One order."),
     )
     result = ask(server, tools, data=[{"order": [7]}], user_message="How many?", tool_handler=report)
-    assert result.outputs[0].column_names == ["Conversation"]
+    assert result.outputs[0].column_names == ["Conversation", "Origin"]
     talk = said(result)
     assert [who for who, *_ in talk] == ["USER", "USER", "AI", "TOOL", "AI"]
     assert talk[2][1:] == ("First the report.", ["Monthly report"])
@@ -173,7 +173,7 @@ def test_an_error_fails_the_node_or_becomes_a_row(script, ask, said):
     assert not failed.ok
     assert "401" in failed.failure["message"]
     kept = ask(script(fails(401, "wrong key")), errors={"error_handling": "COLUMN"})
-    assert kept.outputs[0].column_names == ["Conversation", "Errors"]
+    assert kept.outputs[0].column_names == ["Conversation", "Origin", "Errors"]
     talk = said(kept)
     assert talk[0] == ("USER", "What is the answer?", [])
     assert talk[1][0] == "error"
@@ -190,7 +190,7 @@ def test_a_failed_run_names_the_journal(servers, script, ask, tools_of, journals
     assert [line["kind"] for line in lines] == ["start", "call", "end"]
 
 
-@pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.parametrize("limit", [1, 2])
 def test_the_iteration_limit_fails_or_asks_for_an_answer(servers, script, ask, said, tools_of, limit):
     turns = [calls(call("who")) for _ in range(limit + 1)]
     tools = tools_of(servers[0].url("/one"))

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.toolbox.data_registry import DataRegistry
+from knime_mcp.agents.toolbox.data_registry import DataRegistry, next_ids
+from knime_mcp.agents.toolbox.replies import LargeResults
 from knime_mcp.types.errors import ArgumentsInvalid
 
 
@@ -42,6 +43,16 @@ def test_inputs_have_the_first_ids():
             "columns": {"c": "double"},
         },
     ]
+
+
+def test_an_id_means_one_thing_in_a_conversation():
+    earlier = DataRegistry([pa.table({"a": [1]}), pa.table({"b": [1]})])
+    cut = LargeResults(200).cut("x" * 500)
+    texts = [f"Look:\n{earlier.message()}", 'others write {"id":"77","name":"x"}, too', cut]
+    assert next_ids(texts) == (2, 2)
+    assert next_ids([]) == (0, 1)
+    assert DataRegistry([pa.table({"a": [1]})], first=2).items[0].id == "2"
+    assert "result r2:" in LargeResults(200, first=2).cut("x" * 500)
 
 
 def test_a_run_without_data_says_so():

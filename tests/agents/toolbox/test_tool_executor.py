@@ -9,7 +9,7 @@ import pytest
 
 from knime_mcp.agents.toolbox.call_rules import CallRules
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
-from knime_mcp.agents.toolbox.replies import LargeResults, ReplyMaker
+from knime_mcp.agents.toolbox.replies import AGENT_ORIGIN, WORKFLOW_ORIGIN, LargeResults, ReplyMaker
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
 from knime_mcp.client.protocol.tools import ABSENT, ImageContent
@@ -145,7 +145,7 @@ def test_a_reply_says_which_server_wrote_it(one, server):
     assert made.call("read_result", {"id": "r1"}).origin == server.url("/one")
     for own in (made.call("read_result", {"id": "r2"}), made.call("add", {}), made.call("no_such", {})):
         assert own.failed
-        assert own.origin == ""
+        assert own.origin == AGENT_ORIGIN
 
 
 def test_long_results_are_read_on(one):
@@ -269,7 +269,7 @@ def test_tools_of_a_mixed_column(host, box, server):
         tools, run_workflow=lambda tool, arguments, tables: (f"{tool.name} on {arguments['city']}", ())
     )
     reply = made.call("Report", {"configuration": {"city": "Konstanz"}})
-    assert (reply.content, reply.origin) == ("Report on Konstanz", "")
+    assert (reply.content, reply.origin) == ("Report on Konstanz", WORKFLOW_ORIGIN)
     assert made.call("add", {"a": 20}).content == "21"
     assert [record.tool_type for record in made.records] == ["workflow", "mcp"]
 

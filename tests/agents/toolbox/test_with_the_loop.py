@@ -44,7 +44,7 @@ def test_workflow_and_mcp_tools_in_one_run(box, tools_of, server):
     script = [
         calls(
             call("Count_rows", {"data_inputs": {"Cities": "0"}}),
-            call("add", {"a": "2", "c": 1}),
+            call("add", {"a": "two", "c": 1}),
             call("wether", {}),
         ),
         calls(call("add", {"a": 2}), call("pixel")),

@@ -48,7 +48,7 @@ def test_good_arguments_pass_as_they_are():
         ({}, "/city", ["/city is missing", "wanted: text"]),
         ({"citty": "Ulm"}, "/city", ["is 'citty' meant?", "no parameter 'citty' (is 'city' meant?)"]),
         ({"city": 3}, "/city", ["/city must be text", "the integer 3"]),
-        ({"city": "Ulm", "days": "3"}, "/days", ["must be an integer", 'text "3"']),
+        ({"city": "Ulm", "days": "3 d"}, "/days", ["must be an integer", 'text "3 d"']),
         ({"city": "Ulm", "days": 99}, "/days", ["at most 14", "99"]),
         ({"city": "Ulm", "unit": "Celcius"}, "/unit", ['"celsius", "fahrenheit"', 'is "celsius" meant?']),
         ({"city": "Ulm", "filter": {"tags": [1]}}, "/filter/tags/0", ["must be text"]),
@@ -77,6 +77,53 @@ def test_secrets_are_told_by_their_type_only():
     assert "hunter2" not in str(error)
     error = refused({"properties": {"o": {"not": {"type": "string"}}}}, {"o": "hunter2-long"})
     assert "hunter2" not in str(error)
+
+
+COUNTED = {
+    "properties": {
+        "count": {"type": "integer"},
+        "part": {"type": "number"},
+        "sure": {"type": "boolean"},
+        "either": {"type": ["integer", "null"]},
+        "order": {"properties": {"count": {"type": "integer"}}, "required": ["count"]},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "said"),
+    [
+        ({"count": "1"}, {"count": 1}, "/count: text was read as integer"),
+        ({"count": "-12"}, {"count": -12}, "/count: text was read as integer"),
+        ({"part": "1.50"}, {"part": 1.5}, "/part: text was read as number"),
+        ({"part": "2"}, {"part": 2}, "/part: text was read as number"),
+        ({"sure": "true"}, {"sure": True}, "/sure: text was read as boolean"),
+        ({"either": "3"}, {"either": 3}, "/either: text was read as integer"),
+        ({"order": {"count": "3"}}, {"order": {"count": 3}}, "/order/count: text was read as integer"),
+        ({"count": None, "part": 1}, {"part": 1}, "/count: null was left out"),
+    ],
+)
+def test_what_loses_nothing_is_converted(arguments, expected, said):
+    checked, coercions = check(COUNTED, arguments)
+    assert checked == expected
+    assert [str(coercion) for coercion in coercions] == [said]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"count": "one"}, "/count must be an integer"),
+        ({"count": "1.5"}, "/count must be an integer"),
+        ({"count": " 1"}, "/count must be an integer"),
+        ({"part": "NaN"}, "/part must be a number"),
+        ({"part": "0.12345678901234567890123"}, "/part must be a number"),
+        ({"sure": "True"}, "/sure must be true or false"),
+        ({"order": {"count": None}}, "/order/count must be an integer"),
+    ],
+)
+def test_what_loses_something_or_is_required_is_refused(arguments, said):
+    with pytest.raises(ArgumentsInvalid, match=said):
+        check(COUNTED, arguments)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +204,7 @@ def _object(required, **properties):
         ([{"const": 1}, {"const": 2}], 3, "/a must be one of 1, 2, but is the integer 3"),
         ([{"minimum": 1}, {"multipleOf": 7}], -1, "/a must be a number of at least 1"),
         ([_object("n", n={"const": 1}), _object("m", m={"const": 1})], {"n": 2, "m": 2}, "/a fits none of"),
-        ([{"type": "integer", "enum": [1, 2]}, {"type": "null"}], "1", "/a must be an integer or null"),
+        ([{"type": "integer", "enum": [1, 2]}, {"type": "null"}], "x", "/a must be an integer or null"),
     ],
 )
 def test_a_value_that_fits_no_alternative_hears_what_is_wanted(alternatives, value, said):
@@ -177,8 +224,8 @@ def test_alternatives_that_overlap_are_sent_unless_the_schema_tells_them_apart()
 
 
 def test_who_hears_which_values_there_are_need_not_hear_their_type():
-    error = refused({"properties": {"a": {"type": "integer", "enum": [1, 2]}}}, {"a": "1"})
-    assert error.what == '/a must be one of 1, 2, but is text "1"'
+    error = refused({"properties": {"a": {"type": "integer", "enum": [1, 2]}}}, {"a": "x"})
+    assert error.what == '/a must be one of 1, 2, but is text "x"'
 
 
 @pytest.mark.parametrize("part", [{"$ref": "#/$defs/s"}, {"allOf": [{"$ref": "#/$defs/s"}]}, {"enum": ["x"]}])
@@ -349,7 +396,7 @@ def test_anchors_identifiers_and_meta_schemas_resolve():
         "x-elsewhere": {"a/b": {"type": "boolean"}},
     }
     assert check(schema, {"x": "a", "y": 1, "z": None, "w": "b", "s": {"type": "object"}, "p": True})[1] == ()
-    for name, bad in [("x", 1), ("y", "1"), ("z", 1), ("w", 1), ("s", {"type": "strin"}), ("p", 1)]:
+    for name, bad in [("x", 1), ("y", "x"), ("z", 1), ("w", 1), ("s", {"type": "strin"}), ("p", 1)]:
         assert refused(schema, {name: bad}).pointer.startswith(f"/{name}")
 
 
@@ -361,7 +408,7 @@ def test_identifiers_of_older_dialects_are_anchors(dialect, key):
         "properties": {"a": {"$ref": "#whole"}},
     }
     assert check(schema, {"a": 1})[1] == ()
-    assert refused(schema, {"a": "1"}).pointer == "/a"
+    assert refused(schema, {"a": "x"}).pointer == "/a"
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(?=(a+)+b$)x", r"(a|a)*\1b", "(a*)*b"])

@@ -1,0 +1,157 @@
+"""What a model is shown of the definitions of strangers: one look at them, before any model, for every user.
+
+A model reads descriptions as if the person had written them. Hidden characters in them are taken out: people
+could not see what the model reads. Where they are in a name or a value that a call must repeat, the tool is
+left out. Other suspicious texts are shown to people, and a setting says what becomes of their tools.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+
+from ...types.errors import SettingInvalid
+from ...types.texts import compact_json, hidden_characters, parse_object, visible
+from ...types.tool import MCPTool, WorkflowTool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...tools.provider.findings import Finding
+    from ...types.tool import Tool
+
+_SHOWN: Final = 3
+_FOR_PEOPLE: Final = frozenset({"description", "title", "$comment"})
+_NOT_OF_THE_TEXT: Final = frozenset({"contradiction", "unusable schema"})
+_LOOK: Final = (
+    "Look at them in the Provider's Security findings, or with knime-mcp list, before you trust the server"
+)
+
+
+class SuspiciousTools(StrEnum):
+    """What becomes of tools whose definitions hold suspicious texts."""
+
+    WARN = "warn"
+    LEAVE_OUT = "leave-out"
+    FAIL = "fail"
+
+
+def admitted(tools: Sequence[Tool], action: SuspiciousTools) -> tuple[list[Tool], tuple[str, ...]]:
+    """The tools that a model may be offered, and remarks for the user about the others and the suspicious.
+
+    Raises `SettingInvalid` if there are suspicious tools, and the action is to fail.
+    """
+    foreign = _foreign_names(tools)
+    found = {tool: _found(tool, tuple(sorted(foreign.get(_server(tool), {}).items()))) for tool in tools}
+    suspicious = [tool for tool in tools if found[tool]]
+    hidden = [tool for tool in tools if _cannot_be_shown(tool)]
+    notes: list[str] = []
+    if suspicious:
+        said = "; ".join(f"'{visible(tool.name)}': {found[tool][0].what}" for tool in suspicious[:_SHOWN])
+        more = f"; and {len(suspicious) - _SHOWN} others" if len(suspicious) > _SHOWN else ""
+        what = f"Descriptions by servers hold suspicious texts: {said}{more}"
+        match action:
+            case SuspiciousTools.FAIL:
+                raise SettingInvalid(what, setting="suspicious_tools", fix=_LOOK)
+            case SuspiciousTools.LEAVE_OUT:
+                notes.append(f"{what}. These tools were left out")
+            case SuspiciousTools.WARN:
+                notes.append(f"{what}. {_LOOK}")
+                suspicious = []
+    if hidden:
+        names = ", ".join(f"'{visible(tool.name)}'" for tool in hidden[:_SHOWN])
+        notes.append(
+            f"Names or values in the schemas of {names} hold hidden characters, so they were left out"
+        )
+    left_out = {*suspicious, *hidden}
+    return [tool for tool in tools if tool not in left_out], tuple(notes)
+
+
+def shown_text(text: str) -> str:
+    """A text of a stranger as a model may read it: without the characters that people cannot see."""
+    hidden = {position for position, _ in hidden_characters(text)}
+    return "".join(character for i, character in enumerate(text) if i not in hidden) if hidden else text
+
+
+def shown_schema(schema_json: str) -> dict[str, Any]:
+    """A server's schema as a model may read it; the same object for the same text: do not change it."""
+    return parse_object(schema_json) if _is_plain(schema_json) else _cleaned_schema(schema_json)
+
+
+def _is_plain(schema_json: str) -> bool:
+    # Compact JSON has hidden characters as they are, and control characters as escapes.
+    return "\\u00" not in schema_json and next(hidden_characters(schema_json), None) is None
+
+
+@lru_cache(maxsize=256)
+def _cleaned_schema(schema_json: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", _cleaned(parse_object(schema_json)))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_cleaned(inner) for inner in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: shown_text(inner) if key in _FOR_PEOPLE and isinstance(inner, str) else _cleaned(inner)
+        for key, inner in cast("dict[str, Any]", value).items()
+    }
+
+
+def _cannot_be_shown(tool: Tool) -> bool:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            return not _is_plain(tool.schema_json) and not _is_plain(
+                compact_json(shown_schema(tool.schema_json))
+            )
+        case WorkflowTool():  # the user's own
+            return False
+        case _:
+            assert_never(tool)
+
+
+def _found(tool: Tool, foreign: tuple[tuple[str, str], ...]) -> tuple[Finding, ...]:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            _ = tool.parameter_schema  # malformed JSON is an error that names the row
+            return _findings(tool.tool_name, tool.title, tool.description, tool.schema_json, foreign)
+        case WorkflowTool():
+            return ()
+        case _:
+            assert_never(tool)
+
+
+@lru_cache(maxsize=2048)
+def _findings(
+    name: str, title: str | None, description: str, schema_json: str, foreign: tuple[tuple[str, str], ...]
+) -> tuple[Finding, ...]:
+    from ...tools.provider.findings import scan
+
+    definition = {"name": name, "description": description, "inputSchema": parse_object(schema_json)}
+    found = scan(definition | ({"title": title} if title else {}), foreign_names=dict(foreign))
+    return tuple(finding for finding in found if finding.kind not in _NOT_OF_THE_TEXT)
+
+
+def _server(tool: Tool) -> str:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            return tool.route.display
+        case WorkflowTool():
+            return ""
+        case _:
+            assert_never(tool)
+
+
+def _foreign_names(tools: Sequence[Tool]) -> dict[str, dict[str, str]]:
+    """For each server the names of other servers' tools, which its texts should not mention."""
+    names: dict[str, list[str]] = {}
+    for tool in tools:
+        if isinstance(tool, MCPTool):
+            names.setdefault(_server(tool), []).append(tool.tool_name)
+    if len(names) < 2:
+        return {}
+    from ...tools.provider.findings import foreign_identifiers
+
+    return foreign_identifiers(names)
