@@ -4,12 +4,12 @@ The digest in a tool cell pins the definition that a person read. Before a call,
 definition can be compared with that digest. Tools are listed once per run and server, and again when the
 server announces a change, or some seconds after a listing failed.
 
-The check of arguments renames none, and changes only what loses nothing by it. A *text* where the schema wants
-something else and no text (models and table columns write ``"[1, 2]"`` for ``[1, 2]`` and ``"1"`` for ``1``)
-is parsed if it is exactly such a value; a ``null`` where the schema takes none is left out if the member is
-optional. Every such coercion is recorded. Arguments that a strict reading of the schema forbids, but its
-server accepts, are sent (see `schemas.as_meant`). With a malformed schema all arguments are sent, and the
-server decides.
+The check of arguments renames none, and changes only what loses nothing by it. A *text* where the schema
+wants something else and no text (models and table columns write ``"[1, 2]"`` for ``[1, 2]`` and ``"1"``
+for ``1``) is parsed if it is exactly such a value; a ``null`` where the schema takes none is left out if the
+member is optional. Every such coercion is recorded. Arguments that a strict reading of the schema forbids,
+but its server accepts, are sent (see `schemas.as_meant`). With a malformed schema all arguments are sent, and
+the server decides.
 """
 
 from __future__ import annotations

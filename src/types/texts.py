@@ -228,13 +228,18 @@ def visible(text: str) -> str:
     return "".join((*parts, text[done:])) if parts else text
 
 
+def only_visible(text: str) -> str:
+    """The text of a stranger as a model may read it: without hidden characters, which people cannot see."""
+    positions = {position for position, _ in hidden_characters(text)}
+    return "".join(character for i, character in enumerate(text) if i not in positions) if positions else text
+
+
 def without_hidden(text: str) -> str:
     """The text in Unicode's compatibility form (NFKC), without hidden characters.
 
     For comparisons only; displayed and sent texts are not changed.
     """
-    positions = {position for position, _ in hidden_characters(text)}
-    kept = "".join(character for i, character in enumerate(text) if i not in positions) if positions else text
+    kept = only_visible(text)
     return kept if kept.isascii() else unicodedata.normalize("NFKC", kept)
 
 

@@ -30,10 +30,9 @@ from ...types.errors import (
     ToolChanged,
     ToolNotFound,
 )
-from ...types.texts import compact_json, parse_object
+from ...types.texts import compact_json, only_visible, parse_object
 from ...types.tool import MCPTool, WorkflowTool
 from .data_registry import records_table
-from .tool_scan import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -175,7 +174,7 @@ class ReplyMaker:
         """The text of an MCP tool without hidden characters, which people cannot see; records keep them."""
         match bound.tool:
             case MCPTool():
-                shown = shown_text(text)
+                shown = only_visible(text)
                 if shown == text:
                     return text
                 self.notes[

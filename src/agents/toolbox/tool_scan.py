@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...types.errors import SettingInvalid
-from ...types.texts import compact_json, hidden_characters, parse_object, visible
+from ...types.texts import compact_json, hidden_characters, only_visible, parse_object, visible
 from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
@@ -68,12 +68,6 @@ def admitted(tools: Sequence[Tool], action: SuspiciousTools) -> tuple[list[Tool]
     return [tool for tool in tools if tool not in left_out], tuple(notes)
 
 
-def shown_text(text: str) -> str:
-    """A text of a stranger as a model may read it: without the characters that people cannot see."""
-    hidden = {position for position, _ in hidden_characters(text)}
-    return "".join(character for i, character in enumerate(text) if i not in hidden) if hidden else text
-
-
 def shown_schema(schema_json: str) -> dict[str, Any]:
     """A server's schema as a model may read it; the same object for the same text: do not change it."""
     return parse_object(schema_json) if _is_plain(schema_json) else _cleaned_schema(schema_json)
@@ -95,7 +89,7 @@ def _cleaned(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: shown_text(inner) if key in _FOR_PEOPLE and isinstance(inner, str) else _cleaned(inner)
+        key: only_visible(inner) if key in _FOR_PEOPLE and isinstance(inner, str) else _cleaned(inner)
         for key, inner in cast("dict[str, Any]", value).items()
     }
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from ...audit.secrets import calls_something_secret
 from ...types.columns import AUTO, read_tools
 from ...types.routing import server_labels
-from ...types.texts import compact_json, parse_object
+from ...types.texts import compact_json, only_visible, parse_object
 from ...types.tool import MCPTool, WorkflowTool
-from .tool_scan import SuspiciousTools, admitted, shown_schema, shown_text
+from .tool_scan import SuspiciousTools, admitted, shown_schema
 from .tool_search import ToolIndex
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
             title = tool.title  # read even if not needed: malformed JSON is an error that names the row
-            return shown_text(tool.description or title or "")
+            return only_visible(tool.description or title or "")
         case WorkflowTool():
             if not tool.output_ports:  # the message's port is not one of them
                 return tool.description
