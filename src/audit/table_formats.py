@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time
 from functools import partial
 from itertools import chain
@@ -23,7 +23,7 @@ from ..types.columns import ROW_ID
 from ..types.texts import why_no_json, without_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -58,6 +58,24 @@ class FileTable:
     @property
     def columns(self) -> list[str]:
         return self.table.column_names
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """The table with other names of some columns."""
+        table = self.table.rename_columns([names.get(name, name) for name in self.columns])
+        objects = self.objects
+        if objects is not None:
+            objects = [{names.get(name, name): value for name, value in row.items()} for row in objects]
+        return replace(self, table=table, objects=objects)
+
+    def mapped(self, columns: Collection[str], change: Callable[[str | None], str | None]) -> Self:
+        """The table with other texts in some columns; for a table without types."""
+        import pyarrow as pa
+
+        table = self.table
+        for name in columns:
+            changed = pa.array(map(change, table.column(name).to_pylist()), pa.string())
+            table = table.set_column(table.column_names.index(name), name, changed)
+        return replace(self, table=table)
 
     @property
     def total(self) -> int:

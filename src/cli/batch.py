@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,12 +13,29 @@ from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
-from .files import JSON, check_folder, check_journal, check_table, is_same, read_table
-from .shared_options import RawCsvOption, SaveDirOption
+from .files import (
+    JSON,
+    check_folder,
+    check_journal,
+    check_table,
+    is_same,
+    read_table,
+    split_pairs,
+    with_pairs,
+)
+from .shared_options import RawCsvOption, SaveDirOption, pairs
 from .terminal import complain, note
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..audit.table_formats import FileTable
     from ..runs.table_run import RunEnding, TableRun
+    from ..types.tool import MCPTool
+
+
+_COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
+_COMMA_IN_ERROR = re.compile(r'is text "[+-]?[\d.]+,\d+"')
 
 
 @reports_errors
@@ -33,6 +51,13 @@ def batch(
             " tool's parameters are its arguments; a missing cell is an argument left out.",
         ),
     ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Arguments of every call; a column of the same name wins. KEY:=JSON says it in JSON.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file."),
@@ -40,6 +65,20 @@ def batch(
     raw_csv: RawCsvOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON array with the record of each call.")
+    ] = False,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PARAMETER=COLUMN",
+            help="Take this parameter from a column that is called differently; may be repeated.",
+        ),
+    ] = None,
+    decimal_comma: Annotated[
+        bool,
+        typer.Option(
+            "--decimal-comma",
+            help="Numbers in the CSV file are written as 1.234,5; for parameters that are numbers.",
+        ),
     ] = False,
     arguments_column: Annotated[
         str | None,
@@ -80,23 +119,26 @@ def batch(
     Example: knime-mcp batch http://127.0.0.1:8931/mcp count_words examples/demo/parameters.csv
     """
     check_executor(executor, connection)
-    route, words = connection.one_route([word for word in (url, tool, table_file) if word is not None])
-    if len(words) != 2:
+    given = [word for word in (url, tool, table_file, *(arguments or ())) if word is not None]
+    route, words = connection.one_route(given)
+    if len(words) < 2:
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
-    tool, table = words[0], Path(words[1])
+    tool, table, constants = words[0], Path(words[1]), split_pairs(words[2:])
     journal = audit or resume
     _check_files(table, out, audit, resume)
     check_folder(save_dir)
     from .batch_run import run_and_write, table_run
     from .sessions import Sessions
 
-    parameters = read_table(table)
+    parameters = _renamed(read_table(table), pairs(column, "--column"), table)
     if arguments_column is not None and arguments_column not in parameters.columns:
         raise UsageError(
             f"{table} has no column '{arguments_column}'. Its columns are {', '.join(parameters.columns)}."
         )
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         found = sessions.find_tool(route, tool)
+        if decimal_comma:
+            parameters = _with_decimal_points(parameters, found)
         calls = sessions.run_for([route], save_dir)
         calls.repeat_unknown = repeat_unknown
         with call_executor(executor, concurrency, connection, calls) as at_once:
@@ -104,6 +146,7 @@ def batch(
                 parameters,
                 found,
                 column=arguments_column,
+                constants=with_pairs({}, constants, found.parameter_schema),
                 sessions=sessions,
                 concurrency=at_once,
                 fail=on_error == "fail",
@@ -119,6 +162,33 @@ def batch(
     if out is not None:
         note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
     return _report(run, ending, journal, resume)
+
+
+def _renamed(table: FileTable, columns: Mapping[str, str], file: Path) -> FileTable:
+    """The table with the columns of ``--column`` under the names of their parameters."""
+    for parameter, column in columns.items():
+        if column not in table.columns:
+            raise UsageError(f"{file} has no column '{column}'. Its columns are {', '.join(table.columns)}.")
+        if parameter in table.columns:
+            raise UsageError(f"{file} has a column '{parameter}' already. Leave out --column, or rename it.")
+    return table.renamed({column: parameter for parameter, column in columns.items()})
+
+
+def _with_decimal_points(table: FileTable, tool: MCPTool) -> FileTable:
+    """The table with ``1.234,5`` as ``1234.5`` in the columns of numbers; other texts stay as they are."""
+    from ..client.validation.argument_schemas import parameters_in
+
+    if table.typed:
+        return table
+    wanted = parameters_in(tool.parameter_schema)
+    numbers = {name for name, parameter in wanted.items() if parameter.kinds & {"number", "integer"}}
+    return table.mapped(numbers & set(table.columns), _with_point)
+
+
+def _with_point(text: str | None) -> str | None:
+    if text is None or not _COMMA.fullmatch(text.strip()):
+        return text
+    return text.strip().replace(".", "").replace(",", ".")
 
 
 def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
@@ -159,6 +229,8 @@ def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Pat
     warning = visible(summary.warning() or "")
     if summary.failed:
         complain(warning)
+        if _COMMA_IN_ERROR.search(warning):
+            note("If the numbers in the table have a decimal comma, add --decimal-comma.")
         return ExitCode.FAILED
     if warning:
         note(warning)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..audit.journal import JournalError
 from ..runs.argument_sources import ParameterRows, PlannedCalls
@@ -35,6 +35,7 @@ def table_run(
     tool: MCPTool,
     *,
     column: str | None,
+    constants: dict[str, Any],
     sessions: Sessions,
     concurrency: int,
     fail: bool,
@@ -43,11 +44,14 @@ def table_run(
 ) -> TableRun:
     """Prepares the run of a tool over a table.
 
-    ``column`` holds all arguments as JSON; None for one column per argument. Raises `JournalAltered` or
+    ``column`` holds all arguments as JSON; None for one column per argument. ``constants`` are arguments of
+    every call, over which those of a row win. Raises `JournalAltered` or
     `CommandError` if the journal to resume from cannot be used.
     """
     return TableRun(
-        plan=PlannedCalls(tool=tool, parameters=ParameterRows.of_file(parameters), json_column=column),
+        plan=PlannedCalls(
+            tool=tool, values=constants, parameters=ParameterRows.of_file(parameters), json_column=column
+        ),
         shared=sessions.run,
         stop=sessions.stop,
         concurrency=concurrency,

@@ -85,8 +85,9 @@ class CommandLine:
         kept = {
             k: v for k, v in os.environ.items() if not k.startswith(("KNIME_MCP_", "COLUMNS", "FORCE_COLOR"))
         }
-        # No keyring of the machine that runs the tests.
+        # No keyring and no named servers of the machine that runs the tests.
         kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
+        kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json")}
         return subprocess.Popen(
             [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
             cwd=self.folder,

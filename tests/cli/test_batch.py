@@ -216,3 +216,34 @@ def test_a_row_with_a_date_beyond_pythons_is_a_row(cli, server, tmp_path):
     assert "Convert the column to text or numbers" in rows[0]["Error"]
     assert [row["inner"] for row in rows] == ["<value out of range>", '["1970-01-01 00:00:00"]']
     assert rows[1]["zone"] == "1970-01-01 00:00:01.000Z"
+
+
+def test_constants_are_arguments_of_every_call_and_columns_win(cli, server, tmp_path):
+    table = tmp_path / "numbers.csv"
+    table.write_text("a,b\n1,2\n3,\n")
+    done = cli("batch", server.url, "add", table, "b=40", "--json")
+    assert [record["result"] for record in done.json] == ["3", "43"]
+    done = cli("batch", server.url, "add", table, "b:=40", "b=41")
+    assert (done.code, "given 2 times" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_a_column_may_be_called_differently(cli, server, tmp_path, ending):
+    table = tmp_path / f"numbers{ending}"
+    table.write_text("first,b\n1,2\n" if ending == ".csv" else '[{"first": 1, "b": 2}]')
+    assert cli("batch", server.url, "add", table, "--column", "a=first", "--json").json[0]["result"] == "3"
+    missing = cli("batch", server.url, "add", table, "--column", "a=frist")
+    assert (missing.code, "first, b" in missing.err) == (2, True)
+    taken = cli("batch", server.url, "add", table, "--column", "b=first")
+    assert (taken.code, "'b' already" in taken.err) == (2, True)
+
+
+def test_numbers_with_a_decimal_comma_are_read_on_request_and_hinted_at(cli, server, tmp_path):
+    table = tmp_path / "zahlen.csv"
+    table.write_text("a;b;text\n1.234,0;-2;1,5\n")
+    hinted = cli("batch", server.url, "add", table)
+    assert (hinted.code, "--decimal-comma" in hinted.err) == (1, True)
+    done = cli("batch", server.url, "add", table, "--decimal-comma", "--json")
+    assert done.json[0]["arguments"] == {"a": 1234, "b": -2}
+    echoed = cli("batch", server.url, "echo", table, "--decimal-comma", "--json")
+    assert echoed.json[0]["arguments"] == {"text": "1,5"}
