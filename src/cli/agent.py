@@ -12,18 +12,8 @@ from ..agents.model.chat_model import DEFAULT_TIMEOUT
 from ..agents.toolbox.tool_scan import SuspiciousTools
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
-from .files import (
-    check_folder,
-    check_journal,
-    check_page,
-    read_stdin,
-    text_or_file,
-    write_page,
-)
-from .shared_options import (
-    SaveDirOption,
-    takes,
-)
+from .files import check_folder, check_journal, check_page, read_stdin, text_or_file, write_page
+from .shared_options import SaveDirOption, takes
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
@@ -76,8 +66,7 @@ class AgentSettings:
         typer.Option(min=1, help="The most tokens of one answer of the model.", rich_help_panel=_MODEL),
     ] = None
     model_timeout: Annotated[
-        float,
-        typer.Option(min=0.1, help="Seconds that the model may be silent.", rich_help_panel=_MODEL),
+        float, typer.Option(min=0.1, help="Seconds that the model may be silent.", rich_help_panel=_MODEL)
     ] = DEFAULT_TIMEOUT
     system: Annotated[
         str | None,
@@ -130,16 +119,13 @@ class AgentSettings:
         ),
     ] = 120.0
     max_iterations: Annotated[
-        int,
-        typer.Option(min=1, help="How many times the model may ask for tools.", rich_help_panel=_LIMITS),
+        int, typer.Option(min=1, help="How many times the model may ask for tools.", rich_help_panel=_LIMITS)
     ] = 25
     time_limit: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Seconds for the whole answer.", rich_help_panel=_LIMITS),
+        float | None, typer.Option(min=0.1, help="Seconds for the whole answer.", rich_help_panel=_LIMITS)
     ] = None
     audit: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal."),
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal.")
     ] = None
     save_dir: SaveDirOption = None
 

@@ -52,8 +52,7 @@ class AgentTimeline(StatusLine):
         self._text = ""
         parts = [duration_text(turn.duration), tokens_text(turn.usage)]
         self._line(
-            (f"Turn {turn.iteration}", "bold"),
-            (f" · {' · '.join(part for part in parts if part)}", "dim"),
+            (f"Turn {turn.iteration}", "bold"), (f" · {' · '.join(part for part in parts if part)}", "dim")
         )
         if turn.message.tool_calls and (text := shown_text(turn.message)):
             self._line((f"  {one_line(text, 300)}", "italic"))

@@ -105,8 +105,7 @@ def show_records(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help=f"Write the table Tool calls into a {either(*WRITABLE)} file instead.",
+            metavar="FILE", help=f"Write the table Tool calls into a {either(*WRITABLE)} file instead."
         ),
     ] = None,
     raw_csv: RawCsvOption = False,

@@ -52,7 +52,7 @@ def table_run(
         plan=PlannedCalls(
             tool=tool, values=constants, parameters=ParameterRows.of_file(parameters), json_column=column
         ),
-        shared=sessions.run,
+        run=sessions.run,
         stop=sessions.stop,
         concurrency=concurrency,
         fail=fail,
@@ -89,7 +89,7 @@ def run_and_write(
                 add(outcome)
 
         try:
-            ending = run.run(take, is_canceled=interrupt, on_finished=progress)
+            ending = run.make_calls(take, is_canceled=interrupt, on_finished=progress)
         except JournalError as error:
             raise CommandError(f"{error}. Name another file for --audit.") from None
     run.summary.unmatched = run.plan.unmatched

@@ -46,8 +46,7 @@ def call(
     ] = False,
     save_dir: SaveDirOption = None,
     audit: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.jsonl", help="Add the record of the call to this journal."),
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Add the record of the call to this journal.")
     ] = None,
     *,
     connection: ConnectionOptions,

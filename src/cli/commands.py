@@ -40,11 +40,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     ),
     "audit": _Group(
         "Verify, show and export the records of calls.",
-        {
-            "verify": "audit:verify",
-            "show": "audit:show_records",
-            "export": "audit:export",
-        },
+        {"verify": "audit:verify", "show": "audit:show_records", "export": "audit:export"},
     ),
     "graph": _Group(
         "Graphs: tools made of calls to other tools, declared in a YAML document.",
@@ -125,8 +121,7 @@ def _print_version(wanted: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show version."),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show version.")
     ] = False,
 ) -> None:
     """Hosts the options that belong to no command."""

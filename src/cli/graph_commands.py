@@ -278,11 +278,7 @@ def run(
         run = stack.enter_context(recorded_run(audit, about=f"knime-mcp graph run {file.name} {tool}"))
         api = stack.enter_context(
             McpGraphApi(
-                document,
-                run=run,
-                spans=spans,
-                check_schemas=validate,
-                secret_arguments=secret_argument or (),
+                document, run=run, spans=spans, check_schemas=validate, secret_arguments=secret_argument or ()
             )
         )
         secrets = api.secrets_of(tool, values)

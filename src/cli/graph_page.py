@@ -343,15 +343,11 @@ _OWNER: Final = re.compile(r"(.*?)#[0-9]+\[", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A run that the executor recorded.
+    """A run that the executor recorded."""
 
-    Attributes:
-        tool: The tool that ran, or None if it is not recorded.
-        records: One mapping per node that ran, in order, with ``nodeId``, ``nodeType``, ``output``,
-            ``duration`` (ms), ``error`` and, if it was recorded, ``input`` and ``branch``.
-    """
-
-    tool: str | None
+    tool: str | None  # the tool that ran, or None if it is not recorded
+    # one mapping per node that ran, in order, with ``nodeId``, ``nodeType``, ``output``, ``duration`` (ms),
+    # ``error`` and, if it was recorded, ``input`` and ``branch``
     records: tuple[Mapping[str, Any], ...]
 
 

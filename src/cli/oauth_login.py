@@ -50,12 +50,7 @@ def log_in(options: LoginOptions) -> ExitCode:
         if options.client_credentials and client is not None:
             grant = ClientCredentials(client)
         authorization = OAuth(
-            server,
-            grant,
-            store=store,
-            issuer=options.issuer,
-            scope=options.scope,
-            network=network,
+            server, grant, store=store, issuer=options.issuer, scope=options.scope, network=network
         )
         made = authorization.log_in(challenge.challenge, interrupt)
         with MCPClient(server, auth=authorization, network=network) as mcp:
@@ -83,10 +78,7 @@ def log_out(url: str) -> ExitCode:
 
 
 def stored_login(
-    server_url: str,
-    *,
-    network: NetworkSettings,
-    store: TokenStore | None = None,
+    server_url: str, *, network: NetworkSettings, store: TokenStore | None = None
 ) -> OAuth | None:
     """Makes the authorization from a login that ``knime-mcp login`` stored; None if there is none.
 

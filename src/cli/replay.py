@@ -61,8 +61,7 @@ class ReplaySettings:
         ),
     ] = ""
     stop: Annotated[
-        bool,
-        typer.Option("--stop", help="Stop at the first difference.", rich_help_panel=_WHAT),
+        bool, typer.Option("--stop", help="Stop at the first difference.", rich_help_panel=_WHAT)
     ] = False
     server: Annotated[
         list[str] | None,

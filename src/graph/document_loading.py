@@ -32,12 +32,7 @@ from ..yaml_text import (
 from .document_checks import GraphChecks, check_expressions
 from .document_reading import NodeReading, ToolReading, looks_like_jsonata
 from .expressions.javascript import plain_number, to_number, to_string
-from .graph_model import (
-    Dialect,
-    ExecutionLimits,
-    GraphDocument,
-    ServerMetadata,
-)
+from .graph_model import Dialect, ExecutionLimits, GraphDocument, ServerMetadata
 from .server_configs import ServerReading, read_mcp_file, unreadable
 
 if TYPE_CHECKING:
@@ -81,15 +76,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDocument:
-    """The result of reading a document.
-
-    Attributes:
-        dialect: The dialect and the reason for it; None if nothing could be read.
-    """
+    """The result of reading a document."""
 
     document: GraphDocument | None
     problems: tuple[Problem, ...]
-    dialect: Choice | None = None
+    dialect: Choice | None = None  # the dialect and the reason for it; None if nothing could be read
 
 
 def load_document(

@@ -132,19 +132,13 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The line of an edge.
-
-    Attributes:
-        label: The text on it, or an empty text.
-        points: Its points, including the ends.
-        is_back: Whether it leads to a node above, or back to its own node.
-    """
+    """The line of an edge."""
 
     source: str
     target: str
-    label: str
-    points: tuple[tuple[float, float], ...]
-    is_back: bool
+    label: str  # the text on it, or an empty text
+    points: tuple[tuple[float, float], ...]  # its points, including the ends
+    is_back: bool  # whether it leads to a node above, or back to its own node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

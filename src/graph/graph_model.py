@@ -64,21 +64,13 @@ def template_json(template: Template) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The number and timing of retries of a failed call.
+    """The number and timing of retries of a failed call."""
 
-    Attributes:
-        attempts: Total number of calls, including the first; at least 1.
-        delay: Seconds before the second call.
-        backoff: Factor for the delay before each further call; at least 1.
-        max_delay: Maximum delay in seconds.
-        tool_errors: Whether to retry also after an answer that says that the tool failed.
-    """
-
-    attempts: int = 3
-    delay: float = 0.5
-    backoff: float = 2.0
-    max_delay: float = 30.0
-    tool_errors: bool = False
+    attempts: int = 3  # total number of calls, including the first; at least 1
+    delay: float = 0.5  # seconds before the second call
+    backoff: float = 2.0  # factor for the delay before each further call; at least 1
+    max_delay: float = 30.0  # maximum delay in seconds
+    tool_errors: bool = False  # whether to retry also after an answer that says that the tool failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,39 +102,27 @@ class ExitNode(NodeBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformNode(NodeBase):
-    """Evaluates an expression on the context.
-
-    Attributes:
-        on_error: Node that follows if this one fails; None ends the run.
-    """
+    """Evaluates an expression on the context."""
 
     expression: Expression
     next: str
-    on_error: str | None = None
+    on_error: str | None = None  # node that follows if this one fails; None ends the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpNode(NodeBase):
-    """Calls a tool on an MCP server.
+    """Calls a tool on an MCP server."""
 
-    Attributes:
-        server: Key in `GraphDocument.servers`.
-        args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
-        on_error: Node that follows if the call fails for good; None ends the run.
-        retry: The retries; None: no retries.
-        timeout: Seconds for one call; None: the default.
-        cache: The caching of results; None: no caching.
-        places: The places of its keys, by the keys below the node: ``("tool",)``, ``("args", "path")``.
-    """
-
-    server: str
+    server: str  # key in `GraphDocument.servers`
     tool: str
+    # arguments: name to template (JSON with `Expression` values in it), or an expression for all
     args: Template
     next: str
-    on_error: str | None = None
-    retry: Retry | None = None
-    timeout: float | None = None
-    cache: Cache | None = None
+    on_error: str | None = None  # node that follows if the call fails for good; None ends the run
+    retry: Retry | None = None  # the retries; None: no retries
+    timeout: float | None = None  # seconds for one call; None: the default
+    cache: Cache | None = None  # the caching of results; None: no caching
+    # the places of its keys, by the keys below the node: ``("tool",)``, ``("args", "path")``
     places: Mapping[tuple[str, ...], Position] = field(
         default_factory=dict[tuple[str, ...], Position], compare=False, repr=False
     )
@@ -150,30 +130,20 @@ class McpNode(NodeBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A condition of a switch and its target.
+    """A condition of a switch and its target."""
 
-    Attributes:
-        rule: JSON Logic as plain JSON; meaningless if `always`.
-        always: Whether the condition has no rule and holds always.
-    """
-
-    rule: Any
+    rule: Any  # JSON Logic as plain JSON; meaningless if `always`
     next: str
-    always: bool = False
+    always: bool = False  # whether the condition has no rule and holds always
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchNode(NodeBase):
-    """Continues at the target of the first rule that holds; the output is the id of that node.
+    """Continues at the target of the first rule that holds; the output is the id of that node."""
 
-    Attributes:
-        conditions: The conditions, in the order in which they are tried.
-        default: Node that follows if no rule holds; None makes that an error.
-    """
-
-    conditions: tuple[Condition, ...]
-    default: str | None = None
+    conditions: tuple[Condition, ...]  # the conditions, in the order in which they are tried
+    default: str | None = None  # node that follows if no rule holds; None makes that an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,18 +153,12 @@ class ParallelNode(NodeBase):
     A branch is the chain of nodes from its first node up to, but without, the node `next`. It sees the
     context from before the branches, and its own nodes. The output is an object: the id of each branch's
     first node to the output of its last node.
-
-    Attributes:
-        branches: First node of each branch.
-        next: Node where the branches meet.
-        on_error: Node that follows if a branch fails; None ends the run.
-        max_concurrency: Maximum number of branches that run at the same time; None: all.
     """
 
-    branches: tuple[str, ...]
-    next: str
-    on_error: str | None = None
-    max_concurrency: int | None = None
+    branches: tuple[str, ...]  # first node of each branch
+    next: str  # node where the branches meet
+    on_error: str | None = None  # node that follows if a branch fails; None ends the run
+    max_concurrency: int | None = None  # maximum number of branches that run at the same time; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,36 +168,27 @@ class ForEachNode(NodeBase):
     The chain begins with the node `body` and goes up to, but without, the node `next`. In the chain, the
     value of this node's id is ``{"item": ..., "index": ...}`` (index from 0). The node's output is the list
     of the outputs of the chain's last nodes, in the order of the entries.
-
-    Attributes:
-        items: Expression for the list; undefined is an empty list, a single value a list with one entry.
-        body: First node of the chain.
-        next: Node that follows after the last entry.
-        on_error: Node that follows if an entry fails; None ends the run.
     """
 
+    # expression for the list; undefined is an empty list, a single value a list with one entry
     items: Expression
-    body: str
-    next: str
-    on_error: str | None = None
+    body: str  # first node of the chain
+    next: str  # node that follows after the last entry
+    on_error: str | None = None  # node that follows if an entry fails; None ends the run
     max_concurrency: int = 1
     max_items: int = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolNode(NodeBase):
-    """Calls another tool of the same document.
-
-    Attributes:
-        timeout: Seconds for one call; None: the rest of the run's time.
-    """
+    """Calls another tool of the same document."""
 
     tool: str
     args: Template
     next: str
     on_error: str | None = None
     retry: Retry | None = None
-    timeout: float | None = None
+    timeout: float | None = None  # seconds for one call; None: the rest of the run's time
 
 
 Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
@@ -374,17 +329,12 @@ def listable(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetadata:
-    """The description of the document's own server.
-
-    Attributes:
-        title: Name for people; the name if the document has none.
-        instructions: How to use its tools, or None.
-    """
+    """The description of the document's own server."""
 
     name: str
     version: str
-    title: str
-    instructions: str | None = None
+    title: str  # name for people; the name if the document has none
+    instructions: str | None = None  # how to use its tools, or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,22 +347,16 @@ class ExecutionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDocument:
-    """A whole document.
+    """A whole document."""
 
-    Attributes:
-        version: Version of the format, from the document.
-        servers: The MCP servers that nodes call, by name.
-        tools: The tools, in the order of the document; names are unique.
-        warnings: The warnings that ``check`` reports; the tools can run all the same.
-    """
-
-    version: str
+    version: str  # version of the format, from the document
     server: ServerMetadata
     limits: ExecutionLimits
-    servers: Mapping[str, ServerConfig]
-    tools: tuple[ToolDefinition, ...]
+    servers: Mapping[str, ServerConfig]  # the MCP servers that nodes call, by name
+    tools: tuple[ToolDefinition, ...]  # the tools, in the order of the document; names are unique
     dialect: Dialect
     path: Path | None = None
+    # the warnings that ``check`` reports; the tools can run all the same
     warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 
     def tool(self, name: str) -> ToolDefinition | None:

@@ -259,29 +259,20 @@ def _set(context: dict[str, Any], record: NodeRecord) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class RunState:
-    """A run of a tool.
+    """A run of a tool."""
 
-    Attributes:
-        expression_seconds: Maximum time of one expression.
-        is_canceled: Returns whether the caller wants the run to end.
-        depth: Number of the document's tools that called each other before this run.
-        caller: The run whose node calls this tool, or None.
-        started: Time of the beginning, from `time.monotonic`.
-        span: OpenTelemetry's span of the run, or None.
-    """
-
-    expression_seconds: float
+    expression_seconds: float  # maximum time of one expression
     tool: ToolDefinition
     arguments: dict[str, Any]
     limits: ExecutionLimits
     hooks: Hooks
     controller: Controller | None
-    is_canceled: Callable[[], bool] | None
-    depth: int = 0
-    caller: RunState | None = None
+    is_canceled: Callable[[], bool] | None  # returns whether the caller wants the run to end
+    depth: int = 0  # number of the document's tools that called each other before this run
+    caller: RunState | None = None  # the run whose node calls this tool, or None
     history: History = field(default_factory=History)
-    started: float = field(default_factory=time.monotonic)
-    span: Any = None
+    started: float = field(default_factory=time.monotonic)  # time of the beginning, from `time.monotonic`
+    span: Any = None  # OpenTelemetry's span of the run, or None
 
     @property
     def left(self) -> float:

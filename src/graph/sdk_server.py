@@ -96,12 +96,7 @@ class GraphServer:
     ) -> types.CallToolResult:
         self._remember(ctx)
         meta = cast("dict[str, Any]", ctx.meta or {})
-        asked = Asked(
-            tool=params.name,
-            arguments=params.arguments,
-            meta=meta,
-            any_json=_takes_any_json(ctx),
-        )
+        asked = Asked(tool=params.name, arguments=params.arguments, meta=meta, any_json=_takes_any_json(ctx))
         wants_progress = meta.get("progress_token", meta.get("progressToken")) is not None
         result = await self._service.call(asked, ctx.session.report_progress if wants_progress else None)
         return types.CallToolResult.model_validate(result)

@@ -43,36 +43,28 @@ Transport = Literal["auto", "http", "sse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioConfig:
-    """A server that is a child process. Environment and arguments may hold secrets, so they are never shown.
-
-    Attributes:
-        cwd: Working folder, absolute; None: the document's folder.
-        env: Environment variables in addition to the minimal ones.
-        taken: What ``${…}`` took from our environment: secrets.
-    """
+    """A server that is a child process. Environment and arguments may hold secrets, so are never shown."""
 
     name: str
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)
-    cwd: Path | None = None
+    cwd: Path | None = None  # working folder, absolute; None: the document's folder
+    # environment variables in addition to the minimal ones
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    # what ``${…}`` took from our environment: secrets
     taken: frozenset[str] = field(default=frozenset(), repr=False)
     kind: Literal["stdio"] = "stdio"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlConfig:
-    """A server with a URL. URL and headers may hold secrets, so they are never shown.
-
-    Attributes:
-        transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` tries both.
-        taken: What ``${…}`` took from our environment: secrets.
-    """
+    """A server with a URL. URL and headers may hold secrets, so they are never shown."""
 
     name: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    transport: Transport
+    transport: Transport  # ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` tries both
+    # what ``${…}`` took from our environment: secrets
     taken: frozenset[str] = field(default=frozenset(), repr=False)
     kind: Literal["url"] = "url"
 

@@ -175,9 +175,7 @@ def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str
     else:
         hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
     return Problem(
-        setting=name,
-        problem="is not a setting of this node",
-        fix=f"{hint}Settings: {_listed(tuple(known))}.",
+        setting=name, problem="is not a setting of this node", fix=f"{hint}Settings: {_listed(tuple(known))}."
     )
 
 

@@ -68,11 +68,7 @@ async def serve_stdio(tools: ServedTools) -> bool:
 
 
 async def serve_http(
-    tools: ServedTools,
-    port: int,
-    *,
-    host: str = "127.0.0.1",
-    on_ready: Callable[[str], None] | None = None,
+    tools: ServedTools, port: int, *, host: str = "127.0.0.1", on_ready: Callable[[str], None] | None = None
 ) -> None:
     """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal arrives.
 

@@ -189,9 +189,7 @@ def _port(port: Port, *, include_schemas: bool) -> dict[str, Any]:
 def _beyond(spec: NodeSpec) -> dict[str, Any]:
     """Fields that the design's replies do not have."""
     found = filled(
-        views=[asdict(view) for view in spec.views],
-        aliases=list(spec.aliases),
-        keywords=list(spec.keywords),
+        views=[asdict(view) for view in spec.views], aliases=list(spec.aliases), keywords=list(spec.keywords)
     )
     found |= {} if spec.settings_known else {"settings_known": False}
     found |= filled(hidden=spec.hidden) | deprecation(spec)

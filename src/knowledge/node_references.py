@@ -169,11 +169,7 @@ def _in_use(nodes: list[NodeSummary]) -> list[NodeSummary]:
 
 
 def _not_found(
-    reader: CatalogueReader,
-    node_type: str,
-    subtype: str,
-    known_type: str | None,
-    old: OldName | None,
+    reader: CatalogueReader, node_type: str, subtype: str, known_type: str | None, old: OldName | None
 ) -> Resolved:
     suggestions = _nearest(reader, known_type, node_type, subtype, old)
     shown = ", ".join(f"{node.node_type}.{node.subtype}" for node in suggestions)
@@ -192,11 +188,7 @@ def _not_found(
 
 
 def _nearest(
-    reader: CatalogueReader,
-    known_type: str | None,
-    node_type: str,
-    subtype: str,
-    old: OldName | None,
+    reader: CatalogueReader, known_type: str | None, node_type: str, subtype: str, old: OldName | None
 ) -> tuple[NodeSummary, ...]:
     index = index_of(reader)
     found: dict[int, NodeSummary] = {}

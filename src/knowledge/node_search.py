@@ -135,10 +135,7 @@ def search(
     shown = hits[offset : offset + limit]
     _add_reasons(reader, shown, expansions)
     return SearchAnswer(
-        hits=tuple(shown),
-        total=len(hits),
-        corrected=(*instead.items(), *corrected.items()),
-        cut=query.cut,
+        hits=tuple(shown), total=len(hits), corrected=(*instead.items(), *corrected.items()), cut=query.cut
     )
 
 

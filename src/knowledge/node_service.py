@@ -194,9 +194,7 @@ def _search_nodes(call: _Call) -> dict[str, Any]:
             hint += " Of KNIME only well-known nodes are here; knime-mcp nodes build takes in all."
     found: dict[str, Any] = {"nodes": hits, "total": answer.total}
     return found | filled(
-        next_cursor=call.next_cursor(answer.total),
-        warning=" ".join(filter(None, warnings)),
-        hint=hint,
+        next_cursor=call.next_cursor(answer.total), warning=" ".join(filter(None, warnings)), hint=hint
     )
 
 
@@ -300,10 +298,7 @@ class NodeKnowledgeService:
         return {meant: types[meant]} if meant is not None else {}
 
     def get_node_details(
-        self,
-        nodes: Sequence[Mapping[str, str]],
-        include_examples: bool = True,
-        include_schemas: bool = True,
+        self, nodes: Sequence[Mapping[str, str]], include_examples: bool = True, include_schemas: bool = True
     ) -> list[dict[str, Any]]:
         """All fields of each node; see `details_as_json`."""
         with self.catalogue.reading() as reader:

@@ -381,10 +381,7 @@ CHECK_CONFIGURATION: Final = ToolDefinition(
         " ranges. Only what is certainly wrong is reported; valid is null where nothing can be described."
     ),
     parameters=_arguments(
-        {
-            "node": _NODE,
-            "settings": described("Values by key, as in default_configurations", "object"),
-        },
+        {"node": _NODE, "settings": described("Values by key, as in default_configurations", "object")},
         "node",
         "settings",
     ),

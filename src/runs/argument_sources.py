@@ -82,17 +82,13 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterRows:
-    """The rows of a table of parameters, as their source has them.
+    """The rows of a table of parameters, as their source has them."""
 
-    Attributes:
-        table: The rows, with their RowIDs as first column. Columns of mixed types are JSON text.
-        typed: Whether cells have types. The cells of a CSV file are text, which the tool's schema turns into
-            values: a postal code keeps its leading zero.
-        objects: The rows as objects, where columns may have several types; otherwise the table is read.
-    """
-
-    table: pa.Table
+    table: pa.Table  # the rows, with their RowIDs as first column. Columns of mixed types are JSON text.
+    # whether cells have types. The cells of a CSV file are text, which the tool's schema turns into values: a
+    # postal code keeps its leading zero.
     typed: bool = True
+    # the rows as objects, where columns may have several types; otherwise the table is read
     objects: Sequence[Mapping[str, Any]] | None = None
 
     @property
@@ -125,26 +121,19 @@ class ParameterRows:
 
 @dataclass(slots=True, kw_only=True)
 class PlannedCalls:
-    """The calls of a run: one, or one per row of parameters.
+    """The calls of a run: one, or one per row of parameters."""
 
-    Attributes:
-        find_tool: Finds a tool by the name in a cell; raises `ToolNotFound`. Needed with ``tool_column``.
-        tool: The tool of all calls, None where each row names its own.
-        problem: The reason why no call can be made, None if calls can be made.
-        values: Arguments of every call, entered as JSON; arguments of a row win over them.
-        pairs: Arguments of every call, entered as names and values; they win over ``values``.
-        parameters: The rows, None for a single call.
-        tool_column: The column that names each row's tool.
-        json_column: The column that holds all arguments of a row as JSON; None for one column per argument.
-    """
-
+    # finds a tool by the name in a cell; raises `ToolNotFound`. Needed with ``tool_column``.
     find_tool: Callable[[str], Tool] | None = None
-    tool: Tool | None = None
-    problem: MCPError | None = None
+    tool: Tool | None = None  # the tool of all calls, None where each row names its own
+    problem: MCPError | None = None  # the reason why no call can be made, None if calls can be made
+    # arguments of every call, entered as JSON; arguments of a row win over them
     values: dict[str, Any] = field(default_factory=dict[str, Any])
+    # arguments of every call, entered as names and values; they win over ``values``
     pairs: Sequence[tuple[str, str]] = ()
-    parameters: ParameterRows | None = None
-    tool_column: str | None = None
+    parameters: ParameterRows | None = None  # the rows, None for a single call
+    tool_column: str | None = None  # the column that names each row's tool
+    # the column that holds all arguments of a row as JSON; None for one column per argument
     json_column: str | None = None
     _columns: list[str] = field(init=False)
     # Those of them that an earlier run wrote about its calls. They are arguments only of parameters with

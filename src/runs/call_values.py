@@ -33,29 +33,19 @@ class DataInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCall:
-    """A call to make.
+    """A call to make."""
 
-    Attributes:
-        tool: The tool; None if it is not known.
-        arguments: The arguments; None if they could not be read.
-        input_row: RowID of the row of parameters, or None.
-        error: An error that was found before the call, so that the call must not be made.
-        denied: Whether the error is that a policy does not allow the call.
-        name: The requested name, if there is no such tool.
-        iteration: The agent's turn, or None outside an agent.
-        data: The tables for a workflow's inputs, in the order of its ports.
-        schemas: What says which arguments are secret, if not the tool's schema: if there is no such tool, the
-            schemas of the others.
-    """
-
-    tool: Tool | None
-    arguments: Mapping[str, Any] | None = None
-    input_row: str | None = None
+    tool: Tool | None  # None if it is not known
+    arguments: Mapping[str, Any] | None = None  # None if they could not be read
+    input_row: str | None = None  # RowID of the row of parameters
+    # an error that was found before the call, so that the call must not be made
     error: MCPError | None = None
-    denied: bool = False
-    name: str | None = None
-    iteration: int | None = None
-    data: tuple[DataInput, ...] = ()
+    denied: bool = False  # whether the error is that a policy does not allow the call
+    name: str | None = None  # the requested name, if there is no such tool
+    iteration: int | None = None  # the agent's turn
+    data: tuple[DataInput, ...] = ()  # the tables for a workflow's inputs, in the order of its ports
+    # what says which arguments are secret, if not the tool's schema: if there is no such tool, the schemas of
+    # the others
     schemas: tuple[str, ...] = ()
 
 
@@ -77,44 +67,26 @@ GateAnswer: TypeAlias = Allow | Deny
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """The answer of a tool of either type.
+    """The answer of a tool of either type."""
 
-    Attributes:
-        text: Text for people and models.
-        structured: JSON value, or ``ABSENT`` of the client's results.
-        is_error: Whether the tool reported that it failed.
-        blocks: The blocks of an MCP result.
-        outputs: The output tables of a workflow.
-        error: A problem with the answer; the answer is kept as well.
-    """
-
-    text: str
-    structured: Any = ABSENT
-    is_error: bool = False
-    blocks: tuple[ContentBlock, ...] = ()
-    outputs: tuple[Any, ...] = ()
-    error: MCPError | None = None
+    text: str  # text for people and models
+    structured: Any = ABSENT  # JSON value, or ``ABSENT`` of the client's results
+    is_error: bool = False  # whether the tool reported that it failed
+    blocks: tuple[ContentBlock, ...] = ()  # of an MCP result
+    outputs: tuple[Any, ...] = ()  # tables of a workflow
+    error: MCPError | None = None  # a problem with the answer; the answer is kept as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """A finished call.
-
-    Attributes:
-        record: The record of it.
-        tool: The tool as it was called, None if the tool is not known.
-        error: The error that ended the call, None if the tool answered.
-        coercions: Descriptions of the changes that were necessary to the arguments.
-        note: A warning.
-        answer: The tool's answer, None if there is no answer. Secrets are marked in its text and structured
-            value, not in its blocks.
-    """
+    """A finished call."""
 
     record: CallRecord
-    tool: Tool | None
-    error: Exception | None = None
-    coercions: tuple[str, ...] = ()
-    note: str | None = None
+    tool: Tool | None  # as it was called; None if it is not known
+    error: Exception | None = None  # what ended the call; None if the tool answered
+    coercions: tuple[str, ...] = ()  # descriptions of the changes that were necessary to the arguments
+    note: str | None = None  # a warning
+    # Secrets are marked in its text and structured value, not in its blocks.
     answer: ToolAnswer | None = None
 
 

@@ -81,41 +81,36 @@ class Run:
     workflow runner of its own: it has the same sessions, and writes into the same journal.
 
     At the end of ``with run:`` the journal is closed: as complete, canceled or failed.
-
-    Attributes:
-        pinning: The action for a tool that changed since it was chosen.
-        gate: Decides about each call before anything is checked; None allows all calls.
-        input_row: RowID that all calls without one have in their records, such as that of an agent's prompt.
-        run_workflow: Runs a workflow tool with arguments and input tables, and returns its message and output
-            tables; None if the host cannot run workflows.
-        workflow_digest: Computes the digest of a tool's workflow, in that thread; None if the host cannot.
-        save_blob: Saves a blob of a call's result and returns the path; None: blobs are not saved.
-        is_canceled: Ends waiting.
-        on_progress: Called with the progress that tools report, in the thread of the call or of a reader.
-        check: Checks a call before it is made, and completes its tool and arguments; raises `MCPError`.
-        make: Makes a checked call, here or elsewhere, such as on a worker; errors are part of the outcome.
-        unknown: What an interrupted run has sent without learning whether it was carried out: idempotency
-            keys by the digests of calls. Such a call is not made, which is said once.
-        repeat_unknown: Whether it is made nevertheless, with the same key.
     """
 
     pool: SessionPool
     definitions: Definitions
     secrets: SecretMarker
     id: str = field(default_factory=new_run_id)
-    pinning: Pinning = Pinning.WARN
+    pinning: Pinning = Pinning.WARN  # the action for a tool that changed since it was chosen
+    # decides about each call before anything is checked; None allows all calls
     gate: Callable[[PlannedCall], GateAnswer] | None = None
+    # RowID that all calls without one have in their records, such as that of an agent's prompt
     input_row: str | None = None
+    # runs a workflow tool with arguments and input tables, and returns its message and output tables; None if
+    # the host cannot run workflows
     run_workflow: WorkflowRunner | None = None
+    # computes the digest of a tool's workflow, in that thread; None if the host cannot
     workflow_digest: Callable[[WorkflowTool], str | None] | None = None
+    # saves a blob of a call's result and returns the path; None: blobs are not saved
     save_blob: Callable[[PlannedCall, int, bytes, str], str] | None = None
-    is_canceled: Callable[[], bool] | None = None
+    is_canceled: Callable[[], bool] | None = None  # ends waiting
+    # called with the progress that tools report, in the thread of the call or of a reader
     on_progress: Callable[[Progress], None] | None = None
+    # checks a call before it is made, and completes its tool and arguments; raises `MCPError`
     check: Callable[[CallInProgress], None] = check_call
+    # makes a checked call, here or elsewhere, such as on a worker; errors are part of the outcome
     make: Callable[[CallInProgress], CallOutcome] = make_here
     records: RunRecords = field(default_factory=lambda: RunRecords())
+    # what an interrupted run has sent without learning whether it was carried out: idempotency keys by the
+    # digests of calls. Such a call is not made, which is said once.
     unknown: dict[str, str] = field(default_factory=dict[str, str])
-    repeat_unknown: bool = False
+    repeat_unknown: bool = False  # whether it is made nevertheless, with the same key
 
     @property
     def journal(self) -> Journal | MemoryJournal | None:
@@ -503,9 +498,7 @@ def schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
 
 
 def save_blobs(
-    call: PlannedCall,
-    blocks: tuple[ContentBlock, ...],
-    save: Callable[[PlannedCall, int, bytes, str], str],
+    call: PlannedCall, blocks: tuple[ContentBlock, ...], save: Callable[[PlannedCall, int, bytes, str], str]
 ) -> tuple[tuple[str, ...], str | None]:
     """Saves the blobs of an answer; gives their paths and the path of the first picture."""
     files: list[str] = []

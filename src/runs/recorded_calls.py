@@ -73,25 +73,16 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedCall:
-    """A recorded call and the outcome of its replay.
+    """A recorded call and the outcome of its replay."""
 
-    Attributes:
-        recorded: The call on record.
-        verdict: The verdict of the comparison, or why there was no comparison.
-        reason: The reason for the verdict, as a sentence, or None.
-        new: The record of the new call, None if the call was not made.
-        patch: JSON text of the patch from the recorded to the new result, None without a difference.
-        changes: Parts of the tool's definition that differ from the recorded ones.
-        digest: Digest of the current definition, None if it is not known.
-    """
-
-    recorded: RecordedCall
-    verdict: ReplayVerdict
-    reason: str | None = None
-    new: CallRecord | None = None
+    recorded: RecordedCall  # the call on record
+    verdict: ReplayVerdict  # the verdict of the comparison, or why there was no comparison
+    reason: str | None = None  # the reason for the verdict, as a sentence, or None
+    new: CallRecord | None = None  # the record of the new call, None if the call was not made
+    # JSON text of the patch from the recorded to the new result, None without a difference
     patch: str | None = None
-    changes: tuple[str, ...] = ()
-    digest: str | None = None
+    changes: tuple[str, ...] = ()  # parts of the tool's definition that differ from the recorded ones
+    digest: str | None = None  # digest of the current definition, None if it is not known
 
 
 class JournalCalls(Collection[RecordedCall]):
@@ -104,8 +95,7 @@ class JournalCalls(Collection[RecordedCall]):
         self._file = file
         places: list[tuple[str, int, int, int]] = []
         scan_journal(
-            file,
-            lambda line, record: places.append((record.run, record.call, len(places) + 1, line.start)),
+            file, lambda line, record: places.append((record.run, record.call, len(places) + 1, line.start))
         )
         self._places = [(place, start) for _, _, place, start in sorted(places)]
 

@@ -38,37 +38,27 @@ _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """The options of a replay. With the defaults, a replay changes nothing on any server.
+    """The options of a replay. With the defaults, a replay changes nothing on any server."""
 
-    Attributes:
-        also_call: Names of tools, with ``*`` and ``?``, that are called although they are not declared as
-            read-only. A name is either the shown name or the name that the server knows.
-        call_changed: Whether tools are called whose definition differs from the recorded one.
-        dry_run: Whether no calls are made at all.
-        rows: The calls to replay.
-        servers: New server by old server: a URL or the beginning of a URL, to a URL, which may hold routing
-            in its fragment. Credentials are not sent to another origin, see `credentials`.
-        tools: New name of a tool by its old name, either the server's or the shown one.
-        credentials: New credential by the name of the old one; "" for no credential.
-        named_credentials_only: Whether only credentials that `credentials` names may be sent.
-        secrets: The secrets in arguments, by the digest in their mark.
-        stop_at_first_difference: Whether the first call that is not the same ends the replay.
-        ignore: The differences to ignore.
-        concurrency: The maximum number of read-only calls in flight.
-    """
-
+    # names of tools, with ``*`` and ``?``, that are called although they are not declared as read-only. A
+    # name is either the shown name or the name that the server knows.
     also_call: tuple[str, ...] = ()
-    call_changed: bool = False
-    dry_run: bool = False
-    rows: RowSelection = field(default_factory=lambda: RowSelection())
+    call_changed: bool = False  # whether tools are called whose definition differs from the recorded one
+    dry_run: bool = False  # whether no calls are made at all
+    rows: RowSelection = field(default_factory=lambda: RowSelection())  # the calls to replay
+    # new server by old server: a URL or the beginning of a URL, to a URL, which may hold routing in its
+    # fragment. Credentials are not sent to another origin, see `credentials`.
     servers: Mapping[str, str] = field(default_factory=dict[str, str])
+    # new name of a tool by its old name, either the server's or the shown one
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    # new credential by the name of the old one; "" for no credential
     credentials: Mapping[str, str] = field(default_factory=dict[str, str])
-    named_credentials_only: bool = False
+    named_credentials_only: bool = False  # whether only credentials that `credentials` names may be sent
+    # the secrets in arguments, by the digest in their mark
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    stop_at_first_difference: bool = False
-    ignore: IgnoreRules = field(default_factory=IgnoreRules)
-    concurrency: int = 1
+    stop_at_first_difference: bool = False  # whether the first call that is not the same ends the replay
+    ignore: IgnoreRules = field(default_factory=IgnoreRules)  # the differences to ignore
+    concurrency: int = 1  # the maximum number of read-only calls in flight
 
     def may_call(self, *names: str) -> bool:
         """Returns whether a person allowed to call a tool by one of its names."""
@@ -140,9 +130,7 @@ class RowSelection:
                 first, last = int(bounds[1] or 1), int(bounds[2]) if bounds[2] else 2**31
                 if last < first:
                     raise SettingInvalid(
-                        f"The range {part} ends before it begins",
-                        setting="rows",
-                        fix=f"Write {last}-{first}",
+                        f"The range {part} ends before it begins", setting="rows", fix=f"Write {last}-{first}"
                     )
                 calls.append(range(first, last + 1))
             else:
@@ -393,12 +381,7 @@ class Decider:
             raise _Verdict(ReplayVerdict.SKIPPED, why)
         call = PlannedCall(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
         return Ready(
-            recorded=recorded,
-            call=call,
-            overlaps=False,
-            changes=changes,
-            digest=now,
-            other_secrets=others,
+            recorded=recorded, call=call, overlaps=False, changes=changes, digest=now, other_secrets=others
         )
 
     def _arguments(self, recorded: RecordedCall) -> tuple[dict[str, Any], tuple[str, ...]]:

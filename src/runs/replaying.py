@@ -49,18 +49,12 @@ _ROWS_PER_PIECE: Final = 256
 
 @dataclass(slots=True)
 class Replayer:
-    """Replays the calls of one table or file.
+    """Replays the calls of one table or file."""
 
-    Attributes:
-        run: The run that the new calls belong to; its journal has them as they finish.
-        options: The options of the replay.
-        is_canceled: Called in the calling thread, at least every 0.25 s.
-        on_cancel: Called once if the replay ends early, so that calls in flight stop.
-    """
-
-    run: Run
-    options: ReplayOptions
-    is_canceled: Callable[[], bool] = lambda: False
+    run: Run  # the run that the new calls belong to; its journal has them as they finish
+    options: ReplayOptions  # the options of the replay
+    is_canceled: Callable[[], bool] = lambda: False  # called in the calling thread, at least every 0.25 s
+    # called once if the replay ends early, so that calls in flight stop
     on_cancel: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:

@@ -182,7 +182,7 @@ RunEnding = Literal["complete", "failed", "canceled"]
 
 @dataclass(slots=True, kw_only=True)
 class TableRun:
-    """A run over a table of parameters: the calls of `plan`, made by the run `shared`.
+    """A run over a table of parameters: the calls of `plan`, made by `run`.
 
     `stop` is set to make calls in flight end. With `fail`, the first failed call ends the run, and is kept as
     `failure`. `about` identifies runs with the same tool and settings among journals; `append` says whether
@@ -191,7 +191,7 @@ class TableRun:
     """
 
     plan: PlannedCalls
-    shared: Run
+    run: Run
     stop: threading.Event
     concurrency: int
     fail: bool
@@ -207,7 +207,7 @@ class TableRun:
     def __post_init__(self) -> None:
         self.summary = RunSummary(self.plan.total)
 
-    def run(
+    def make_calls(
         self,
         take: Callable[[CallOutcome], None],
         *,
@@ -221,7 +221,7 @@ class TableRun:
         `JournalWriteError` if the disk is full or the journal cannot be written for another reason.
         """
         if self.journal_file is not None:
-            self.shared.open_journal(
+            self.run.open_journal(
                 self.journal_file,
                 about=self.about,
                 what={
@@ -230,8 +230,8 @@ class TableRun:
                     "settings": {
                         "concurrency": self.concurrency,
                         "ends_with_first_failure": self.fail,
-                        "pinning": self.shared.pinning.value,
-                        "repeat_unknown": self.shared.repeat_unknown,
+                        "pinning": self.run.pinning.value,
+                        "repeat_unknown": self.run.repeat_unknown,
                         "arguments": list(self.plan.values),
                     },
                 },
@@ -251,11 +251,11 @@ class TableRun:
             on_finished=on_finished,
         )
         # Calls in flight end before the journal is closed.
-        with self.shared, closing(results):
+        with self.run, closing(results):
             if self.earlier is not None:
                 from .resuming import EarlierRun
 
-                self._resumed = EarlierRun(self.earlier, self.shared)
+                self._resumed = EarlierRun(self.earlier, self.run)
                 # Before the first call: if this run is interrupted, too, its journal has them.
                 self._resumed.take_over(self.plan.calls())
                 self.summary.notes |= dict.fromkeys(self._resumed.notes)
@@ -268,18 +268,18 @@ class TableRun:
             if self.rows_for_unmade:
                 unmade = Canceled("The run was stopped before this call")
                 for call in self.plan.calls(start=self.summary.statuses.total()):
-                    self._take(self.shared.not_made(call, unmade, written=False), take)
-            self.shared.close(ending)
+                    self._take(self.run.not_made(call, unmade, written=False), take)
+            self.run.close(ending)
         return ending
 
     def _work(self, call: PlannedCall) -> CallOutcome:
         taken = None if self._resumed is None else self._resumed.find(call)
-        return self.shared.call(call) if taken is None else taken
+        return self.run.call(call) if taken is None else taken
 
     def _failed(self, call: PlannedCall, error: Exception) -> CallOutcome:
         if isinstance(error, JournalWriteError):
             raise error
-        return self.shared.not_made(call, error)
+        return self.run.not_made(call, error)
 
     def _take(self, outcome: CallOutcome, take: Callable[[CallOutcome], None]) -> None:
         self.summary.add(outcome)
@@ -302,39 +302,25 @@ def _runs_here(call: PlannedCall) -> bool:
 
 @dataclass(slots=True)
 class RunSummary:
-    """Counts and examples of a run.
+    """Counts and examples of a run."""
 
-    Attributes:
-        total: The number of calls to make.
-        statuses: The number of calls by status.
-        failures: The first calls without a result.
-        successes: The first calls with a result.
-        tools: The tools that were called.
-        unmatched: Columns of the parameter table that match no parameter.
-        coerced: Calls whose arguments were converted.
-        first_coercion: The conversion in the first of these calls, in words.
-        notes: Further warnings, each once.
-        resumed: Calls that were taken over from an earlier run.
-        unknown: Names of the calls of which nobody knows whether they were carried out.
-        unfit: Structured values that did not fit their column.
-        absent: Properties with a structured column that no structured result had.
-        properties: Some properties that structured results had.
-    """
-
-    total: int
+    total: int  # the number of calls to make
+    # the number of calls by status
     statuses: Counter[CallStatus] = field(default_factory=Counter[CallStatus])
-    failures: list[CallRecord] = field(default_factory=list["CallRecord"])
-    successes: list[CallRecord] = field(default_factory=list["CallRecord"])
+    failures: list[CallRecord] = field(default_factory=list["CallRecord"])  # the first calls without a result
+    successes: list[CallRecord] = field(default_factory=list["CallRecord"])  # the first calls with a result
+    # the tools that were called
     tools: dict[tuple[str | None, str], Tool] = field(default_factory=dict[tuple["str | None", str], "Tool"])
-    unmatched: tuple[str, ...] = ()
-    coerced: int = 0
-    first_coercion: str = ""
-    notes: dict[str, None] = field(default_factory=dict[str, None])
-    resumed: int = 0
+    unmatched: tuple[str, ...] = ()  # columns of the parameter table that match no parameter
+    coerced: int = 0  # calls whose arguments were converted
+    first_coercion: str = ""  # the conversion in the first of these calls, in words
+    notes: dict[str, None] = field(default_factory=dict[str, None])  # further warnings, each once
+    resumed: int = 0  # calls that were taken over from an earlier run
+    # names of the calls of which nobody knows whether they were carried out
     unknown: list[str] = field(default_factory=list[str])
-    unfit: int = 0
-    absent: Iterable[str] = ()
-    properties: Iterable[str] = ()
+    unfit: int = 0  # structured values that did not fit their column
+    absent: Iterable[str] = ()  # properties with a structured column that no structured result had
+    properties: Iterable[str] = ()  # some properties that structured results had
 
     @property
     def failed(self) -> int:

@@ -63,15 +63,12 @@ class Workers:
 
     A call whose worker is lost has failed, and the record says that it is unknown whether the call ran. It is
     repeated only if its tool is declared as read-only or idempotent.
-
-    Attributes:
-        executor: The executor. For Dask: `DaskWorkers`, because with Dask's own executor equal calls run only
-            once, and a call whose result is lost with its worker never ends.
-        connect: Connects a worker to a server, and looks up credentials there; see `Connect`.
     """
 
+    # the executor. For Dask: `DaskWorkers`, because with Dask's own executor equal calls run only once, and a
+    # call whose result is lost with its worker never ends.
     executor: Executor
-    connect: Connect
+    connect: Connect  # connects a worker to a server, and looks up credentials there; see `Connect`
 
     def make(self, call: CallInProgress) -> CallOutcome:
         """Makes a checked call on a worker, and waits for it; the outcome has errors of workers, too."""

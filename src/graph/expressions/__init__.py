@@ -5,12 +5,4 @@ from .json_logic import holds
 from .jsonata import check_jsonata, evaluate, unset_variables
 from .jsonata_library import Bounds, ExpressionError
 
-__all__ = [
-    "UNDEFINED",
-    "Bounds",
-    "ExpressionError",
-    "check_jsonata",
-    "evaluate",
-    "holds",
-    "unset_variables",
-]
+__all__ = ["UNDEFINED", "Bounds", "ExpressionError", "check_jsonata", "evaluate", "holds", "unset_variables"]

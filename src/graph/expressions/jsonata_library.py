@@ -285,15 +285,12 @@ DEFAULT_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Limits of one evaluation.
-
-    Attributes:
-        depth: Maximum nesting of evaluations. Each level of a recursive function takes several of them.
-        is_stopped: Called now and then; True ends the evaluation. None: the evaluation cannot be stopped.
-    """
+    """Limits of one evaluation."""
 
     seconds: float = DEFAULT_SECONDS
+    # maximum nesting of evaluations. Each level of a recursive function takes several of them.
     depth: int = 1000
+    # called now and then; True ends the evaluation. None: the evaluation cannot be stopped.
     is_stopped: Callable[[], bool] | None = None
 
 

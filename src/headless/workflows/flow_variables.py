@@ -235,11 +235,7 @@ def _filled(child: Config, variable: FlowVariable, path: tuple[str, ...]) -> Con
         raise _misfit(variable, path)
     value: Any = variable.value
     values = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
-    return array(
-        child.key,
-        element,
-        (_converted(v, variable, element, path) for v in values),
-    )
+    return array(child.key, element, (_converted(v, variable, element, path) for v in values))
 
 
 def _element_type(child: Config) -> EntryType | None:

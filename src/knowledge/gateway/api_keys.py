@@ -96,12 +96,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         self.close()
 
     def create(
-        self,
-        name: str,
-        scopes: Iterable[Scope],
-        *,
-        rate_limit: int | None = None,
-        days: float | None = None,
+        self, name: str, scopes: Iterable[Scope], *, rate_limit: int | None = None, days: float | None = None
     ) -> tuple[str, ApiKey]:
         """Makes a key: its text, which is not stored, and the stored part.
 

@@ -182,8 +182,7 @@ def failure(error: MCPError, envelope: Envelope, record: RequestRecord) -> Respo
         case Envelope.JSON_RPC:
             data = RPCErrorData(**shared, user_message=error.user_message)
             body = RPCErrorResponse(
-                id=record.answered_id,
-                error=RPCErrorObject(code=error.code, message=text, data=data),
+                id=record.answered_id, error=RPCErrorObject(code=error.code, message=text, data=data)
             )
         case Envelope.INTERNAL:
             body = InternalToolFailure(**shared)

@@ -58,8 +58,7 @@ class GatewaySettings(BaseModel):
         8001, ge=-1, le=65535, description="Its port; 0: any that is free, -1: no such listener."
     )
     gateway_keys_file: Path = Field(
-        default_factory=_beside_the_catalogue,
-        description="Where the keys are kept, hashed.",
+        default_factory=_beside_the_catalogue, description="Where the keys are kept, hashed."
     )
     gateway_tls_certificate: Path | None = Field(
         None, description="PEM file with the certificate chain: speak HTTPS."
@@ -178,9 +177,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         name = ".".join(map(str, first["loc"])).upper()
         text = first["msg"].removeprefix("Value error, ")
         raise SettingInvalid(
-            f"{name}: {text}" if name else text,
-            setting=name,
-            fix="docs/gateway.md has all settings.",
+            f"{name}: {text}" if name else text, setting=name, fix="docs/gateway.md has all settings."
         ) from None
 
 

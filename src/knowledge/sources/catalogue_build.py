@@ -241,10 +241,7 @@ def _keys(node: NodeSpec) -> tuple[tuple[str, ...], ...]:
 
 
 def _fill(
-    db: sqlite3.Connection,
-    nodes: list[NodeSpec],
-    old_names: list[OldName],
-    tell: Callable[[Step], None],
+    db: sqlite3.Connection, nodes: list[NodeSpec], old_names: list[OldName], tell: Callable[[Step], None]
 ) -> CatalogueOrigin:
     # No other process uses the new file: it needs no journal, and is synced only once, at the end.
     db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")

@@ -393,9 +393,7 @@ def _options(fields: PackMapping, key: str) -> tuple[Option, ...]:
                 inner.wrong("", "the key 'value' is missing")
             found.append(
                 Option(
-                    value=inner.any("value"),
-                    label=inner.text("label"),
-                    description=inner.text("description"),
+                    value=inner.any("value"), label=inner.text("label"), description=inner.text("description")
                 )
             )
         else:

@@ -197,9 +197,9 @@ def run_calls(
 
         earlier = latest_to_resume(journals, about)
         sessions.run.repeat_unknown = node.repeat_unknown
-    run = TableRun(
+    table_run = TableRun(
         plan=plan,
-        shared=sessions.run,
+        run=sessions.run,
         stop=sessions.stop,
         concurrency=node.concurrency,
         fail=node.on_error == "fail",
@@ -208,25 +208,25 @@ def run_calls(
         earlier=earlier,
     )
     ctx.set_progress(0.0, f"0 of {plan.total} calls")
-    ending = run.run(
+    ending = table_run.make_calls(
         take,
         is_canceled=ctx.is_canceled,
         on_finished=lambda count: ctx.set_progress(count / plan.total, f"call {count} of {plan.total}"),
     )
-    if run.failure is not None:
-        raise _failure(run, run.failure)
+    if table_run.failure is not None:
+        raise _failure(table_run, table_run.failure)
     if ending == "canceled":
         raise Canceled(
-            f"Canceled after {run.summary.finished} of {plan.total} calls",
-            fix=f"The finished calls are kept in {run.journal_file}. Switch on 'Resume an interrupted run' "
-            "and execute again to make only the others",
+            f"Canceled after {table_run.summary.finished} of {plan.total} calls",
+            fix=f"The finished calls are kept in {table_run.journal_file}. Switch on"
+            " 'Resume an interrupted run' and execute again to make only the others",
         )
-    run.summary.unmatched = plan.unmatched
-    run.summary.notes |= dict.fromkeys(sessions.notes)
-    return run
+    table_run.summary.unmatched = plan.unmatched
+    table_run.summary.notes |= dict.fromkeys(sessions.notes)
+    return table_run
 
 
-def _failure(run: TableRun, outcome: CallOutcome) -> MCPError:
+def _failure(table_run: TableRun, outcome: CallOutcome) -> MCPError:
     record = outcome.record
     text = record.error or record.status.value
     if isinstance(outcome.error, MCPError):
@@ -234,12 +234,12 @@ def _failure(run: TableRun, outcome: CallOutcome) -> MCPError:
     else:
         row = f" in row {record.input_row}" if record.input_row is not None else ""
         what = f"Tool {record.tool_name or 'unknown'} failed{row}: {text}"
-    journal = run.shared.journal
-    if run.plan.total == 1 or journal is None:
+    journal = table_run.run.journal
+    if table_run.plan.total == 1 or journal is None:
         return MCPError(what)
     return MCPError(
         what,
-        fix=f"{journal.count} of {run.plan.total} calls are kept in {journal.path}. To go on with "
+        fix=f"{journal.count} of {table_run.plan.total} calls are kept in {journal.path}. To go on with "
         "the others, correct the row or set 'If a call fails' to 'Make an error row', switch on 'Resume an "
         "interrupted run', and execute again",
     )

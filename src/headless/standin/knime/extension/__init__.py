@@ -35,14 +35,7 @@ from knime.api.schema import (
     struct,
 )
 from knime.api.table import BatchOutputTable, Table
-from knime.api.views import (
-    view,
-    view_html,
-    view_ipy_repr,
-    view_jpeg,
-    view_png,
-    view_svg,
-)
+from knime.api.views import view, view_html, view_ipy_repr, view_jpeg, view_png, view_svg
 
 from .contexts import ConfigurationContext, DialogCreationContext, ExecutionContext
 from .nodes import (

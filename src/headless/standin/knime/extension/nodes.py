@@ -164,13 +164,7 @@ port_types: PortTypeRegistry | None = None
 
 
 def category(
-    path: str,
-    level_id: str,
-    name: str,
-    description: str,
-    icon: str,
-    after: str = "",
-    locked: bool = True,
+    path: str, level_id: str, name: str, description: str, icon: str, after: str = "", locked: bool = True
 ) -> str:
     """Declares a category; returns its path, for the `category` of nodes."""
     module: str = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]

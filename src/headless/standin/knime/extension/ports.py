@@ -213,10 +213,7 @@ def output_image_group(name: str, description: str) -> Callable[[N], N]:
 
 
 def output_view(
-    name: str,
-    description: str,
-    static_resources: str | None = None,
-    index_html_path: str | None = None,
+    name: str, description: str, static_resources: str | None = None, index_html_path: str | None = None
 ) -> Callable[[N], N]:
     """Declares the node's view. Without an index page the view is the last result of execute()."""
 
