@@ -62,6 +62,14 @@ def batch(
         Path | None,
         typer.Option(metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file."),
     ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the lists of records in the results as rows with typed columns into a"
+            f" {either(*WRITABLE)} file.",
+        ),
+    ] = None,
     raw_csv: RawCsvOption = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON array with the record of each call.")
@@ -125,7 +133,7 @@ def batch(
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
     tool, table, constants = words[0], Path(words[1]), split_pairs(words[2:])
     journal = audit or resume
-    _check_files(table, out, audit, resume)
+    _check_files(table, out, records, audit, resume)
     check_folder(save_dir)
     from .batch_run import run_and_write, table_run
     from .sessions import Sessions
@@ -154,13 +162,15 @@ def batch(
                 earlier_file=resume,
             )
             try:
-                ending = run_and_write(run, interrupt, out, raw_csv=raw_csv, as_json=as_json)
+                ending = run_and_write(run, interrupt, out, records=records, raw_csv=raw_csv, as_json=as_json)
             except (CommandError, OSError):  # results or records cannot be written
                 if journal is not None and run.summary.finished:
                     note(f"What has finished is in {journal}. Go on with: --resume {journal}")
                 raise
     if out is not None:
         note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
+    if records is not None:
+        note(f"Wrote the records to {records}")
     return _report(run, ending, journal, resume)
 
 
@@ -191,12 +201,17 @@ def _with_point(text: str | None) -> str | None:
     return text.strip().replace(".", "").replace(",", ".")
 
 
-def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
+def _check_files(
+    table: Path, out: Path | None, records: Path | None, audit: Path | None, resume: Path | None
+) -> None:
     check_table(out, as_json=True)
+    check_table(records)
     check_journal(audit)
     if resume is not None and not resume.is_file():
         raise CommandError(f"There is no file {resume} to resume from.")
-    written = [file for file in (out, audit) if file is not None]
+    written = [file for file in (out, records, audit) if file is not None]
+    if out is not None and records is not None and is_same(out, records):
+        raise UsageError("--out and --records are the same file. Name two.")
     for file in written:
         if is_same(file, table):
             raise UsageError(f"{file} is the table of parameters itself. Write into another file.")

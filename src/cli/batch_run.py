@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..audit.journal import JournalError
 from ..runs.argument_sources import ParameterRows, PlannedCalls
+from ..runs.result_records import RecordsCollector
 from ..runs.table_run import RunEnding, TableRun
 from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
@@ -65,9 +66,17 @@ def table_run(
 
 
 def run_and_write(
-    run: TableRun, interrupt: Callable[[], bool], out: Path | None, *, raw_csv: bool, as_json: bool
+    run: TableRun,
+    interrupt: Callable[[], bool],
+    out: Path | None,
+    *,
+    records: Path | None = None,
+    raw_csv: bool,
+    as_json: bool,
 ) -> RunEnding:
     """Makes all calls and writes their outcomes: as JSON, into the file, or both; or prints a table.
+
+    The lists of records in the results go into the file ``records``.
 
     Raises `CommandError` if the journal cannot be added to, or results cannot be written.
     """
@@ -78,6 +87,8 @@ def run_and_write(
             is_json = out.suffix.lower() == JSON
             sink = _json(out) if is_json else _table(out, run.plan.parameters, raw_csv=raw_csv)
             sinks.append(stack.enter_context(sink))
+        if records is not None:
+            sinks.append(stack.enter_context(_records(records, run, raw_csv=raw_csv)))
         if as_json:
             sinks.append(stack.enter_context(_json(None)))
         elif out is None:
@@ -118,6 +129,19 @@ def _table(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[
             yield writer.add
         finally:
             writer.close()
+
+
+@contextmanager
+def _records(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
+    """Opens the sink for the records in the results, which are written when all of them are known."""
+    with RecordsCollector() as found, TableFile(out, raw_csv=raw_csv) as file:
+        try:
+            yield found.add
+        finally:
+            for piece in found.pieces():
+                file.write(piece)
+            if found.warning:
+                run.summary.notes[found.warning] = None
 
 
 @contextmanager

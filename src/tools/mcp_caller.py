@@ -13,11 +13,12 @@ import knime.extension as knext
 from ..types.columns import choose_form, is_tool_column, tool_column_names
 from ..types.errors import MCPError, SettingInvalid
 from ..types.texts import visible
-from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog
+from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog, ResultColumns
 from .node_settings import connection
 from .node_settings.connection import chosen_column
 
 if TYPE_CHECKING:
+    from ..runs.call_values import CallOutcome
     from .caller.calls_report import ResultsLayout
 
 
@@ -54,6 +55,12 @@ if TYPE_CHECKING:
     "One row per call, after the columns of *Parameters*: the tool, the arguments as sent, the *Status*, the"
     " *Result* as text and as JSON, the *Error* with what to do next, the first image, paths of other files,"
     " and when and how long. Columns of *Parameters* with the name of one of these get ` (input)` behind it.",
+)
+@knext.output_table(
+    "Records",
+    "The lists of records in the results as rows with typed columns: from structured content, JSON, lines of"
+    " JSON, CSV, or a table in Markdown. A result that is one object is one row. *Input row* is the RowID of"
+    " the call's row, *List* the name of the list in the result, *Position* the place in it.",
 )
 @knext.output_view("Calls", "The tool with its description and parameters, and what became of the calls.")
 class MCPToolCaller(CallerDialog):
@@ -110,12 +117,15 @@ class MCPToolCaller(CallerDialog):
                     fix="Connect the Tools output of an MCP Tool Provider or a Workflow to Tool node, or"
                     " choose under 'Tool column' the column that holds tools as JSON",
                 )
-            return self._layout(parameters).schema(parameters)
+            return self._layout(parameters).schema(
+                parameters
+            ), None  # the records' columns are in the results
         except MCPError as error:
             raise connection.as_setting_error(error) from None
 
-    def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
+    def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any, Any]:
         from ..runs.engine import BlobStore
+        from ..runs.result_records import RecordsCollector
         from .caller.calls_report import ResultsWriter, calls_page
         from .caller.execution import Sessions, data_area, run_calls
 
@@ -125,12 +135,24 @@ class MCPToolCaller(CallerDialog):
         layout = self._layout(None if parameters is None else parameters.schema)
         writer = ResultsWriter(layout, rows, output.append)
         timeouts = connection.timeouts_from_settings(self)
-        with Sessions(
+        records_output = knext.BatchOutputTable.create(row_ids="keep")
+        sessions = Sessions(
             ctx, credential, timeouts, pinning=self.pinning, secret_arguments=self.secret_arguments
-        ) as sessions:
-            sessions.run.save_blob = BlobStore(folder, sessions.run.id).save
-            run = run_calls(self, ctx, tools, rows, sessions, folder, writer.add)
-        writer.close()
+        )
+        with RecordsCollector() as found:
+
+            def take(outcome: CallOutcome) -> None:
+                writer.add(outcome)
+                found.add(outcome)
+
+            with sessions:
+                sessions.run.save_blob = BlobStore(folder, sessions.run.id).save
+                run = run_calls(self, ctx, tools, rows, sessions, folder, take)
+            writer.close()
+            for piece in found.pieces():
+                records_output.append(piece)
+        if found.warning:
+            run.summary.notes[found.warning] = None
         journal = sessions.run.journal
         ctx.flow_variables["mcp_audit_head"] = "" if journal is None else journal.head
         summary = run.summary
@@ -146,7 +168,7 @@ class MCPToolCaller(CallerDialog):
             )
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
-        return output, knext.view_html(calls_page(summary))
+        return output, records_output, knext.view_html(calls_page(summary))
 
     def _layout(self, parameters: Any) -> ResultsLayout:
         from .caller.calls_report import image_type, plan_results
@@ -156,6 +178,7 @@ class MCPToolCaller(CallerDialog):
             form=choose_form("auto"),
             images=image_type() is not None,
             expand=self.expand_structured,
+            compact=self.result_columns == ResultColumns.compact.name,
         )
 
     def chosen_tool(self) -> str:

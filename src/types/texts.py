@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 # Made once: `json.dumps` makes an encoder per call, which takes as long as writing a small value.
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -334,6 +334,27 @@ def shortened(text: str, longest: int) -> str:
 def beginning(text: str, longest: int) -> str:
     """A text, or its beginning with its total length."""
     return text if len(text) <= longest else f"{text[:longest]}{CUT} ({len(text):,} characters in all)"
+
+
+def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None = None) -> tuple[str, ...]:
+    """Makes names unique by numbers. The first of several equal names stays unchanged.
+
+    ``tail`` is the format of the number behind a name, ``longest`` the most characters of both together. No
+    numbered name equals another given name.
+    """
+    given, taken = set(names), set[str]()
+    last: dict[str, int] = {}
+    unique: list[str] = []
+    for name in names:
+        candidate, number = name, last.get(name, 1)
+        while candidate in taken or (candidate != name and candidate in given):
+            number += 1
+            end = tail.format(number)
+            candidate = name[: None if longest is None else longest - len(end)] + end
+        last[name] = number
+        taken.add(candidate)
+        unique.append(candidate)
+    return tuple(unique)
 
 
 def counted(number: int, noun: str) -> str:

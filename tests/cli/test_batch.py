@@ -247,3 +247,19 @@ def test_numbers_with_a_decimal_comma_are_read_on_request_and_hinted_at(cli, ser
     assert done.json[0]["arguments"] == {"a": 1234, "b": -2}
     echoed = cli("batch", server.url, "echo", table, "--decimal-comma", "--json")
     assert echoed.json[0]["arguments"] == {"text": "1,5"}
+
+
+def test_records_of_the_results_are_a_table(cli, table, tmp_path):
+    rows = rpc({"content": [{"type": "text", "text": '[{"id": 1, "on": "2026-01-31"}, {"id": 2.5}]'}]})
+    listed = rpc({"tools": [tool("rows", inputSchema={"type": "object"})]})
+    with ScriptedServer(modern(tools__list=listed, tools__call=rows)) as server:
+        done = cli(
+            "batch", server.url, "rows", table("q\na\nb\n"), "--records", "r.parquet", "--out", "o.csv"
+        )
+    assert done.code == 0, done.err
+    found = pq.read_table(tmp_path / "r.parquet")
+    assert found["Input row"].to_pylist() == ["1", "1", "2", "2"]
+    assert found["id"].to_pylist() == [1.0, 2.5] * 2
+    assert str(found.schema.field("on").type) == "date32[day]"
+    assert "Wrote the records to r.parquet" in done.err
+    assert cli("batch", "http://h/mcp", "rows", table("q\na\n"), "--records", "r.txt").code == 2

@@ -6,7 +6,6 @@ outputs. Lists of records in a server's structured result become tables, too.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...types.errors import ArgumentsInvalid
-from ...types.texts import compact_json, without_surrogates
-from .toolset import numbered
+from ...types.texts import compact_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +24,6 @@ TABLE: Final = "Table"
 _MOST_COLUMNS_SHOWN: Final = 100
 _MOST_IDS_SHOWN: Final = 20
 _NO_DATA: Final = "No data available. Use a tool to produce data."
-_MOST_COLUMNS: Final = 1000
-_EXACT: Final = 2**53  # every whole number up to here is exact as a double
-_LONG: Final = 2**63
 _LISTED: Final = re.compile(r'^\{"id":"(\d{1,6})","name":', re.MULTILINE)  # a line of `DataRegistry.describe`
 _CUT_RESULT: Final = re.compile(r"This is result r(\d{1,6}):")  # see `LargeResults.cut`
 
@@ -177,56 +172,3 @@ def _columns(table: Any) -> dict[str, str] | None:
 
 def _is_arrow(table: Any) -> bool:
     return isinstance(table, pa.Table)
-
-
-def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
-    """Makes a table of records; None for records with more than 1,000 different keys.
-
-    Columns are the union of the records' keys, in the order in which they first appear. A column of one kind
-    of JSON value has its type: boolean, 64-bit integer, double, text. Whole numbers and fractions together
-    are doubles if that changes no number. All other columns (lists, objects, integers beyond 64 bits, mixed
-    kinds) are text, with texts unchanged and other values as JSON. Null and absent values are missing cells.
-    """
-    keys: dict[str, None] = {}
-    for record in records:
-        if not record.keys() <= keys.keys():
-            keys.update(dict.fromkeys(record))
-            if len(keys) > _MOST_COLUMNS:
-                return None
-    columns = [_column([record.get(key) for record in records]) for key in keys]
-    # KNIME requires names that are unique and not blank.
-    names = numbered([without_surrogates(key).strip() or "column" for key in keys])
-    return pa.table(columns, names=list(names))
-
-
-def _column(values: list[Any]) -> pa.Array:
-    kinds: set[type] = {type(value) for value in values if value is not None}
-    if kinds == {bool}:
-        return pa.array(values, pa.bool_())
-    if kinds == {int} and all(value is None or -_LONG <= value < _LONG for value in values):
-        return pa.array(values, pa.int64())
-    if kinds == {float} or (kinds == {int, float} and all(_is_exact(value) for value in values)):
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    return pa.array(
-        [_text(value) for value in values], pa.large_string() if _is_long(values) else pa.string()
-    )
-
-
-def _is_exact(value: Any) -> bool:
-    return not isinstance(value, int) or -_EXACT <= value <= _EXACT
-
-
-def _text(value: Any) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return without_surrogates(value)
-    try:
-        return compact_json(value)
-    except ValueError:  # Python reads 1e999 as infinity, which `compact_json` refuses
-        return without_surrogates(json.dumps(value, ensure_ascii=False))
-
-
-def _is_long(values: list[Any]) -> bool:
-    """Returns whether the texts together exceed what Arrow's string type can address."""
-    return sum(len(value) for value in values if isinstance(value, str)) > 2**29

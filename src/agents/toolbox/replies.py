@@ -19,6 +19,7 @@ from ...client.protocol.tools import (
     TextContent,
     format_size,
 )
+from ...runs.result_records import records_of, records_table
 from ...tools.calling_hints import example_arguments
 from ...types.errors import (
     ArgumentsInvalid,
@@ -32,10 +33,9 @@ from ...types.errors import (
 )
 from ...types.texts import compact_json, only_visible, parse_object
 from ...types.tool import MCPTool, WorkflowTool
-from .data_registry import records_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...audit.record import CallRecord
     from ...runs.call_values import CallOutcome, ToolAnswer
@@ -207,37 +207,16 @@ def _register_data(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer)
 
 
 def _register_records(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> list[DataItem]:
-    if answer.structured is ABSENT or answer.is_error or answer.error is not None:
+    if answer.is_error or answer.error is not None:
         return []
     items: list[DataItem] = []
-    for member, records in find_records(answer.structured):
+    structured = None if answer.structured is ABSENT else answer.structured
+    for member, records in records_of(structured, answer.text):
         table = records_table(records)
         if table is not None:
             name = f"{bound.shown_name} {member}".strip()
             items.append(registry.add(table, name=name, description=f"Result of {bound.shown_name}"))
     return items
-
-
-def find_records(structured: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Finds the lists of records in a structured result, each with its name.
-
-    The value itself may be a list of records, with an empty name, or members of an object. SDKs wrap a list
-    as ``{"result": [...]}``, whose name is empty, too.
-    """
-    if isinstance(structured, dict):
-        members = cast("dict[str, Any]", structured)
-        for name, value in members.items():
-            if _are_records(value):
-                yield ("" if len(members) == 1 and name == "result" else name), value
-    elif _are_records(structured):
-        yield "", structured
-
-
-def _are_records(value: Any) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    entries = cast("list[Any]", value)
-    return all(isinstance(entry, dict) for entry in entries) and any(entries)
 
 
 def _register_blobs(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> None:

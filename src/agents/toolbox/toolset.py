@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from ...audit.secrets import calls_something_secret
 from ...types.columns import AUTO, read_tools
 from ...types.routing import server_labels
-from ...types.texts import compact_json, only_visible, parse_object
+from ...types.texts import compact_json, numbered, only_visible, parse_object
 from ...types.tool import MCPTool, WorkflowTool
 from .tool_scan import SuspiciousTools, admitted, shown_schema
 from .tool_search import ToolIndex
@@ -324,27 +324,6 @@ def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
             case _:
                 assert_never(tool)
     return tuple(shown)
-
-
-def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None = None) -> tuple[str, ...]:
-    """Makes names unique by numbers. The first of several equal names stays unchanged.
-
-    ``tail`` is the format of the number behind a name, ``longest`` the most characters of both together. No
-    numbered name equals another given name.
-    """
-    given, taken = set(names), set[str]()
-    last: dict[str, int] = {}
-    unique: list[str] = []
-    for name in names:
-        candidate, number = name, last.get(name, 1)
-        while candidate in taken or (candidate != name and candidate in given):
-            number += 1
-            end = tail.format(number)
-            candidate = name[: None if longest is None else longest - len(end)] + end
-        last[name] = number
-        taken.add(candidate)
-        unique.append(candidate)
-    return tuple(unique)
 
 
 def _with_digest(name: str, tool: Tool) -> str:  # @ToolTypeDispatch

@@ -118,9 +118,12 @@ def _text(value: Any) -> str:
 
 
 def file_name(outcome: NodeOutcome, port: str, total: int) -> str:
-    """The name of a result file: id and name of the node, and the port's name if there are several files."""
+    """The name of a result file: id and name of the node, and the port's name if there are several files.
+
+    *Results* stands for the node.
+    """
     node = outcome.node
-    parts = f"{node.id} {node.name}" + (f" - {port}" if total > 1 else "")
+    parts = f"{node.id} {node.name}" + (f" - {port}" if total > 1 and port != "Results" else "")
     plain = _NOT_IN_NAMES.sub("_", parts).strip(" .").encode()[:_MAX_NAME_BYTES]
     return plain.decode(errors="ignore")
 

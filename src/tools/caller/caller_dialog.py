@@ -37,6 +37,11 @@ class ArgumentsSource(knext.EnumParameterOptions):
     json_column = ("A JSON column", "One column holds all arguments of the row as a JSON object.")
 
 
+class ResultColumns(knext.EnumParameterOptions):
+    all = ("All", "Also the tool, its server and digest, the arguments, files, times and attempts.")
+    compact = ("Compact", "The columns of *Parameters*, then *Status*, *Result* and *Error*.")
+
+
 class OnError(knext.EnumParameterOptions):
     row = (
         "Make an error row",
@@ -230,6 +235,14 @@ class CallerDialog:
         default_value=4,
         min_value=1,
         max_value=_MOST_CONCURRENT,
+        is_advanced=True,
+    )
+    result_columns = knext.EnumParameter(
+        "Columns of Results",
+        "How much *Results* says about each call. The journal always has all of it.",
+        default_value=ResultColumns.all.name,
+        enum=ResultColumns,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
         is_advanced=True,
     )
     expand_structured = knext.StringParameter(

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from knime_mcp.agents.toolbox.data_registry import records_table
-from knime_mcp.agents.toolbox.replies import find_records
+from knime_mcp.runs.result_records import find_records, records_table
 
 JSON = st.recursive(
     st.none()
