@@ -202,7 +202,7 @@ class Interruptible(Protocol):
 
 
 class Listener:
-    """Base of threads that wait for what a server sends unasked; `_run` is the thread's work."""
+    """Base of threads that wait for what a server sends unasked, in one attempt after the other."""
 
     def __init__(self, name: str) -> None:
         self._stopped = threading.Event()
@@ -228,7 +228,24 @@ class Listener:
             self._thread.join(_JOIN_SECONDS)
 
     def _run(self) -> None:
+        """Listens again until it is stopped or too many short attempts in a row brought nothing."""
+        while not self._stopped.is_set():
+            since = time.monotonic()
+            heard = self._listen()
+            if heard is None:
+                return
+            lively = heard or time.monotonic() - since > _STOOD_SECONDS
+            self._failures = 0 if lively else self._failures + 1
+            if self._failures == _ATTEMPTS or self._stopped.wait(self._pause()):
+                return
+
+    def _listen(self) -> bool | None:
+        """Makes one attempt: whether the server said something; None if another attempt is of no use."""
         raise NotImplementedError
+
+    def _pause(self) -> float:
+        """Seconds before the next attempt."""
+        return backoff(self._failures + 1)
 
     @contextmanager
     def _attempt(self, exchange: Interruptible) -> Generator[Wait]:
@@ -240,9 +257,3 @@ class Listener:
         finally:
             with self._lock:
                 self._exchange = None  # other requests may use the connection from now on
-
-    def _gives_up(self, *, since: float, heard: bool) -> bool:
-        """Whether to stop trying: too many short attempts in a row brought nothing."""
-        lively = heard or time.monotonic() - since > _STOOD_SECONDS
-        self._failures = 0 if lively else self._failures + 1
-        return self._failures == _ATTEMPTS

@@ -18,11 +18,10 @@ from ..types.errors import (
     ProtocolError,
     ResultTooLarge,
     ServerError,
-    SessionLost,
     TimedOut,
 )
 from ..types.texts import collector_paused, counted
-from .clock import Listener, Wait, backoff
+from .clock import Listener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
 from .protocol.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of
 from .protocol.negotiation import Era, ServerInfo, ServerRequests, era_of
@@ -225,7 +224,7 @@ class ToolsWatch(Listener):
         self._conversation = conversation
         self._requests = requests
         self._on_changed = on_changed
-        self._has_stood = False
+        self._has_begun = self._has_stood = False
 
     def serves(self, conversation: Conversation) -> bool:
         """Or was refused there."""
@@ -233,37 +232,29 @@ class ToolsWatch(Listener):
 
     def _run(self) -> None:
         try:
-            while not self._stopped.is_set():
-                since = time.monotonic()
-                inbox = _WatchInbox(self._requests, self.stop)
-                again = self._listen(inbox)
-                self._has_stood = self._has_stood or (inbox.heard > 0 and not inbox.is_refused)
-                if not again:
-                    return
-                gives_up = self._gives_up(since=since, heard=inbox.heard > 1)
-                if gives_up or self._stopped.wait(backoff(self._failures + 1)):
-                    return
-                self._on_changed()  # changes may have been announced meanwhile
+            super()._run()
         finally:
             if self._has_stood:  # from now on a cached list may be out of date
                 self._on_changed()
 
-    def _listen(self, inbox: "_WatchInbox") -> bool:
-        """Listens until the subscription ends. Returns whether to try again."""
+    def _listen(self) -> bool | None:
+        if self._has_begun:
+            self._on_changed()  # changes may have been announced since the last attempt
+        self._has_begun = True
         params = {"notifications": {"toolsListChanged": True}}
+        inbox = _WatchInbox(self._requests, self.stop)
         try:
             delivery = Delivery()
             with self._attempt(delivery) as wait:
                 self._conversation.send("subscriptions/listen", params, wait, inbox, delivery=delivery)
-        except SessionLost:
-            return False
         except (ConnectError, TimedOut):
-            return True
+            return inbox.heard > 1  # more than the acknowledgement
         except MCPError as error:
             _logger.debug("changes of the tools are not heard of: %s", error.what)
-            return False
+        finally:
+            self._has_stood = self._has_stood or (inbox.heard > 0 and not inbox.is_refused)
         # With a result the server ends the subscription, with anything else it refuses it.
-        return False
+        return None
 
 
 class _WatchInbox(CallInbox):

@@ -47,6 +47,8 @@ async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
 def _claimed() -> Generator[tuple[int, int]]:
     """Copies of the descriptors 0 and 1; other code in the process cannot read or write the protocol."""
     sys.stdout.flush()
+    # Standard input becomes empty and standard output the log, for child processes, too: a line that some
+    # library prints would be read as a message. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
     into, out = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -58,6 +60,7 @@ def _claimed() -> Generator[tuple[int, int]]:
     finally:
         sys.stdout.flush()
         for number, descriptor in enumerate(kept):
+            # asyncio has switched it for every process that shares the pipe, such as the shell.
             os.set_blocking(descriptor, True)
             os.dup2(descriptor, number)
             os.close(descriptor)
@@ -150,6 +153,7 @@ class Outgoing(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._pipe = transport
+        # Nothing is kept here: a client that does not read slows the server down, and does not fill memory.
         self._pipe.set_write_buffer_limits(high=0)
 
     def pause_writing(self) -> None:
@@ -182,6 +186,7 @@ def _is_pipe(descriptor: int) -> bool:
         mode = os.fstat(descriptor).st_mode
     except OSError:
         return False
+    # Node.js starts servers with sockets in the place of pipes. asyncio takes neither files nor terminals.
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 

@@ -131,6 +131,7 @@ class MCPToolCaller(CallerDialog):
 
         folder = data_area(ctx)
         rows = None if parameters is None else parameters.to_pyarrow()
+        # In batches: a whole table would hold all results in memory until the last call has ended.
         output = knext.BatchOutputTable.create(row_ids="keep")
         layout = self._layout(None if parameters is None else parameters.schema)
         writer = ResultsWriter(layout, rows, output.append)
@@ -166,6 +167,7 @@ class MCPToolCaller(CallerDialog):
             warnings.append(
                 save_after_run(records, self.save_audit_workflow_to, folder, sessions.run.id) or ""
             )
+        # KNIME shows only the last warning that a node sets, so all of them are one text.
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
         return output, records_output, knext.view_html(calls_page(summary))

@@ -381,22 +381,18 @@ class ServerStream(Listener):
     def _run(self) -> None:
         try:
             self._wanted.wait(self._delay)
-            while not self._stopped.is_set():
-                seen, since = self._cursor.seen, time.monotonic()
-                if not self._listen():
-                    return
-                self._answered.set()
-                heard = self._cursor.seen > seen
-                if self._gives_up(since=since, heard=heard) or self._stopped.wait(self._cursor.retry):
-                    return
+            super()._run()
         except MCPError as error:
             _logger.debug("the server's stream is given up: %s", error.what)
         finally:
             self._answered.set()
 
-    def _listen(self) -> bool:
-        """Opens the stream and reads it to its end. Returns whether to try again."""
-        last_id = self._cursor.last_id
+    def _pause(self) -> float:
+        return self._cursor.retry
+
+    def _listen(self) -> bool | None:
+        """Opens the stream, from where it broke off, and reads it to its end."""
+        last_id, seen = self._cursor.last_id, self._cursor.seen
         resume = (("Last-Event-ID", last_id),) if last_id else ()
         headers = (*GET_STREAM, *self._session, *resume)
         reply: Reply | None = None
@@ -408,15 +404,18 @@ class ServerStream(Listener):
                 if reply.is_success and reply.media_type == EVENTS:
                     self._answered.set()
                     self._read(reply)
-                    return True
-                # 409: the server has not yet noticed the end of the last stream.
-                refusal = reply.refusal()
-                return refusal.is_transient or refusal.status == 409
+                else:
+                    # 409: the server has not yet noticed the end of the last stream.
+                    refusal = reply.refusal()
+                    if not refusal.is_transient and refusal.status != 409:
+                        return None
         except (ConnectError, TimedOut):
-            return True
+            pass
         finally:
             if reply is not None:
                 reply.close()
+        self._answered.set()
+        return self._cursor.seen > seen
 
     def _read(self, reply: Reply) -> None:
         for event in iter_events(reply.chunks(), limit=self._limit, goes_on=True):
