@@ -155,11 +155,12 @@ class MCPAgentPrompter:
     debug = dialog.debug
     conversation_form = dialog.conversation_form
     conversation_column_name = dialog.conversation_column_name
-    errors = dialog.ErrorSettings()
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
+    # Last, as KNIME draws a group as a section, to which everything after it belongs.
+    errors = dialog.ErrorSettings()
 
     _with_history = knext.DialogContextCondition(shared_parameters.is_connected(dialog.HISTORY))
     conversation_column.rule(_with_history, knext.Effect.SHOW)

@@ -91,15 +91,11 @@ class ToolCallReplayer:
 
     also_call = settings.also_call
     rows = settings.rows
-    servers = settings.servers
     ignore = settings.ignore
     stop_at_first_difference = settings.stop_at_first_difference
 
     dry_run = settings.dry_run
     call_changed = settings.call_changed
-    tool_mapping = settings.tool_mapping
-    credential_mapping = settings.credential_mapping
-    secrets = settings.secrets
     secret_arguments = settings.secret_arguments
     expected_head = settings.expected_head
     tool_column = shared_parameters.tool_column(
@@ -112,6 +108,11 @@ class ToolCallReplayer:
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
+    # Last, as KNIME draws an array as a section, to which everything after it belongs.
+    servers = settings.servers
+    tool_mapping = settings.tool_mapping
+    credential_mapping = settings.credential_mapping
+    secrets = settings.secrets
 
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and promises the columns; makes no connection."""

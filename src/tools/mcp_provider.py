@@ -120,6 +120,7 @@ class MCPToolProvider:
     Tool Caller* can offer the tools by name, and call them without the *Tools* table.
     """
 
+    # Connection
     server_url = shared_parameters.server_url()
     server_url_column = knext.ColumnParameter(
         "Column with server URLs",
@@ -137,6 +138,14 @@ class MCPToolProvider:
         include_none_column=True,
         default_value=NO_COLUMN,
     )
+    send_credentials_as = shared_parameters.send_credentials_as()
+    header_name = shared_parameters.header_name()
+    issuer = shared_parameters.issuer()
+    scope = shared_parameters.scope()
+    extra_headers = shared_parameters.extra_headers()
+    transport = shared_parameters.transport()
+
+    # Tool
     prefix = knext.StringParameter(
         "Prefix for tool names",
         "Put in front of each tool's name as it is, such as `crm_`, to tell servers with the same tools"
@@ -159,6 +168,14 @@ class MCPToolProvider:
         " Every tool that a model gets costs context and attention: keep what you need.",
         default_value="",
     )
+    exclude = knext.StringParameter(
+        "Tools to exclude",
+        "Which tools to drop even if they are included, as patterns like those above, such as `delete_*`.",
+        default_value="",
+        is_advanced=True,
+    )
+
+    # Errors
     on_failure = knext.EnumParameter(
         "If a server fails",
         "What to do when a server cannot be reached or does not answer as it should.",
@@ -166,18 +183,8 @@ class MCPToolProvider:
         enum=_OnFailure,
         style=knext.EnumParameter.Style.VALUE_SWITCH,
     )
-    exclude = knext.StringParameter(
-        "Tools to exclude",
-        "Which tools to drop even if they are included, as patterns like those above, such as `delete_*`.",
-        default_value="",
-        is_advanced=True,
-    )
-    send_credentials_as = shared_parameters.send_credentials_as()
-    header_name = shared_parameters.header_name()
-    issuer = shared_parameters.issuer()
-    scope = shared_parameters.scope()
-    extra_headers = shared_parameters.extra_headers()
-    transport = shared_parameters.transport()
+
+    # Output
     column_form = knext.EnumParameter(
         "Form of the tool column",
         "How the tools are stored in the table. All nodes of this extension read all forms.",
@@ -185,6 +192,8 @@ class MCPToolProvider:
         enum=_ColumnForm,
         is_advanced=True,
     )
+
+    # Advanced
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()

@@ -145,8 +145,17 @@ class CallerDialog:
             return Target(route_from_settings(self), name, name)
         return Target(ServerRoute.parse(known.route), known.tool or known.name, known.name, known.digest)
 
+    # Connection
     server_url = shared_parameters.server_url()
     credentials = shared_parameters.credentials()
+    send_credentials_as = shared_parameters.send_credentials_as()
+    header_name = shared_parameters.header_name()
+    issuer = shared_parameters.issuer()
+    scope = shared_parameters.scope()
+    extra_headers = shared_parameters.extra_headers()
+    transport = shared_parameters.transport()
+
+    # Tool
     tool = knext.StringParameter(
         "Tool",
         "Which tool to call. The tools of every *MCP Tool Provider* whose flow variables reach this node are"
@@ -161,16 +170,17 @@ class CallerDialog:
         " servers have a tool of that name. Without a *Tools* table, the name that the server knows.",
         default_value="",
     )
-    arguments = knext.ParameterArray(
-        label="Arguments",
-        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
-        " same for every row, and a row's own values win.",
-        parameters=_Argument(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add argument",
-        array_title="Argument",
+    tool_column = shared_parameters.tool_column(TOOLS)
+    pinning = shared_parameters.pinning()
+    pinned_digest = knext.StringParameter(
+        "Pinned digest",
+        "The *Digest* of the definition that you want to call, from the *Tools* or *Results* table. Empty"
+        " takes the one that the tool cell remembers.",
+        default_value="",
+        is_advanced=True,
     )
 
+    # Arguments
     arguments_json = knext.MultilineStringParameter(
         "Arguments as JSON",
         'Arguments as one JSON object, such as `{"city": "Konstanz", "days": 3}`, for values that are lists,'
@@ -195,6 +205,8 @@ class CallerDialog:
         choices=column_choices(NO_COLUMN, _json_columns),
         is_advanced=True,
     )
+
+    # Rows
     tool_per_row_column = knext.StringParameter(
         "Column with the tool's name",
         "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
@@ -203,7 +215,17 @@ class CallerDialog:
         choices=column_choices(NO_COLUMN, _text_columns),
         is_advanced=True,
     )
-    tool_column = shared_parameters.tool_column(TOOLS)
+    concurrency = knext.IntParameter(
+        "Calls at a time",
+        "How many calls may be on their way at once. Lower it for servers that complain about too many"
+        " requests. Workflow tools always run one by one.",
+        default_value=4,
+        min_value=1,
+        max_value=_MOST_CONCURRENT,
+        is_advanced=True,
+    )
+
+    # Errors
     on_error = knext.EnumParameter(
         "If a call fails",
         "What to do when a tool fails, cannot be reached, or does not take the arguments.",
@@ -212,7 +234,6 @@ class CallerDialog:
         style=knext.EnumParameter.Style.VALUE_SWITCH,
         is_advanced=True,
     )
-    secret_arguments = shared_parameters.secret_arguments()
     resume = knext.BoolParameter(
         "Resume an interrupted run",
         "After a run that was canceled, failed or was killed: rows whose call gave a result are filled in"
@@ -228,15 +249,8 @@ class CallerDialog:
         default_value=False,
         is_advanced=True,
     )
-    concurrency = knext.IntParameter(
-        "Calls at a time",
-        "How many calls may be on their way at once. Lower it for servers that complain about too many"
-        " requests. Workflow tools always run one by one.",
-        default_value=4,
-        min_value=1,
-        max_value=_MOST_CONCURRENT,
-        is_advanced=True,
-    )
+
+    # Output
     result_columns = knext.EnumParameter(
         "Columns of Results",
         "How much *Results* says about each call. The journal always has all of it.",
@@ -253,24 +267,26 @@ class CallerDialog:
         default_value="",
         is_advanced=True,
     )
-    pinning = shared_parameters.pinning()
-    pinned_digest = knext.StringParameter(
-        "Pinned digest",
-        "The *Digest* of the definition that you want to call, from the *Tools* or *Results* table. Empty"
-        " takes the one that the tool cell remembers.",
-        default_value="",
-        is_advanced=True,
-    )
+
+    # Audit
+    secret_arguments = shared_parameters.secret_arguments()
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
-    send_credentials_as = shared_parameters.send_credentials_as()
-    header_name = shared_parameters.header_name()
-    issuer = shared_parameters.issuer()
-    scope = shared_parameters.scope()
-    extra_headers = shared_parameters.extra_headers()
-    transport = shared_parameters.transport()
+
+    # Advanced
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
+
+    # Last, as KNIME draws an array as a section, to which everything after it belongs.
+    arguments = knext.ParameterArray(
+        label="Arguments",
+        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
+        " same for every row, and a row's own values win.",
+        parameters=_Argument(),
+        layout_direction=knext.LayoutDirection.HORIZONTAL,
+        button_text="Add argument",
+        array_title="Argument",
+    )
 
     _with_tools = knext.DialogContextCondition(shared_parameters.is_connected(TOOLS))
     _with_parameters = knext.DialogContextCondition(shared_parameters.is_connected(PARAMETERS))
