@@ -1,0 +1,109 @@
+"""Builds what is handed out into dist/, and proves what a receiver relies on.
+
+Run by `make packages` rather than by pytest, because it builds and installs: wheel and source distribution
+pass the index's checks, are the same bytes when built twice, and can be built without a network; every extra
+starts what it promises in an environment of its own. A list of all parts (CycloneDX) and the licences of each
+stand beside them.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.packaging.ways_in import CLEAN, ROOT, run
+from tests.peers import build_peers
+
+DIST = ROOT / "dist"
+UV = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+
+#: Extra -> what somebody who installed only this can do. Each is a program that ends with 0.
+PROMISES = {
+    "": "from knime_mcp.tools import MCPClient; from knime_mcp.agents import langchain_tools",
+    "cli": "import sys; from knime_mcp.cli.app import main; sys.argv = ['', '--version']; main()",
+    "oauth": "import keyring, jwt; from knime_mcp.client.oauth import grants",
+    "server": "from knime_mcp.knowledge.mcp_server import mcp_app; import uvicorn",
+    "graph": "from knime_mcp.graph import McpGraphApi",
+    "gateway": "from knime_mcp.knowledge.gateway import gateway_app",
+    "elasticsearch": "import elasticsearch",
+    "dask": "import distributed; from knime_mcp.runs.workers import Workers",
+}
+
+
+def uv(*words: str | Path, **more: str) -> None:
+    assert UV, "uv is in the dev group; make packages installs it"
+    build_peers.network(f"uv {words[0]}", [UV, *map(str, words)], cwd=ROOT, env=CLEAN | more)
+
+
+def digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def build(folder: Path, *options: str) -> list[Path]:
+    """The source distribution, and the wheel that is built from it."""
+    uv("build", "--quiet", "--no-create-gitignore", "--out-dir", folder, *options, ROOT)
+    return sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
+
+
+def packages(work: Path) -> Path:
+    shutil.rmtree(DIST, ignore_errors=True)
+    first, again = build(DIST), build(work / "again")
+    assert [digest(file) for file in first] == [digest(file) for file in again], "two builds differ"
+    builder = work / "builder"
+    uv("venv", "--quiet", builder)
+    uv("pip", "install", "--quiet", "--python", builder, "hatchling>=1.27")
+    offline = {"VIRTUAL_ENV": str(builder), "UV_OFFLINE": "1"}
+    alone = work / "alone"
+    (source,) = DIST.glob("*.tar.gz")
+    unpacked = work / "unpacked"
+    shutil.unpack_archive(source, unpacked)
+    (tree,) = unpacked.iterdir()
+    uv("build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", alone, tree, **offline)
+    (wheel,) = DIST.glob("*.whl")
+    (from_source,) = alone.glob("*.whl")
+    assert digest(wheel) == digest(from_source), "the wheel from the source distribution differs"
+    uv("tool", "run", "--quiet", "twine", "check", "--strict", *first)
+    # W002: knime.yml names the licence beside it, and the package index wants it in its own place.
+    uv("tool", "run", "--quiet", "check-wheel-contents", "--ignore", "W002", wheel)
+    for file in first:
+        print(f"{file.name}  sha256:{digest(file)}  {file.stat().st_size:,} bytes, twice the same")
+    return wheel
+
+
+def environment(folder: Path, *what: str | Path) -> Path:
+    uv("venv", "--quiet", folder)
+    uv("pip", "install", "--quiet", "--python", folder, *what)
+    return folder / "bin" / "python"
+
+
+def extras(work: Path, wheel: Path) -> None:
+    for extra, program in PROMISES.items():
+        python = environment(work / f"extra-{extra or 'none'}", f"{wheel}[{extra}]" if extra else wheel)
+        run(python, "-W", "error", "-c", program)
+        print(f"extra {extra or '(none)':14} starts what it promises")
+
+
+def parts(work: Path, wheel: Path) -> None:
+    python = environment(work / "parts", f"{wheel}[all]")
+    out = DIST / f"{wheel.stem.rsplit('-', 3)[0]}.cdx.json"
+    uv("tool", "run", "--quiet", "--from", "cyclonedx-bom", "cyclonedx-py", "environment", python, "-o", out)
+    licences = DIST / "licences.csv"
+    uv(
+        *("tool", "run", "--quiet", "pip-licenses", "--python", python, "--format", "csv"),
+        *("--with-urls", "--output-file", licences),
+    )
+    print(f"{out.name}, and {len(licences.read_text().splitlines()) - 1} licences")
+
+
+if __name__ == "__main__":
+    wanted = argparse.ArgumentParser(description=__doc__)
+    wanted.add_argument("--only", choices=["build", "extras", "parts"], help="build, and this alone")
+    only = wanted.parse_args().only
+    with tempfile.TemporaryDirectory() as folder:
+        built = packages(Path(folder))
+        for step in (extras, parts):
+            if only in (None, step.__name__):
+                step(Path(folder), built)
