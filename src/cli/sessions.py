@@ -96,14 +96,16 @@ class Sessions:
                 trace=trace,
             )
         filled = fill(route, self.credentials(route.credential), network=self._options.network)
-        url, headers = filled.url, filled.headers
+        url, headers, secrets = filled.url, filled.headers, filled.secrets
         if named is not None and named.kind == "url":
             url, headers = named.url.partition("#")[0], {**headers, **named.headers}
+            secrets = (*secrets, *named.taken)
         is_signed = any(name.lower() == "authorization" for name in headers)
         return MCPClient(
             url,
             auth=filled.auth or (None if is_signed else self._login(route)),
             headers=headers,
+            secrets=secrets,
             transport=route.transport,
             protocol_version=self._options.protocol,
             timeouts=self._options.timeouts,

@@ -68,6 +68,7 @@ class MCPClient:
         reopen_sessions: Send a call again in a new session after the server lost the session. The call cannot
             have run, but the state of the old session is lost. False raises `SessionLost` for calls instead.
         stdio: A command to start and to speak to over its standard input and output, instead of a URL.
+        secrets: What is secret in `headers` and the URL, beside what looks like it.
 
     Raises:
         SettingInvalid: A URL, header or version is not valid.
@@ -89,6 +90,7 @@ class MCPClient:
         check_results: bool = True,
         reopen_sessions: bool = True,
         stdio: StdioServer | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         if protocol_version is not None and protocol_version not in ALL_VERSIONS:
             raise SettingInvalid(
@@ -108,6 +110,7 @@ class MCPClient:
         self._url = stdio.url if stdio is not None else self._mock.url if self._mock is not None else url
         self._auth = auth
         self._headers = dict(headers or {})
+        self._given_secrets = tuple(secrets)
         self._timeouts = timeouts
         self._limits = limits
         self._network = network
@@ -370,7 +373,7 @@ class MCPClient:
     def secrets(self) -> tuple[str, ...]:
         """The credentials in use, which the server could repeat. They change when a token is renewed."""
         sent = () if self._auth is None else self._auth.secrets()
-        given = () if self._stdio is None else self._stdio.secrets()
+        given = self._given_secrets if self._stdio is None else self._stdio.secrets()
         shown = secrets_in(self._headers, self._url or "") if self._may_hold_secrets else ()
         return (*sent, *shown, *given)
 

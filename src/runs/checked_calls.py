@@ -478,7 +478,7 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
         result = client.call_tool(
             tool.tool_name,
             call.arguments,
-            on_progress=None if run.on_progress is None else partial(_tell, client, run),
+            on_progress=None if run.on_progress is None else partial(_tell, client, call),
             on_attempt=call.sent,
             on_sent=call.prepare,
             is_canceled=call.is_canceled,
@@ -503,12 +503,12 @@ def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnsw
     )
 
 
-def _tell(client: MCPClient, run: Run, progress: Progress) -> None:
+def _tell(client: MCPClient, call: CallInProgress, progress: Progress) -> None:
     """Passes on a progress report. Reads the client's secrets each time, as tokens may have been renewed."""
+    run, message = call.run, progress.message
     assert run.on_progress is not None
     run.secrets.learn(client.secrets())
-    message = progress.message
-    run.on_progress(replace(progress, message=message and run.secrets.foreign(message)))
+    run.on_progress(replace(progress, message=message and call.marker.foreign(message)))
 
 
 def _check_workflow(tool: WorkflowTool, call: CallInProgress) -> None:

@@ -343,8 +343,7 @@ class CallInProgress:
 
         Each replacement is counted, and the note says so.
         """
-        self._begun()
-        before, marker, counts = answer.structured, self._marker, self._in_answer
+        before, marker, counts = answer.structured, self.marker, self._in_answer
         text = without_surrogates(cast("str", marker.data(answer.text, counts)))
         structured = before if before is ABSENT else marker.data(before, counts)
         if text is answer.text and structured is before:
@@ -415,6 +414,12 @@ class CallInProgress:
             note=self.note,
             answer=answer,
         )
+
+    @property
+    def marker(self) -> SecretMarker:
+        """Knows the secrets of the run, and those among the arguments."""
+        self._begun()
+        return self._marker
 
     def _begun(self) -> CallRecord:
         """The record's beginning: what is known before the answer. Made anew if a secret became known."""

@@ -1,10 +1,22 @@
 """Canaries by the command line: whoever repeats a secret, it is in no output, journal, table or page."""
 
 import base64
+import json
+from pathlib import Path
 
 import pytest
+from pyarrow import csv, parquet
 
 from tests.client.oauth.world import CANARY, open_world
+from tests.support.canaries import (
+    ARGUMENTS,
+    canary,
+    debugging_server,
+    files_below,
+    found,
+    login_with,
+    processes,
+)
 from tests.support.scripted_server import (
     ScriptedServer,
     event,
@@ -184,3 +196,77 @@ def test_progress_that_repeats_the_token(cli):
         done = cli("call", server.url, "echo", "text=a", "--bearer-env", "T", env={"T": SECRET})
     assert done.out == "done\n"
     assert "secret" in done.err
+
+
+KINDS = {name: canary(name) for name in ("token", "password", *ARGUMENTS)}
+
+
+def test_every_kind_in_every_spelling_is_in_no_artefact(cli, tmp_path):
+    """A token, a password in URL and header, and arguments that are secret by name, schema and option."""
+    given = login_with(KINDS)
+    rows = [given, given | {"fail": True}]
+    (tmp_path / "given").mkdir()  # what the user wrote is the user's
+    (tmp_path / "given" / "p.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    (tmp_path / "given" / "a.json").write_text(json.dumps(given), "utf-8")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    cli = type(cli)(folder)
+    running = []
+
+    def watched(script):
+        usual = script["tools/call"]
+
+        def answer(request):
+            running.append(processes())
+            return usual(request)
+
+        return script | {"tools/call": answer}
+
+    env = {"TOKEN": KINDS["token"], "KNIME_MCP_H_PASSWORD": KINDS["password"]}
+    with ScriptedServer(watched(debugging_server(KINDS.values()))) as server:
+        url, named = server.url, ("--secret-argument", "code")
+        args = ("--json-arguments", "@../given/a.json")
+        to = ("--bearer-env", "TOKEN", *named)
+        header = (
+            "-H",
+            "X-More: {credential.password}",
+            "--send-credentials-as",
+            "header",
+            "--header-name",
+            "X-Key",
+        )
+        to_url = f"{url}?key={{credential.password}}"
+        batch = ("batch", to_url, "login", "../given/p.jsonl", "--credential", "h", *header, *named)
+        runs = [
+            cli("call", url, "login", *args, *to, "--audit", "c.jsonl", "--json", env=env),
+            cli("call", url, "login", "fail:=true", *args, *to, env=env),
+            cli(*batch, "--audit", "b.jsonl", "--out", "b.csv", "--executor", "processes:1", env=env),
+            cli(*batch, "--out", "b.parquet", env=env),
+            cli("list", url, *to, "--out", "l.parquet", env=env),
+            cli("inspect", url, *to, "--json", env=env),
+            cli("audit", "show", "b.jsonl", "--html", "b.html"),
+            cli("audit", "show", "b.jsonl", "--out", "s.csv", "--json"),
+            cli("audit", "show", "b.jsonl", "--out", "s.parquet"),
+            cli("audit", "export", "c.jsonl", "c.knwf"),
+            cli("replay", "c.jsonl", "--html", "r.html", "--out", "r.csv", "--audit", "r.jsonl"),
+        ]
+    codes = [run.code for run in runs]
+    assert codes == [0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1], runs[2].err[-600:] + runs[3].err
+    sent = "\n".join(
+        "\n".join([*request.headers.values(), request.body.decode()]) for request in server.requests
+    )
+    assert json.dumps(KINDS["by-name"])[1:-1] in sent
+    assert KINDS["password"] in sent
+    assert KINDS["token"] in sent
+    assert running
+    # The table of results has the user's own columns, as they are.
+    for file, read in ((folder / "b.csv", csv.read_csv), (folder / "b.parquet", parquet.read_table)):
+        result = read(file).drop_columns(list(given))
+        file.with_suffix(".txt").write_text(str(result.to_pylist()), "utf-8")
+        file.unlink()
+    left = files_below(folder)
+    assert {Path(name).suffix for name in left} >= {".jsonl", ".csv", ".parquet", ".html", ".knwf"}
+    left |= {f"run {number}": run.out + run.err for number, run in enumerate(runs)}
+    shown = {name: found(KINDS, content) for name, content in left.items()}
+    assert {name: what for name, what in shown.items() if what} == {}
+    assert found(KINDS, *running) == []

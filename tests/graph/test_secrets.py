@@ -4,11 +4,23 @@ import json
 import os
 import subprocess
 import sys
+from urllib.parse import quote, unquote
 
 import pytest
 
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, tool, transform, yaml
 from tests.graph.live import PROGRAM, graph_file, served
+from tests.graph.test_observing import collector
+from tests.support.canaries import (
+    ARGUMENTS,
+    canary,
+    debugging_server,
+    files_below,
+    found,
+    login_with,
+    processes,
+)
+from tests.support.scripted_server import ScriptedServer
 
 GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
 STRONG = "c4n4ry-5ecret-v4lue"
@@ -125,3 +137,65 @@ def test_named_arguments_of_a_server(tmp_path, argv):
     assert history[0]["output"]["code"] == history[1]["input"]["code"] != "weak"
     if audit:
         assert "weak" not in json.loads((tmp_path / "a.jsonl").read_text().splitlines()[1])["arguments"]
+
+
+KINDS = {name: canary(name) for name in ("token", "url", "variable", *ARGUMENTS)}
+
+
+def documented(folder, url):
+    """A document with a server over HTTP and one that is a command, and secrets from the environment."""
+    far = f"  far: {{type: streamableHttp, url: '{url}?key=${{KEY}}', headers: {{Authorization: 'Bearer ${{TOKEN}}'}}}}\n"
+    schema = "{type: object, properties: {door: {type: string, format: password}}}"
+    given = "password: {expr: entry.password}, door: {expr: entry.door}, code: {expr: entry.code}, settings: {expr: entry.settings}"
+    login = f"{{id: x, type: mcp, server: far, tool: login, args: {{{given}}}, onError: y, next: y}}"
+    refused = (
+        f"{{id: y, type: mcp, server: far, tool: login, args: {{fail: true, {given}}}, onError: z, next: z}}"
+    )
+    near = call("echo", "{v: {expr: x.said}}", node="z")
+    servers = SERVER.replace("]}", "], env: {SETTING: '${VARIABLE}'}}") + far
+    file = folder / "graph.yaml"
+    file.write_text(yaml(tool(ENTRY, login, refused, near, EXIT, schema=schema), servers=servers))
+    return file
+
+
+def test_every_kind_in_every_spelling_is_in_no_artefact(tmp_path):
+    given, folder = json.dumps(login_with(KINDS)), tmp_path / "left"
+    folder.mkdir()
+    (tmp_path / "given.json").write_text(given)
+    running, script = [], debugging_server(KINDS.values())
+
+    def answer(request):
+        running.append(processes())
+        return script["tools/call"](request)
+
+    secrets = {"TOKEN": KINDS["token"], "KEY": quote(KINDS["url"], safe=""), "VARIABLE": KINDS["variable"]}
+    with ScriptedServer(script | {"tools/call": answer}) as server, collector() as (where, spans):
+        file = documented(tmp_path, server.url)
+        environ = os.environ | secrets | {"OTEL_EXPORTER_OTLP_ENDPOINT": where}
+        options = ("--secret-argument", "code", "--audit")
+        ended = subprocess.run(
+            [*GRAPH, "run", str(file), "t", "@../given.json", *options, "a.jsonl", "--save-run", "run.json", "--trace"],
+            cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+        page = [*GRAPH, "show", str(file), "--run", "run.json", "--html", "run.html"]
+        subprocess.run(page, cwd=folder, env=environ, capture_output=True, timeout=60, check=True)
+        argv = [*GRAPH, "serve", str(file), *options, "b.jsonl", "--log-level", "debug"]
+        with served(*argv, folder=folder, OTEL_EXPORTER_OTLP_ENDPOINT=where, **secrets) as graph:
+            graph.greet()
+            meta = {"knime-mcp/history": True, "progressToken": 1}
+            graph.send("tools/call", name="t", arguments=json.loads(given), _meta=meta)
+            answers = [graph.process.stdout.readline()]
+            while '"result"' not in answers[-1]:
+                answers.append(graph.process.stdout.readline())
+            graph.end()
+        sent_spans = str(spans())
+    assert "graph.node.id" in sent_spans
+    assert len(running) == 4
+    assert KINDS["url"] in unquote(server.requests[-1].target)
+    left = files_below(folder)
+    assert set(left) == {"a.jsonl", "b.jsonl", "run.json", "run.html"}
+    left |= {"run": ended.stdout + ended.stderr, "served": "".join(answers), "log": "".join(graph.said)}
+    left |= {"spans": sent_spans, "running": "".join(running)}
+    shown = {name: found(KINDS, content) for name, content in left.items()}
+    assert {name: what for name, what in shown.items() if what} == {}

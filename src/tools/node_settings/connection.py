@@ -115,6 +115,7 @@ def client_for(
         filled.url,
         auth=filled.auth,
         headers=filled.headers,
+        secrets=filled.secrets,
         transport=route.transport,
         timeouts=timeouts or Timeouts(),
         trace=trace,
@@ -168,6 +169,8 @@ class Filled:
     url: str = field(repr=False)
     headers: dict[str, str] = field(repr=False)
     auth: Authorization | None
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What a template put into URL or headers."""
 
 
 def chosen(name: str | None) -> str | None:
@@ -222,8 +225,10 @@ def fill(
     for template in used:
         _require(credential, "user name" if template == _USERNAME else "password", template, route)
     headers = {name: _fill_template(value, credential, in_url=False) for name, value in route.headers}
-    auth = None if _PASSWORD in used else _authorization(route, credential, network)
-    return Filled(_fill_template(route.url, credential, in_url=True), headers, auth)
+    url = _fill_template(route.url, credential, in_url=True)
+    if _PASSWORD in used:
+        return Filled(url, headers, None, (credential.password,))
+    return Filled(url, headers, _authorization(route, credential, network))
 
 
 def _authorization(

@@ -1,4 +1,4 @@
-"""What KNIME's own Python makes of our tables: whoever writes them as CSV there meets no cell that it cannot read."""
+"""What KNIME's own Python makes of our tables: it reads all their cells, and writes them as CSV."""
 
 import csv
 import io

@@ -3,9 +3,22 @@
 import base64
 import json
 import logging
+import os
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
+
+from tests.support.canaries import (
+    ARGUMENTS,
+    canary,
+    debugging_server,
+    files_below,
+    found,
+    login_with,
+    processes,
+)
+from tests.support.scripted_server import ScriptedServer
 
 CANARY = 'canary-9f3e"ü-7c1d'
 TOKEN = "canary-token-4711"
@@ -129,3 +142,59 @@ def test_an_argument_that_the_user_names_is_left_nowhere(server, call, tmp_path)
     assert result.ok, result.failure
     (row,) = result.outputs[0].to_pylist()
     assert "canary" not in row["Arguments"]
+
+
+KINDS = {name: canary(name) for name in ("password", *ARGUMENTS)}
+WAYS = {
+    "bearer": {},
+    "basic": {"send_credentials_as": "basic"},
+    "header": {"send_credentials_as": "header", "header_name": "X-Key"},
+    "template": {"extra_headers": "X-More: {credential.password}"},
+    "url": {},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_kind_in_every_spelling_is_in_no_artefact(call, host, tmp_path, caplog, way):
+    rows = [login_with(KINDS), login_with(KINDS) | {"fail": True}]
+    running = []
+    script = debugging_server(KINDS.values())
+
+    def answer(request):
+        running.append(processes())
+        return script["tools/call"](request)
+
+    with ScriptedServer(script | {"tools/call": answer}) as server, caplog.at_level(logging.DEBUG):
+        result = call(
+            None,
+            host.table(pa.table({"given": list(map(json.dumps, rows))})),
+            server_url=f"{server.url}?key={{credential.password}}" if way == "url" else server.url,
+            credentials="prod",
+            stored={"prod": ("anna", KINDS["password"])},
+            tool_name="login",
+            arguments_column="given",
+            secret_arguments="code",
+            save_audit_workflow_to="w.knwf",
+            **WAYS[way],
+        )
+    assert result.ok, result.failure
+    sent = "".join(f"{request.target} {request.headers}" for request in server.requests)
+    assert found({"password": KINDS["password"]}, sent)
+    left = files_below(tmp_path)
+    assert {name.rpartition(".")[2] for name in left} >= {"jsonl", "knwf"}
+    for number, output in enumerate(result.outputs):
+        columns = [name for name in output.column_names if name != "given"]  # the user's own column
+        left[f"output {number}"] = "".join(str(row[name]) for row in output.to_pylist() for name in columns)
+    for name in ("failure", "warnings", "logs", "progress", "view_html", "flow_variables"):
+        left[name] = str(getattr(result, name))
+    left |= {"log": caplog.text, "running": "".join(running), "environment": str(os.environ)}
+    shown = {name: found(KINDS, content) for name, content in left.items()}
+    for name, what in shown.items():
+        for w in what[:1]:
+            sp = __import__("tests.support.canaries", fromlist=["x"]).spellings(KINDS[w.split(": ")[0]])[
+                w.split(": ")[1]
+            ]
+            i = left[name].index(sp)
+            print("DBG", name, w, repr(left[name][max(0, i - 600) : i + 200]))
+    assert {name: what for name, what in shown.items() if what} == {}
+    assert "held a secret in" in str(result.warnings)
