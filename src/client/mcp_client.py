@@ -7,7 +7,7 @@ of `knime_mcp.types.errors`, which name the server by origin and path and contai
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -358,7 +358,8 @@ class MCPClient:
         def completed(error: MCPError) -> MCPError:
             if isinstance(error, Canceled) and self._opening != opening:
                 error = client_closed()
-            return error_without(self._all_secrets(), error.at(server=self._url, tool=tool))
+            # First in the error itself, which stays the context of its copy.
+            return error_without(self._all_secrets(), error).at(server=self._url, tool=tool)
 
         return _CompletedErrors(completed)
 

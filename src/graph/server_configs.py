@@ -11,7 +11,7 @@ import re
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ..audit.secrets import SecretMarker
 from ..client.authorization import secrets_in
@@ -80,7 +80,13 @@ def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
         case StdioConfig():
             return MCPClient(stdio=stdio_server(config), **settings)
         case UrlConfig():
-            return MCPClient(config.url, headers=config.headers, transport=config.transport, **settings)
+            return MCPClient(
+                config.url,
+                headers=config.headers,
+                secrets=config.taken,
+                transport=config.transport,
+                **settings,
+            )
 
 
 def stdio_server(config: StdioConfig) -> StdioServer:
@@ -269,7 +275,7 @@ class ServerReading:
             url=self._url(name, url, (*path, url_key)),
             headers=self._headers(headers, init, path),
             transport=transport,
-            taken=frozenset(self._taken),
+            taken=frozenset({*self._taken, *map(unquote, self._taken)}),  # as the server reads the URL
         )
 
     def _headers(

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
     from .call_values import CallOutcome
-    from .engine import CallInProgress, Run
+    from .engine import CallInProgress
 
 _SUGGESTIONS = 3
 # For this time after a failed listing, calls fail at once; later calls ask the server again.

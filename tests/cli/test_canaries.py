@@ -16,6 +16,7 @@ from tests.support.canaries import (
     found,
     login_with,
     processes,
+    spellings,
 )
 from tests.support.scripted_server import (
     ScriptedServer,
@@ -110,13 +111,16 @@ def test_a_credential_that_servers_repeat_is_nowhere(cli, tmp_path, way, reply):
 
 def test_a_token_that_an_authorization_server_gave(cli, tmp_path):
     """It stands nowhere before the first call."""
+    tokens = {}
     with open_world() as world:
         usual = world.mcp._answer
 
         def repeat(origin, seen):
             reply = usual(origin, seen)
             if seen.fields.get("method") == "tools/call" and reply.status == 200:
-                reply.body["result"]["content"][0]["text"] = seen.headers["authorization"]
+                token = seen.headers["authorization"].removeprefix("Bearer ")
+                tokens[f"token {len(tokens)}"] = token
+                reply.body["result"]["content"][0]["text"] = "\n".join(spellings(token).values())
             return reply
 
         world.mcp._answer = repeat
@@ -143,6 +147,8 @@ def test_a_token_that_an_authorization_server_gave(cli, tmp_path):
     left = left_behind(tmp_path, *runs)
     assert CANARY not in left
     assert SECRET not in left
+    assert tokens
+    assert found(tokens, left) == []
 
 
 @pytest.mark.parametrize(

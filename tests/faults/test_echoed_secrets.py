@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+import traceback
 
 import pytest
 
 from knime_mcp.tools import BasicAuth, BearerAuth, MCPClient
 from knime_mcp.types.errors import MCPError
 from tests.faults.rows import PATIENT
+from tests.support.canaries import canary, found, spellings
 from tests.support.scripted_server import (
     ScriptedServer,
     discover,
@@ -186,3 +188,32 @@ def test_the_digest_is_that_of_what_is_shown_and_does_not_change_with_the_token(
         ):
             digests.add(client.list_tools()[0].digest)
     assert len(digests) == 1
+
+
+LOUD = canary("token")
+SAID = "\n".join(spellings(LOUD).values())
+LOUD_REPLIES = {
+    "refusal": http(401, SAID, headers={"WWW-Authenticate": f'Bearer error="{spellings(LOUD)["url"]}"'}),
+    "no JSON": http(200, f"<html>{SAID}"),
+    "redirect": http(307, headers={"Location": f"http://127.0.0.1:1/?token={spellings(LOUD)['url']}"}),
+    "error": rpc_error(-32603, SAID, {"said": SAID}),
+    "broken JSON": http(200, f'{{"jsonrpc": "2.0", "said": {json.dumps(SAID)[:-9]}'),
+}
+
+
+@pytest.mark.parametrize("reply", LOUD_REPLIES.values(), ids=LOUD_REPLIES)
+def test_no_spelling_is_in_an_error_with_its_traceback_and_its_causes(reply):
+    with (
+        ScriptedServer(modern(tools__call=reply)) as server,
+        MCPClient(
+            f"{server.url}?q={spellings(LOUD)['url']}", headers={"X-More": f"a {LOUD}"}, secrets=[LOUD],
+            timeouts=PATIENT,
+        ) as client,
+        pytest.raises(MCPError) as caught,
+    ):  # fmt: skip
+        client.call_tool("echo", {"text": "a"})
+    error, seen = caught.value, []
+    while error is not None:
+        seen += [str(error), repr(error), str(vars(error)), *traceback.format_exception(error)]
+        error = error.__cause__ or error.__context__
+    assert found({"token": LOUD}, *seen) == []

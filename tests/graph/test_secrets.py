@@ -139,14 +139,15 @@ def test_named_arguments_of_a_server(tmp_path, argv):
         assert "weak" not in json.loads((tmp_path / "a.jsonl").read_text().splitlines()[1])["arguments"]
 
 
-KINDS = {name: canary(name) for name in ("token", "url", "variable", *ARGUMENTS)}
+KINDS = {name: canary(name) for name in ("token", "more", "url", "variable", *ARGUMENTS)}
 
 
 def documented(folder, url):
     """A document with a server over HTTP and one that is a command, and secrets from the environment."""
-    far = f"  far: {{type: streamableHttp, url: '{url}?key=${{KEY}}', headers: {{Authorization: 'Bearer ${{TOKEN}}'}}}}\n"
+    headers = "{Authorization: 'Bearer ${TOKEN}', X-More: 'a ${MORE}'}"
+    far = f"  far: {{type: streamableHttp, url: '{url}?q=${{KEY}}', headers: {headers}}}\n"
     schema = "{type: object, properties: {door: {type: string, format: password}}}"
-    given = "password: {expr: entry.password}, door: {expr: entry.door}, code: {expr: entry.code}, settings: {expr: entry.settings}"
+    given = ", ".join(f"{name}: {{expr: entry.{name}}}" for name in ("password", "door", "code", "settings"))
     login = f"{{id: x, type: mcp, server: far, tool: login, args: {{{given}}}, onError: y, next: y}}"
     refused = (
         f"{{id: y, type: mcp, server: far, tool: login, args: {{fail: true, {given}}}, onError: z, next: z}}"
@@ -168,13 +169,15 @@ def test_every_kind_in_every_spelling_is_in_no_artefact(tmp_path):
         running.append(processes())
         return script["tools/call"](request)
 
-    secrets = {"TOKEN": KINDS["token"], "KEY": quote(KINDS["url"], safe=""), "VARIABLE": KINDS["variable"]}
+    secrets = {name.upper(): KINDS[name] for name in ("token", "more", "variable")}
+    secrets["KEY"] = quote(KINDS["url"], safe="")
     with ScriptedServer(script | {"tools/call": answer}) as server, collector() as (where, spans):
         file = documented(tmp_path, server.url)
         environ = os.environ | secrets | {"OTEL_EXPORTER_OTLP_ENDPOINT": where}
         options = ("--secret-argument", "code", "--audit")
+        saved = ("a.jsonl", "--save-run", "run.json", "--trace")
         ended = subprocess.run(
-            [*GRAPH, "run", str(file), "t", "@../given.json", *options, "a.jsonl", "--save-run", "run.json", "--trace"],
+            [*GRAPH, "run", str(file), "t", "@../given.json", *options, *saved],
             cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr

@@ -7,7 +7,9 @@ import zipfile
 import pyarrow as pa
 import pytest
 
+from tests.support.canaries import ARGUMENTS, canary, debugging_server, found, login_with
 from tests.support.chat_server import Turn, call, calls, fails, says
+from tests.support.scripted_server import ScriptedServer
 
 PASSWORD = "canary-pass-0002"
 STORED = {"llm": ("", "sk-canary-0001")}
@@ -141,3 +143,32 @@ def test_a_secret_parameter_of_a_workflow(
     assert result.ok, result.failure
     assert set(ran) <= {PASSWORD}
     assert [text for text in left_behind(result, tmp_path / "workflow", caplog) if PASSWORD in text] == []
+
+
+KINDS = {name: canary(name) for name in ("password", *ARGUMENTS)}
+
+
+def test_every_kind_in_every_spelling_is_in_no_artefact(host, model_of, script, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    stored = STORED | {"prod": ("anna", KINDS["password"])}
+    given = login_with(KINDS)
+    with ScriptedServer(debugging_server(KINDS.values())) as server:
+        settings = {"column_form": "auto", "server_url": server.url, "credentials": "prod"}
+        provided = host.run("mcp_tool_provider", [None, None], settings, credentials=stored)
+        assert provided.ok, provided.failure
+        turns = calls(call("login", given), call("login", given | {"fail": True}))
+        model = script(turns, says("done"))
+        result = host.run(
+            "mcp_agent_prompter",
+            [model_of(model, stored, credentials="llm"), provided.outputs[0].as_input(), None, [], None],
+            {"user_message": "log in", "secret_arguments": "code", "save_audit_workflow_to": "audit.knwf"},
+            workflow_dir=tmp_path / "workflow",
+            credentials=stored,
+        )
+    assert result.ok, result.failure
+    assert [request.key for request in server.requests].count("tools/call") == 2
+    left = left_behind(result, tmp_path / "workflow", caplog)
+    assert found(KINDS, *left, str(provided.outputs[0].to_pylist()), str(provided.view_html)) == []
+    # The model remembers what it wrote itself, and reads nothing back.
+    (*_, last) = model.requests
+    assert found(KINDS, *(str(each) for each in last.messages if each["role"] == "tool")) == []
