@@ -47,13 +47,38 @@ class TokenUsage:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBudget:
+    """What a run may cost, None for no limit: tokens, or money with the prices of a million tokens."""
+
+    input: int | None = None
+    output: int | None = None
+    total: int | None = None
+    cost: float | None = None
+    input_price: float = 0.0
+    output_price: float = 0.0
+
+    def cost_of(self, usage: TokenUsage) -> float:
+        return (usage.input * self.input_price + usage.output * self.output_price) / 1_000_000
+
+    def spent(self, usage: TokenUsage) -> str | None:
+        """Which part of the budget is used up, in words."""
+        tokens = usage.input + usage.output
+        parts = ((self.input, usage.input, "input tokens"), (self.output, usage.output, "output tokens"))
+        for limit, used, what in (*parts, (self.total, tokens, "tokens")):
+            if limit is not None and used >= limit:
+                return f"{used:,} of {limit:,} {what}"
+        cost = self.cost_of(usage)
+        return f"{cost:.4f} of {self.cost:g}" if self.cost is not None and cost >= self.cost else None
+
+
 class Ending(StrEnum):
     """The reasons for which a run of an agent ends without an error."""
 
     ANSWER = "answer"
     """The model answered without asking for a tool."""
     LIMIT = "iteration limit"
-    """The limit was reached, and the model was asked for a final answer without tools."""
+    """A limit was reached, and the model was asked for a final answer without tools."""
     STOPPED = "stopped"
     """A tool failed, and the options say stop."""
     REFUSED = "refused"
@@ -138,6 +163,7 @@ class AgentOptions:
         answer_at_limit: Whether a model that still calls tools after the limit is asked for a final answer
             without tools; otherwise the run fails.
         limit_prompt: The request for that final answer; not part of the conversation.
+        budget: What the model may cost; the turn that spends it is the last with tools.
         total_timeout: Seconds that the whole run may take, None for no limit.
         parallel_calls: The largest number of tools that run at the same time.
         longest_wait: The most seconds to wait before a request is sent again, also if the endpoint asks for
@@ -149,6 +175,7 @@ class AgentOptions:
     iteration_limit: int = 25
     answer_at_limit: bool = False
     limit_prompt: str = LIMIT_PROMPT
+    budget: TokenBudget = TokenBudget()
     total_timeout: float | None = None
     parallel_calls: int = 4
     longest_wait: float = 120.0

@@ -58,7 +58,7 @@ POLL_SECONDS: Final = 0.1
 
 _GRACE_SECONDS: Final = 0.5
 _CANCELED: Final = "Error: the run was canceled before this call was finished."
-_TOO_MANY_TURNS: Final = "Error: the limit of turns with tools was reached, so this call was not made."
+_LIMIT_REACHED: Final = "Error: the limit of this run was reached, so this call was not made."
 _SHORTER: Final = "Your message was cut off at the token limit. Ask for fewer calls with shorter arguments."
 
 
@@ -197,14 +197,15 @@ class _AgentLoop:
                 return Ending.REFUSED, str(error)
             if not calls:
                 return self._final(message)
-            if iteration > self._options.iteration_limit:
-                refused = (_unfinished(call, _TOO_MANY_TURNS) for call in calls)
+            spent = self._options.budget.spent(self._usage)
+            if spent is not None or iteration > self._options.iteration_limit:
+                refused = (_unfinished(call, _LIMIT_REACHED) for call in calls)
                 self._conversation += [message, *map(answer, refused)]
-                break
+                return await self._answer_at_limit(iteration, spent)
             stopped = await self._run_tools(message, calls)
             if stopped is not None:
                 return Ending.STOPPED, stopped.text
-        return await self._answer_at_limit()
+        raise AssertionError("the last turn returns")
 
     def _prompt(self) -> str:
         prompts = [m for m in self._conversation if isinstance(m, HumanMessage)]
@@ -253,8 +254,15 @@ class _AgentLoop:
             )
         return Ending.ANSWER, answer_of(message)
 
-    async def _answer_at_limit(self) -> tuple[Ending, str]:
+    async def _answer_at_limit(self, iteration: int, spent: str | None) -> tuple[Ending, str]:
         limit = self._options.iteration_limit
+        if spent is not None:
+            self._notes.append(f"The budget is used up: {spent}")
+            if not self._options.answer_at_limit:
+                raise IterationLimit(
+                    f"The budget is used up, and the model still asked for tools: {spent}",
+                    fix="Raise the budget, or let the agent give a final answer at the limit",
+                )
         if not self._options.answer_at_limit:
             raise IterationLimit(
                 f"The model still asked for tools after {limit} iterations",
@@ -262,7 +270,7 @@ class _AgentLoop:
                 " the limit",
             )
         prompt = HumanMessage(content=self._options.limit_prompt)
-        message, _ = await self._turn([*self._conversation, prompt], limit + 2, final=True)
+        message, _ = await self._turn([*self._conversation, prompt], iteration + 1, final=True)
         return Ending.LIMIT, answer_of(message)
 
     async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> ToolReply | None:

@@ -144,6 +144,9 @@ class MCPAgentPrompter:
     trusted_servers = dialog.trusted_servers
     suspicious_tools = dialog.suspicious_tools
     on_tool_error = dialog.on_tool_error
+    call_limit = dialog.call_limit
+    calls_per_tool = dialog.calls_per_tool
+    token_budget = dialog.token_budget
     parallel_calls = dialog.parallel_calls
     prompt_concurrency = dialog.prompt_concurrency
     resume = dialog.resume
@@ -331,20 +334,21 @@ class MCPAgentPrompter:
         )
 
     def _options(self) -> AgentOptions:
-        from .agent_events import AgentOptions
+        from .agent_events import AgentOptions, TokenBudget
 
         return AgentOptions(
             iteration_limit=self.recursion_limit,
             answer_at_limit=self.recursion_limit_handling == dialog.LimitHandling.FINAL_RESPONSE.name,
             limit_prompt=self.recursion_limit_prompt,
             total_timeout=self.time_limit or None,
+            budget=TokenBudget(total=self.token_budget or None),
             parallel_calls=self.parallel_calls,
             longest_wait=self.longest_wait,
             images=self.send_images,
         )
 
     def _tool_options(self) -> ToolOptions:
-        from .toolbox.call_rules import CallRules
+        from .toolbox.call_rules import CallLimits, CallRules
         from .toolbox.tool_executor import ToolOptions
         from .toolbox.tool_scan import SuspiciousTools
 
@@ -352,6 +356,9 @@ class MCPAgentPrompter:
             stop_on_error=self.on_tool_error == dialog.ToolErrorHandling.stop.name,
             rules=CallRules.parse(self.rules, self.trusted_servers),
             longest_result=self.result_limit,
+            limits=CallLimits(
+                calls=self.call_limit or None, per_tool=CallLimits.parse_per_tool(self.calls_per_tool)
+            ),
             suspicious_tools=SuspiciousTools[self.suspicious_tools.upper()],
             search_above=self.tool_budget,
         )

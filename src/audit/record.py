@@ -173,6 +173,12 @@ class CallRecord:
         ),
     ] = 0
     iteration: Annotated[int | None, Recorded("The agent's turn.", "Iteration", "count", "early")] = None
+    decision: Annotated[
+        str | None,
+        Recorded(
+            "What was decided about the call before it was made, and by whom.", "Decision", known="early"
+        ),
+    ] = None
     input_row: Annotated[
         str | None, Recorded("RowID of the row of parameters.", "Input row", known="early")
     ] = None

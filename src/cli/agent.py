@@ -84,8 +84,8 @@ class AgentSettings:
         list[str] | None,
         typer.Option(
             metavar="RULE",
-            help="Which calls may be made: 'deny delete_*', 'deny * if destructive', 'allow *'; the first"
-            " rule that fits decides; may be repeated.",
+            help="Which calls may be made: 'deny delete_*', 'deny * if destructive', 'ask pay if amount"
+            " > 100', 'allow *'; the first rule that fits decides; may be repeated.",
             rich_help_panel=_LIMITS,
         ),
     ] = None
@@ -121,6 +121,48 @@ class AgentSettings:
     max_iterations: Annotated[
         int, typer.Option(min=1, help="How many times the model may ask for tools.", rich_help_panel=_LIMITS)
     ] = 25
+    max_calls: Annotated[
+        int | None,
+        typer.Option(min=0, help="How many tool calls may be made in all.", rich_help_panel=_LIMITS),
+    ] = None
+    max_calls_per_turn: Annotated[
+        int,
+        typer.Option(min=1, help="How many tool calls may be made in one turn.", rich_help_panel=_LIMITS),
+    ] = 128
+    calls_per_tool: Annotated[
+        str,
+        typer.Option(
+            metavar="LIMITS",
+            help="How many calls of tools may be made, such as 'search_*: 5, delete_row: 1'.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = ""
+    retries: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="How often a call that failed is made again, if that does no harm.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = 0
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How many tokens the model may read and write in all.", rich_help_panel=_LIMITS
+        ),
+    ] = None
+    max_cost: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="What the model may cost; needs --prices.", rich_help_panel=_LIMITS),
+    ] = None
+    prices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INPUT,OUTPUT",
+            help="Prices of a million tokens that the model reads, and writes, such as 1.25,10.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None
     time_limit: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds for the whole answer.", rich_help_panel=_LIMITS)
     ] = None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions
+from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, TokenBudget
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
-from ..agents.toolbox.call_rules import CallRules
+from ..agents.toolbox.call_rules import CallLimits, CallRules
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
 from .agent_timeline import AgentTimeline
-from .command_errors import CommandError, command_line_hint
+from .command_errors import CommandError, UsageError, command_line_hint
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .files import json_record, open_journal
@@ -136,14 +136,41 @@ class AgentRun:
             toolset=Toolset(tools, suspicious=settings.suspicious_tools),
             run=run,
             options=self._options(),
-            tool_options=ToolOptions(rules=CallRules.parse(rules, trusted), search_above=_TOOL_TOKENS),
+            tool_options=ToolOptions(
+                rules=CallRules.parse(rules, trusted), search_above=_TOOL_TOKENS, limits=self._limits()
+            ),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
             data_prefix=DATA_PREFIX,
             to_table=None if host is None else host.table,
         )
 
+    def _limits(self) -> CallLimits:
+        settings = self._settings
+        return CallLimits(
+            calls=settings.max_calls,
+            per_turn=settings.max_calls_per_turn,
+            per_tool=CallLimits.parse_per_tool(settings.calls_per_tool),
+            retries=settings.retries,
+        )
+
+    def _budget(self) -> TokenBudget:
+        settings, prices = self._settings, [0.0, 0.0]
+        if settings.max_cost is not None and settings.prices is None:
+            raise UsageError("--max-cost needs --prices.")
+        try:
+            prices = [float(price) for price in (settings.prices or "0,0").split(",")]
+            return TokenBudget(
+                total=settings.max_tokens,
+                cost=settings.max_cost,
+                input_price=prices[0],
+                output_price=prices[1],
+            )
+        except (ValueError, IndexError):
+            raise UsageError("--prices are two numbers, such as 1.25,10.") from None
+
     def _options(self) -> AgentOptions:
         return AgentOptions(
+            budget=self._budget(),
             iteration_limit=self._settings.max_iterations,
             answer_at_limit=True,
             total_timeout=self._settings.time_limit,

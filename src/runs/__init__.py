@@ -1,4 +1,4 @@
-"""The one way of a call: plan, gate, check, make, record, rows.
+"""The one way of a call: plan, hooks, check, make, record, rows.
 
 Everybody who makes calls is a source of plans at one end and a taker of outcomes at the other: the Caller
 node, ``batch``, ``call``, an agent, the Replayer and ``replay``, a graph. In between there is one way:
@@ -9,7 +9,7 @@ node, ``batch``, ``call``, an agent, the Replayer and ``replay``, a graph. In be
 2. A **run** is an `engine.Run`, made by `engine.new_run`: what is one for all its calls, such as the
    sessions, the servers' present definitions, the secrets, and the journal, which nobody else opens for it.
    `Run.call` is the whole way.
-3. The run's **gate** allows or denies the call: an agent's rules are one.
+3. The run's **hooks** allow, deny or edit the call, or let a person decide: an agent's rules are one.
 4. `checked_calls.check_call` **checks** the tool against its pin and the arguments against its schema.
 5. The call is **made**: `checked_calls.make_here` sends it to a server, or a workflow to the host; with
    `workers`, other processes do this. Between 4 and 5 is the one place, `Run._made`, that each call of every

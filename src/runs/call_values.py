@@ -1,4 +1,4 @@
-"""The values of a call: what is planned, what the gate says, what the tool answered, and what came of it.
+"""The values of a call: what is planned, what hooks say, what the tool answered, and what came of it.
 
 There are three that last: what came on the wire (the client's `CallToolResult`), what is known for ever (the
 `CallRecord`), and what somebody reads (`CallOutcome`: the record, the error and the tool's answer).
@@ -7,13 +7,13 @@ There are three that last: what came on the wire (the client's `CallToolResult`)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ..client.protocol.tools import ABSENT
 from ..types.errors import MCPError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..audit.record import CallRecord
     from ..client.protocol.tools import ContentBlock
@@ -47,22 +47,65 @@ class PlannedCall:
     # what says which arguments are secret, if not the tool's schema: if there is no such tool, the schemas of
     # the others
     schemas: tuple[str, ...] = ()
+    # what hooks decided about the call, and by whom, for the record; None until they were asked
+    decision: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may be made."""
+    """The call may be made. `by` says who decided so, for the record; empty for one that has no objection."""
+
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The call must not be made; the reason is its error."""
+    """The call must not be made; the reason is its error, `by` who decided so."""
 
     reason: MCPError
+    by: str = ""
 
 
-GateAnswer: TypeAlias = Allow | Deny
-"""What a gate says of a call. Asking a person, and changing the call, will be further answers."""
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person has to decide; `why` is for that person."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The call is made with other arguments, if no hook has an objection against these."""
+
+    arguments: Mapping[str, Any]
+    by: str
+
+
+Verdict: TypeAlias = Allow | Deny | Ask | Edit
+"""What a hook says of a call."""
+
+
+class CallHook(Protocol):
+    """What is asked before and after every call of a run, in the thread of the call.
+
+    Rules, people's approval, limits, retries: all of them are hooks, and `Run.call` is the one place that
+    calls them.
+    """
+
+    def before(self, plan: PlannedCall) -> Verdict:
+        """Decides about a call that is not checked yet; asked again, with a decision, if it was edited."""
+        ...
+
+    def after(self, plan: PlannedCall, outcome: CallOutcome) -> float | None:
+        """Looks at what came of a call, made or not; returns seconds to make it again after, or None.
+
+        It is made again only if it does no harm twice, or surely was not carried out.
+        """
+        ...
+
+
+Approver: TypeAlias = "Callable[[PlannedCall, Ask], Allow | Deny | Edit]"
+"""Asks a person about a call, and waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +142,12 @@ def sent_before() -> MCPError:
     )
     error.may_have_run = True
     return error
+
+
+def nobody_asked(question: Ask) -> Deny:
+    """The verdict where a person has to decide and there is none."""
+    error = MCPError(
+        f"A person has to allow this call, and nobody can be asked here ({question.why})",
+        fix="Go on without it, and say in your answer what could not be done",
+    )
+    return Deny(error, f"default: nobody can be asked ({question.why})")

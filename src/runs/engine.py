@@ -1,6 +1,6 @@
 """A run: what is one for all calls that belong together, and the whole way of each of them.
 
-`Run.call` is this way, for every user, and wherever the call is made: gate, check, make (`checked_calls`),
+`Run.call` is this way, for every user, and wherever the call is made: hooks, check, make (`checked_calls`),
 record. A worker in another process may make a call, but it is checked here before, and recorded here
 afterwards. The pictures, sounds and other blobs of its answer become files.
 """
@@ -27,7 +27,7 @@ from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, Imag
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, kind_and_place
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
-from .call_values import Allow, CallOutcome, Deny, ToolAnswer, sent_before
+from .call_values import Allow, Ask, CallOutcome, Deny, Edit, ToolAnswer, nobody_asked, sent_before
 from .checked_calls import Definitions, Pinning, check_call, make_here
 
 if TYPE_CHECKING:
@@ -40,8 +40,11 @@ if TYPE_CHECKING:
     from ..client.protocol.tools import ContentBlock
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
-    from .call_values import GateAnswer, PlannedCall
+    from .call_values import Approver, CallHook, PlannedCall
 
+_POLL_SECONDS: Final = 0.1
+_MOST_EDITS: Final = 20
+_NOTHING: Final = object()
 _LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends
 _log = logging.getLogger(__name__)
 _CHECK: Final = "It may have been carried out: see at the server before it is made again."
@@ -77,7 +80,7 @@ def new_run(
 class Run:
     """What the calls of one run share, and their way. Its calls may be made in several threads.
 
-    A copy (`dataclasses.replace`) is a part of the same run, such as one prompt of an agent, with a gate or a
+    A copy (`dataclasses.replace`) is a part of the same run, such as one prompt of an agent, with hooks or a
     workflow runner of its own: it has the same sessions, and writes into the same journal.
 
     At the end of ``with run:`` the journal is closed: as complete, canceled or failed.
@@ -88,8 +91,9 @@ class Run:
     secrets: SecretMarker
     id: str = field(default_factory=new_run_id)
     pinning: Pinning = Pinning.WARN  # the action for a tool that changed since it was chosen
-    # decides about each call before anything is checked; None allows all calls
-    gate: Callable[[PlannedCall], GateAnswer] | None = None
+    hooks: tuple[CallHook, ...] = ()  # decide about each call before it is checked, and see what came of it
+    # asks a person, if a hook says so; if there is nobody, the call is denied
+    ask: Approver | None = None
     # RowID that all calls without one have in their records, such as that of an agent's prompt
     input_row: str | None = None
     # runs a workflow tool with arguments and input tables, and returns its message and output tables; None if
@@ -153,30 +157,66 @@ class Run:
                 self.journal.close(ending)
 
     def call(self, plan: PlannedCall, *, is_canceled: Callable[[], bool] | None = None) -> CallOutcome:
-        """Makes a call: gate, check, make, record, journal. Errors are part of the outcome.
+        """Makes a call: hooks, check, make, record, journal. Errors are part of the outcome.
 
         `is_canceled` ends waiting, as that of the run does, for this call only.
 
         `JournalWriteError`: the call cannot be written; if it was made, its line *sent* is. Make no others.
         """
-        call = CallInProgress(self.gated(plan), self, is_canceled)
-        self.records.begin(call)
-        return self.records.end(call, self._made(call))
+        plan = self.decided(plan)
+        while True:
+            call = CallInProgress(plan, self, is_canceled)
+            self.records.begin(call)
+            outcome = self.records.end(call, self._made(call))
+            waits = [wait for hook in self.hooks if (wait := hook.after(plan, outcome)) is not None]
+            can_repeat = call.may_repeat or not call.attempts
+            if not waits or not can_repeat or not self._waited(max(waits), call.is_canceled):
+                return outcome
 
     def not_made(self, plan: PlannedCall, error: Exception, *, written: bool = True) -> CallOutcome:
         """The outcome of a call that was not made, with the error as the reason."""
         outcome = CallInProgress(plan, self).failed(error)
         return replace(outcome, record=self.records.write(outcome.record)) if written else outcome
 
-    def gated(self, plan: PlannedCall) -> PlannedCall:
-        """The call with the gate's reason not to make it, if there is one. Asking twice changes nothing."""
-        if self.gate is None or plan.error is not None:
+    def decided(self, plan: PlannedCall) -> PlannedCall:
+        """The call as the hooks and a person want it, with the reason not to make it. Asks them only once."""
+        if not self.hooks or plan.error is not None or plan.decision is not None:
             return plan
-        match self.gate(plan):
-            case Deny(reason=reason):
-                return replace(plan, error=reason, denied=True)
-            case Allow():
-                return plan
+        said: list[str] = []
+        is_approved = False
+        hooks = list(self.hooks)
+        while hooks:
+            verdict = hooks.pop(0).before(plan)
+            if isinstance(verdict, Ask):
+                if is_approved:
+                    continue
+                is_approved = True
+                verdict = nobody_asked(verdict) if self.ask is None else self.ask(plan, verdict)
+            match verdict:
+                case Deny(reason=reason, by=by):
+                    said.append(f"denied by {by}" if by else "denied")
+                    return replace(plan, error=reason, denied=True, decision="; ".join(said))
+                case Edit(arguments=arguments, by=by):
+                    if len(said) >= _MOST_EDITS:
+                        return replace(plan, error=MCPError("Hooks edit the call without end"), denied=True)
+                    was: dict[str, Any] = dict(plan.arguments or {})
+                    names = sorted({*arguments, *was})
+                    changed = [n for n in names if arguments.get(n, _NOTHING) != was.get(n, _NOTHING)]
+                    said.append(f"edited by {by}: {', '.join(changed) or 'nothing'}")
+                    plan = replace(plan, arguments=dict(arguments), decision="; ".join(said))
+                    hooks = list(self.hooks)
+                case Allow(by=by):
+                    said += [f"allowed by {by}"] if by else []
+        return replace(plan, decision="; ".join(said))
+
+    def _waited(self, seconds: float, is_canceled: Callable[[], bool] | None) -> bool:
+        """Waits; returns False if it was canceled."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if is_canceled is not None and is_canceled():
+                return False
+            time.sleep(min(left, _POLL_SECONDS))
+        return is_canceled is None or not is_canceled()
 
     def take_over(self, record: CallRecord) -> CallRecord:
         """Writes a call that an earlier run made, instead of making it again."""
@@ -430,6 +470,7 @@ class CallInProgress:
             shared: dict[str, Any] = {
                 "run": self.run.id,
                 "iteration": plan.iteration,
+                "decision": plan.decision or None,
                 "input_row": self.input_row,
                 "status": CallStatus.FAILED,  # until it has ended
                 "started_at": self._started_at,

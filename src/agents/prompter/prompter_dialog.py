@@ -166,8 +166,9 @@ rules = knext.MultilineStringParameter(
     " `deny delete_*`, `allow * @ https://crm.example/*`, `deny * if destructive`. Names and servers may"
     " hold `*`; conditions are `read-only`, `destructive`, `idempotent`, `open-world`, `workflow`, `mcp`,"
     " also with `not`, and `after-untrusted`: the model has read what a server wrote that is not"
-    " trusted, in this run or in the *Conversation history*. A call that is denied is not made, and the"
-    " model is told. Empty allows all.",
+    " trusted, in this run or in the *Conversation history*; and comparisons of arguments, such as"
+    " `deny transfer_* if amount > 100`. With `ask` in place of `deny` a person decides, where there is one."
+    " A call that is denied is not made, and the model is told. Empty allows all.",
     default_value="",
     number_of_lines=4,
     is_advanced=True,
@@ -200,6 +201,31 @@ longest_wait = knext.DoubleParameter(
     default_value=120.0,
     min_value=0.0,
     max_value=_LONGEST_RUN,
+    is_advanced=True,
+)
+
+call_limit = knext.IntParameter(
+    "Most tool calls",
+    "How many tool calls one prompt may make in all; 0 for no limit. Those beyond it are denied, which the"
+    " model is told. The same call that fails three times is not made again in any case.",
+    default_value=0,
+    min_value=0,
+    is_advanced=True,
+)
+
+calls_per_tool = knext.StringParameter(
+    "Most calls of a tool",
+    "How many calls of single tools one prompt may make, such as `search_*: 5, delete_row: 1`.",
+    default_value="",
+    is_advanced=True,
+)
+
+token_budget = knext.IntParameter(
+    "Most tokens",
+    "How many tokens the model may read and write for one prompt; 0 for no limit. When they are used up, what"
+    " is chosen for the iteration limit happens.",
+    default_value=0,
+    min_value=0,
     is_advanced=True,
 )
 
@@ -398,7 +424,7 @@ def history_error_column(node: Any, history: Any | None) -> str | None:
 def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) -> None:
     """Checks the settings against the connected inputs; makes no connection."""
     from ...types.columns import tool_column_names
-    from ..toolbox.call_rules import CallRules
+    from ..toolbox.call_rules import CallLimits, CallRules
 
     if tools is not None and not tool_column_names(tools, node.tool_column):
         raise SettingInvalid(
@@ -417,6 +443,7 @@ def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) ->
             fix="Enter a question or task under 'User message', or choose a prompt column",
         )
     CallRules.parse(node.rules, node.trusted_servers)
+    CallLimits.parse_per_tool(node.calls_per_tool)
 
 
 def _check_prompt_column(column: str, data: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Rules for an agent's calls, one per line; the first that fits decides.
+"""Rules for an agent's calls, one per line, of which the first that fits decides; and limits of their number.
 
 ::
 
@@ -7,15 +7,22 @@
     deny  * if destructive
     deny  * @ *.partner.example if not read-only
     deny  * if not read-only, after-untrusted
+    ask   transfer_* if amount > 100
     allow *
 
-A rule is ``allow`` or ``deny`` (the verbs of `VERDICTS`), a pattern for the tool's name (``*`` any text,
+A rule is ``allow``, ``deny`` or ``ask`` (the verbs of `VERDICTS`; with ``ask`` a person decides about each
+call, and where there is none it is denied), a pattern for the tool's name (``*`` any text,
 ``?`` one character; upper and lower case do not matter; quotes around a name that holds `` @ `` or `` if ``),
 then optionally ``@`` and a pattern for the server (its URL, or its host alone), then optionally ``if`` and
 conditions separated by commas, all of which must hold: ``read-only``, ``destructive``, ``idempotent``,
-``open-world``, ``workflow``, ``mcp``, ``after-untrusted``, each also with ``not``. A rule without a name
+``open-world``, ``workflow``, ``mcp``, ``after-untrusted``, or a comparison of an argument (``amount > 100``,
+``order.to = *@example.com``, ``text != "a, b"``; ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``), each also with
+``not``. A rule without a name
 applies to all tools. Empty lines and lines that begin with ``#`` are ignored. A call that no rule fits is
 allowed.
+
+An argument that is missing fulfils no comparison. A value that cannot be compared, such as a list with a
+number, counts against the call: a rule that denies or asks then fits, and one that allows does not.
 
 The first four conditions are annotations, which servers write about their own tools
 (https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations). Annotations of a server
@@ -32,20 +39,23 @@ not count.
 
 from __future__ import annotations
 
+import json
+import operator
 import re
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Self, assert_never
+from typing import TYPE_CHECKING, Any, Final, Self, assert_never, cast
 from urllib.parse import urlsplit
 
-from ...runs.call_values import Allow, Deny
+from ...runs.call_values import Allow, Ask, Deny
 from ...types.errors import MCPError, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...runs.call_values import GateAnswer
+    from ...runs.call_values import Verdict
     from ...types.tool import Tool
 
 _HINTS: Final = {
@@ -62,15 +72,32 @@ _RULE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _SETTING: Final = "rules"
+_COMMA: Final = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # none within quotes
+_COMPARISON: Final = re.compile(
+    r"(?P<not>not\s+)?(?P<name>[^\s<>=!]+)\s*(?P<operator><=|>=|!=|==|=|<|>)\s*(?P<value>\S.*)"
+)
+_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MISSING: Final = object()
+_PARAMETERS: Final = "configuration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
+    """A word, or with an operator the comparison of the argument that the word names."""
+
     word: str
     negated: bool = False
+    operator: str = ""
+    value: Any = None
 
     def __str__(self) -> str:
-        return f"not {self.word}" if self.negated else self.word
+        said = f"{self.word} {self.operator} {json.dumps(self.value)}" if self.operator else self.word
+        return f"not {said}" if self.negated else said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +140,12 @@ class CallRules:
         return any(_is_server(pattern, server) for pattern in self.trusted)
 
     def deciding(
-        self, tool: Tool, shown_name: str | None = None, *, after_untrusted: bool = False
+        self,
+        tool: Tool,
+        shown_name: str | None = None,
+        *,
+        after_untrusted: bool = False,
+        arguments: Mapping[str, Any] | None = None,
     ) -> Rule | None:
         """The rule that decides about calls of a tool, which is the first that fits; None if there is none.
 
@@ -124,19 +156,62 @@ class CallRules:
         facts = {**known, _AFTER_UNTRUSTED: after_untrusted}
         if shown_name is not None:
             names = (*names, shown_name)
-        return next((rule for rule in self.rules if _fits(rule, names, server, facts)), None)
+        for rule in self.rules:
+            if _fits(rule, names, server) and _holds(rule, facts, arguments or {}):
+                return rule
+        return None
 
 
-def _denied(rule: Rule) -> GateAnswer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """How often an agent may call tools in one run; None for no limit.
+
+    Attributes:
+        calls: All calls.
+        per_turn: Those of one turn of the model.
+        per_tool: Those of tools by pattern, such as ``{"search_*": 5}``; each tool is counted for itself.
+        same_failures: How often the same call may fail; then it is not made any more. After as many further
+            attempts the run ends.
+        retries: How often a call that failed is made again unasked, if that does no harm.
+    """
+
+    calls: int | None = None
+    per_turn: int | None = 128
+    per_tool: tuple[tuple[str, int], ...] = ()
+    same_failures: int = 3
+    retries: int = 0
+
+    @staticmethod
+    def parse_per_tool(text: str) -> tuple[tuple[str, int], ...]:
+        """Reads limits of tools, such as ``search_*: 5, delete_row: 1``."""
+        limits: list[tuple[str, int]] = []
+        for part in filter(None, (part.strip() for part in text.replace("\n", ",").split(","))):
+            name, colon, number = part.rpartition(":")
+            if not colon or not name.strip() or not number.strip().isdecimal():
+                raise SettingInvalid(
+                    f"The limit of a tool cannot be read: {part[:100]!r}",
+                    setting="calls_per_tool",
+                    fix="Write a name, a colon and a number, such as search_*: 5",
+                )
+            limits.append((name.strip(), int(number)))
+        return tuple(limits)
+
+
+def _denied(rule: Rule) -> Verdict:
     return Deny(
         MCPError(
             f"Calls of this tool are not allowed here (rule: {rule})",
             fix="Go on without it, and say in your answer what could not be done",
-        )
+        ),
+        f"rule: {rule}",
     )
 
 
-VERDICTS: Final[Mapping[str, Callable[[Rule], GateAnswer]]] = {"allow": lambda _: Allow(), "deny": _denied}
+VERDICTS: Final[Mapping[str, Callable[[Rule], Verdict]]] = {
+    "allow": lambda rule: Allow(f"rule: {rule}"),
+    "deny": _denied,
+    "ask": lambda rule: Ask(f"rule: {rule}"),
+}
 """What a rule that decides says of a call, by the verb it begins with."""
 
 
@@ -151,7 +226,7 @@ def _rule(line: str, number: int) -> Rule:
             fix=f"Write {' or '.join(map(repr, VERDICTS))}, a tool's name, and if you like '@' with a server"
             " and 'if' with conditions, such as: deny delete_* @ *.example.com if destructive",
         )
-    parts = [] if match["conditions"] is None else match["conditions"].split(",")
+    parts = [] if match["conditions"] is None else _COMMA.split(match["conditions"])
     conditions = tuple(_condition(part, number) for part in parts)
     return Rule(
         verb=match["verb"].lower(),
@@ -162,6 +237,14 @@ def _rule(line: str, number: int) -> Rule:
 
 
 def _condition(text: str, number: int) -> Condition:
+    if comparison := _COMPARISON.fullmatch(text.strip()):
+        name, operator, written = comparison["name"], comparison["operator"], comparison["value"]
+        try:
+            value = json.loads(written)
+        except ValueError:
+            value = written  # bare text, which may hold * and ?
+        is_negated = comparison["not"] is not None
+        return Condition(word=name, negated=is_negated, operator=operator.replace("==", "="), value=value)
     words = text.lower().split()
     negated = words[:1] == ["not"]
     word = "-".join(words[negated:]).replace("_", "-")
@@ -169,7 +252,8 @@ def _condition(text: str, number: int) -> Condition:
         raise SettingInvalid(
             f"Line {number} of the rules for calls has an unknown condition: {text.strip()[:100]!r}",
             setting=_SETTING,
-            fix=f"Use {', '.join([*_HINTS, *sorted(_KINDS)])}, or one of them with 'not'",
+            fix=f"Use {', '.join([*_HINTS, *sorted(_KINDS)])}, or one of them with 'not', or compare an"
+            " argument, such as: amount > 100",
         )
     return Condition(word=word, negated=negated)
 
@@ -197,12 +281,84 @@ def _hint(annotations: Mapping[str, object], key: str, default: bool) -> bool:
     return value if isinstance(value, bool) else default
 
 
-def _fits(rule: Rule, names: Sequence[str], server: str | None, facts: Mapping[str, bool]) -> bool:
+def _fits(rule: Rule, names: Sequence[str], server: str | None) -> bool:
     if not any(_fits_text(rule.name, name) for name in names):
         return False
-    if rule.server is not None and (server is None or not _is_server(rule.server, server)):
+    return rule.server is None or (server is not None and _is_server(rule.server, server))
+
+
+def _holds(rule: Rule, facts: Mapping[str, bool], arguments: Mapping[str, Any]) -> bool:
+    for condition in rule.conditions:
+        if condition.operator:
+            known = _compared(condition, arguments)
+            holds = rule.verb != "allow" if known is None else known is not condition.negated
+        else:
+            holds = condition.word in facts and facts[condition.word] is not condition.negated
+        if not holds:
+            return False
+    return True
+
+
+def _compared(condition: Condition, arguments: Mapping[str, Any]) -> bool | None:
+    """Whether an argument fulfils a comparison; None if it cannot be compared."""
+    value = _argument(condition.word, arguments)
+    if value is _MISSING:
         return False
-    return all(c.word in facts and facts[c.word] is not c.negated for c in rule.conditions)
+    wanted, operator = condition.value, condition.operator
+    if isinstance(value, list):
+        equal = [_is_equal(item, wanted) for item in cast("list[Any]", value)]
+        return {"=": any(equal), "!=": not any(equal)}.get(operator)
+    if operator in ("=", "!="):
+        return _is_equal(value, wanted) is (operator == "=")
+    if isinstance(wanted, str) and isinstance(value, str):
+        return _ORDER[operator](value, wanted)  # such as dates
+    left, right = _number(value), _number(wanted)
+    return None if left is None or right is None else _ORDER[operator](left, right)
+
+
+def _argument(name: str, arguments: Mapping[str, Any]) -> Any:
+    """The argument of a name, in which dots lead into objects; `_MISSING` if there is none."""
+    if name in arguments:
+        return arguments[name]
+    value: Any = arguments
+    for step in name.split("."):
+        # What will be read as an object before it is sent is one here, too.
+        value = parsed_text(value) if isinstance(value, str) else value
+        if isinstance(value, dict) and step in value:
+            value = cast("dict[str, Any]", value)[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(cast("list[Any]", value)):
+            value = cast("list[Any]", value)[int(step)]
+        else:
+            inner = arguments.get(_PARAMETERS)  # of a workflow
+            return _argument(name, cast("dict[str, Any]", inner)) if isinstance(inner, dict) else _MISSING
+    return value
+
+
+def parsed_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _is_equal(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str):
+        return _fits_text(wanted, value if isinstance(value, str) else json.dumps(value))
+    left, right = _number(value), _number(wanted)
+    if left is not None and right is not None:
+        return left == right
+    meant = parsed_text(value) if isinstance(value, str) else value
+    return meant == wanted and isinstance(meant, bool) is isinstance(wanted, bool)
+
+
+def _number(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
 
 
 def _is_server(pattern: str, server: str) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...audit.record import CallStatus
-from ...runs.call_values import Allow, DataInput, PlannedCall
+from ...runs.call_values import Allow, DataInput, Deny, PlannedCall
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ProtocolError
 from ...types.texts import compact_json, pointer_text
 from ...types.tool import MCPTool, WorkflowTool
 from .built_ins import BuiltIns
-from .call_rules import VERDICTS, CallRules
+from .call_rules import VERDICTS, CallLimits, CallRules
 from .data_registry import DataRegistry
 from .replies import (
     AGENT_ORIGIN,
@@ -35,13 +37,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...audit.record import CallRecord
-    from ...runs.call_values import CallOutcome, GateAnswer
+    from ...runs.call_values import CallOutcome, Verdict
     from ...runs.checked_calls import ArgumentValidator
     from ...runs.engine import Run
     from ...types.tool import Tool
     from .toolset import BoundTool, Toolset
 
 
+_ENOUGH: Final = "Give the best answer that you can from what you know by now, and say what is missing"
+_FIRST_WAIT: Final = 0.5
+_MAY_PASS: Final = frozenset({CallStatus.FAILED, CallStatus.TOOL_ERROR})
+_PARTS: Final = {CONFIGURATION, DATA_INPUTS}
 _POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
 
 
@@ -56,6 +62,7 @@ class ToolOptions:
         longest_result: The most characters of one result in a message to the model. In the agent's loop a
             built-in tool reads on.
         suspicious_tools: What becomes of tools whose descriptions hold suspicious texts.
+        limits: How many calls are made.
         search_above: Estimated tokens of all functions above which the model has to search for tools; None
             always binds all tools.
     """
@@ -64,15 +71,16 @@ class ToolOptions:
     rules: CallRules = field(default_factory=CallRules)
     longest_result: int = 20_000
     suspicious_tools: SuspiciousTools = SuspiciousTools.WARN
+    limits: CallLimits = field(default_factory=CallLimits)
     search_above: int | None = None
 
 
 class ToolExecutor:
     """Runs the tools of one run. Safe to use from several threads.
 
-    Workflows run one at a time, MCP tools in parallel. The rules are the gate of the run. Without a registry,
-    data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote the tool
-    results in the history, "" if that is not known, and ``first_result`` is the number of the first
+    Workflows run one at a time, MCP tools in parallel. Rules and limits are hooks of the run. Without a
+    registry, data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote
+    the tool results in the history, "" if that is not known, and ``first_result`` is the number of the first
     long result that is not in it. `notes` are remarks for the user, such as tools that changed since they
     were chosen.
     """
@@ -91,7 +99,9 @@ class ToolExecutor:
         self.registry = DataRegistry() if registry is None else registry
         self.notes: dict[str, None] = dict.fromkeys(toolset.notes)
         self._toolset = toolset
-        self._run = replace(run, gate=self._gate) if options.rules.rules else run
+        self._limits = _Limits(options.limits)
+        rules = (_Rules(self),) if options.rules.rules else ()
+        self._run = replace(run, hooks=(*run.hooks, self._limits, *rules))
         self._options = options
         large = LargeResults(options.longest_result, toolset.free_name("read_result"), first=first_result)
         keeps_data = registry is not None or toolset.has_data
@@ -157,14 +167,14 @@ class ToolExecutor:
                 bound = replace(bound, tool=replace(bound.tool, native=None))
             case _:
                 assert_never(bound.tool)
-        return self._reply(bound, request, outcome, reads_on=reads_on)
+        return self._reply(bound, request, outcome, call, reads_on=reads_on)
 
     def _workflow_call(
         self, tool: WorkflowTool, name: str, call: PlannedCall, is_canceled: Callable[[], bool]
     ) -> CallOutcome:
         given = cast("Mapping[str, Any]", call.arguments)
         schemas = self._toolset.schemas_for(name)  # of the arguments in the model's form
-        call = self._run.gated(replace(call, schemas=schemas))
+        call = self._run.decided(replace(call, schemas=schemas))
         if not call.denied:
             try:
                 arguments, data = workflow_arguments(tool, given, self.registry)
@@ -183,13 +193,15 @@ class ToolExecutor:
     def _trusts(self, origin: str) -> bool:
         return origin in (WORKFLOW_ORIGIN, AGENT_ORIGIN) or self._options.rules.trusts(origin)
 
-    def _gate(self, plan: PlannedCall) -> GateAnswer:
-        """Asks the rules about a call; see `Run.gate`."""
+    def verdict(self, plan: PlannedCall) -> Verdict:
+        """What the rules say of a call."""
         assert plan.tool is not None
         since, turn = self._untrusted_since, plan.iteration or 0
         shown_name = self._toolset.of(plan.tool).shown_name
         after_untrusted = since is not None and turn > since
-        rule = self._options.rules.deciding(plan.tool, shown_name, after_untrusted=after_untrusted)
+        rule = self._options.rules.deciding(
+            plan.tool, shown_name, after_untrusted=after_untrusted, arguments=plan.arguments
+        )
         return Allow() if rule is None else VERDICTS[rule.verb](rule)
 
     def _refused(self, request: ToolRequest, bound: BoundTool | None) -> ToolReply:
@@ -212,10 +224,16 @@ class ToolExecutor:
             iteration=request.iteration,
             error=error,
         )
-        return self._reply(bound, request, self._run.call(call), reads_on=True)
+        return self._reply(bound, request, self._run.call(call), call, reads_on=True)
 
     def _reply(
-        self, bound: BoundTool | None, request: ToolRequest, outcome: CallOutcome, *, reads_on: bool
+        self,
+        bound: BoundTool | None,
+        request: ToolRequest,
+        outcome: CallOutcome,
+        call: PlannedCall,
+        *,
+        reads_on: bool,
     ) -> ToolReply:
         record = outcome.record
         if record.status is CallStatus.CANCELED:
@@ -244,8 +262,98 @@ class ToolExecutor:
             tool=None if bound is None else bound.tool,
             origin=origin,
             failed=failed,
-            stop=self._options.stop_on_error and _has_failed(record),
+            stop=(self._options.stop_on_error and _has_failed(record)) or self._limits.is_stuck(call),
         )
+
+
+class _Limits:
+    """Counts the calls of one run, and stops those beyond its limits, as a hook. Thread-safe."""
+
+    def __init__(self, limits: CallLimits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._count = 0
+        self._of_turn: Counter[int] = Counter()
+        self._of_tool: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+
+    def before(self, plan: PlannedCall) -> Verdict:
+        name, turn, limits = _name(plan), plan.iteration or 0, self._limits
+        with self._lock:
+            if self._failures[_key(plan)] >= limits.same_failures:
+                return _deny(
+                    f"This call has failed {limits.same_failures} times in the same way, so it is not made"
+                    " again",
+                    "Change the arguments, take another tool, or answer without it",
+                    "the loop guard",
+                )
+            if plan.decision is not None:  # counted before somebody edited it
+                return Allow()
+            if limits.per_turn is not None and self._of_turn[turn] >= limits.per_turn:
+                return _deny(
+                    f"No more than {limits.per_turn} calls are made in one turn",
+                    "Look at the results of the others first, and ask for fewer calls",
+                    "the limit of calls per turn",
+                )
+            if limits.calls is not None and self._count >= limits.calls:
+                return _deny(
+                    f"All {limits.calls} calls of this run are used up", _ENOUGH, "the limit of calls"
+                )
+            for pattern, most in limits.per_tool:
+                if fnmatchcase(name.casefold(), pattern.casefold()) and self._of_tool[name] >= most:
+                    fix = f"Go on without this tool. {_ENOUGH}"
+                    return _deny(f"All {most} calls of this tool are used up", fix, "the limit of this tool")
+            self._count += 1
+            self._of_turn[turn] += 1
+            self._of_tool[name] += 1
+        return Allow()
+
+    def after(self, plan: PlannedCall, outcome: CallOutcome) -> float | None:
+        key = _key(plan)
+        with self._lock:
+            if outcome.record.ok:
+                self._failures.pop(key, None)
+                return None
+            self._failures[key] += 1
+            failures = self._failures[key]
+        if failures <= self._limits.retries and outcome.record.status in _MAY_PASS:
+            return _FIRST_WAIT * 2 ** (failures - 1)
+        return None
+
+    def is_stuck(self, plan: PlannedCall) -> bool:
+        """Whether the model asks for the same call again and again, although it is told that it fails."""
+        with self._lock:
+            return self._failures[_key(plan)] >= 2 * self._limits.same_failures
+
+
+def _name(plan: PlannedCall) -> str:
+    return plan.name or "" if plan.tool is None else plan.tool.name
+
+
+def _key(plan: PlannedCall) -> str:
+    arguments: Any = None if plan.arguments is None else dict(plan.arguments)
+    if plan.data:  # as the model wrote them, see `_execute`
+        arguments = {CONFIGURATION: arguments, DATA_INPUTS: {data.port: data.id for data in plan.data}}
+    elif isinstance(plan.tool, WorkflowTool) and arguments and not arguments.keys() - _PARTS:
+        arguments = arguments.get(CONFIGURATION, {}) if not arguments.get(DATA_INPUTS) else arguments
+    try:
+        return f"{_name(plan)} {compact_json(arguments)}"
+    except (ValueError, TypeError, RecursionError):
+        return f"{_name(plan)} {arguments!r}"
+
+
+def _deny(what: str, fix: str, by: str) -> Deny:
+    return Deny(MCPError(what, fix=fix), by)
+
+
+class _Rules:
+    """The rules as a hook. They depend on what the executor knows of the conversation."""
+
+    def __init__(self, executor: ToolExecutor) -> None:
+        self.before = executor.verdict
+
+    def after(self, plan: PlannedCall, outcome: CallOutcome) -> None:  # noqa: ARG002
+        return None
 
 
 def _is_our_refusal(outcome: CallOutcome) -> bool:

@@ -4,7 +4,7 @@ import pytest
 
 from knime_mcp.agents.toolbox.call_rules import VERDICTS, CallRules
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
-from knime_mcp.runs.call_values import Deny
+from knime_mcp.runs.call_values import Ask, Deny
 from knime_mcp.types.errors import MCPError, SettingInvalid
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
@@ -40,11 +40,62 @@ def test_the_first_rule_that_fits_decides():
 
 
 def test_another_verdict_is_one_entry(monkeypatch):
-    monkeypatch.setitem(VERDICTS, "ask", lambda rule: Deny(MCPError(f"Ask a person first ({rule})")))
-    rule = CallRules.parse("Ask delete_*").deciding(mcp())
-    assert str(VERDICTS[rule.verb](rule).reason) == "Ask a person first (ask delete_*)."
-    with pytest.raises(SettingInvalid, match="Write 'allow' or 'deny' or 'ask', a tool's name"):
+    monkeypatch.setitem(VERDICTS, "watch", lambda rule: Deny(MCPError(f"Somebody watches ({rule})")))
+    rule = CallRules.parse("Watch delete_*").deciding(mcp())
+    assert str(VERDICTS[rule.verb](rule).reason) == "Somebody watches (watch delete_*)."
+    with pytest.raises(SettingInvalid, match="Write 'allow' or 'deny' or 'ask' or 'watch', a tool's name"):
         CallRules.parse("forbid *")
+
+
+def test_a_rule_that_asks():
+    rule = CallRules.parse("ask delete_*").deciding(mcp())
+    assert VERDICTS[rule.verb](rule) == Ask("rule: ask delete_*")
+
+
+@pytest.mark.parametrize(
+    ("condition", "arguments", "fits"),
+    [
+        ("amount > 100", {"amount": 101}, True),
+        ("amount > 100", {"amount": 100}, False),
+        ("amount > 100", {"amount": "101"}, True),
+        ("amount > 100", {"amount": " 1e3 "}, True),
+        ("amount > 100", {}, False),
+        ("not amount <= 100", {}, True),
+        ("amount > 100", {"amount": [500]}, True),
+        ("amount > 100", {"amount": "a lot"}, True),
+        ("not amount > 100", {"amount": "a lot"}, True),
+        ("amount>=0.5", {"amount": 0.5}, True),
+        ("amount == 1", {"amount": 1.0}, True),
+        ("order.amount > 100", {"order": {"amount": 101}}, True),
+        ("order.amount > 100", {"order": '{"amount": 101}'}, True),
+        ("order.0.amount > 100", {"order": [{"amount": 101}]}, True),
+        ("to = *@example.com", {"to": "a@EXAMPLE.com"}, True),
+        ("to = *@example.com", {"to": ["b@x.org", "a@example.com"]}, True),
+        ("to != *@example.com", {"to": ["b@x.org", "a@example.com"]}, False),
+        ('text = "a, b", to = x', {"text": "a, b", "to": "x"}, True),
+        ("force = true", {"force": True}, True),
+        ("force = true", {"force": "true"}, True),
+        ("force = true", {"force": 1}, False),
+        ("since >= 2026-01-01", {"since": "2026-03-01"}, True),
+        ("amount > 1, mcp", {"amount": 2}, True),
+        ("amount > 1, workflow", {"amount": 2}, False),
+    ],
+)
+def test_arguments_are_compared(condition, arguments, fits):
+    rules = CallRules.parse(f"deny delete_* if {condition}")
+    assert (denial(rules, mcp(), arguments=arguments) is not None) is fits
+
+
+def test_what_cannot_be_compared_allows_nothing():
+    rules = CallRules.parse("allow delete_* if amount <= 100\ndeny *")
+    assert denial(rules, mcp(), arguments={"amount": 3}) is None
+    assert denial(rules, mcp(), arguments={"amount": "little"}) == "deny *"
+    assert denial(rules, mcp(), arguments={}) == "deny *"
+
+
+def test_the_parameters_of_a_workflow_are_compared():
+    rules = CallRules.parse("deny * if rows > 3")
+    assert denial(rules, WORKFLOW, arguments={"configuration": {"rows": 4}}) == "deny * if rows > 3"
 
 
 def test_names_of_server_and_people():

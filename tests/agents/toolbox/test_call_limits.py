@@ -1,0 +1,105 @@
+"""Limits of an agent's calls, and the loop guard: what is beyond them is denied, said, and on record."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from knime_mcp.agents.agent_events import AgentOptions, Ending, TokenBudget, TokenUsage
+from knime_mcp.agents.toolbox.call_rules import CallLimits
+from knime_mcp.agents.toolbox.tool_executor import ToolOptions
+from knime_mcp.types.errors import SettingInvalid
+from knime_mcp.types.tool import WorkflowTool
+from tests.agents.playing import Functions, play
+from tests.support.chat_server import call, calls, says
+from tests.support.toolboxes import tools_at
+
+
+@pytest.fixture
+def limited(box, tools_of, server):
+    tools = tools_of(server.url("/one"))
+    return lambda **limits: box(tools, options=ToolOptions(limits=CallLimits(**limits)))
+
+
+def statuses(made):
+    return [record.status.value for record in made.records]
+
+
+def test_a_thousand_calls_of_one_turn_are_not_made(limited):
+    made = limited()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: made.call("who", {}), range(1000)))
+    assert (statuses(made).count("ok"), statuses(made).count("denied")) == (128, 872)
+    assert "denied by the limit of calls per turn" in {record.decision for record in made.records}
+
+
+def test_calls_of_all_tools_and_of_one(limited):
+    made = limited(calls=3, per_tool=CallLimits.parse_per_tool("W*: 1"))
+    wanted = [("who", {}), ("who", {}), *[("add", {"a": 1})] * 3]
+    said = [made.call(name, arguments) for name, arguments in wanted]
+    assert statuses(made) == ["ok", "denied", "ok", "ok", "denied"]
+    assert "All 1 calls of this tool are used up" in said[1].content
+    assert "All 3 calls of this run are used up" in said[-1].content
+
+
+@pytest.mark.parametrize("text", ["search", "search: many", ": 3", "a: -1"])
+def test_limits_that_cannot_be_read(text):
+    with pytest.raises(SettingInvalid, match="Write a name, a colon and a number"):
+        CallLimits.parse_per_tool(text)
+
+
+def test_the_same_call_in_vain_ends_the_run(limited):
+    made = limited()
+    script = [calls(call("fail", {"why": "rain"}))] * 25
+    outcome, server, *_ = play(script, made.executor, to_the_end=False)
+    assert outcome.ending is Ending.STOPPED
+    assert statuses(made) == ["tool error"] * 3 + ["denied"] * 3
+    assert "failed 3 times in the same way" in outcome.text
+    assert len(server.requests) == 6
+
+
+def test_another_call_and_one_that_works_are_no_loop(limited):
+    made = limited()
+    for why in "abcdefgh":
+        made.call("fail", {"why": why})
+        made.call("who", {})
+    assert "denied" not in statuses(made)
+
+
+def test_a_workflow_that_fails_again_and_again(box):
+    def run_workflow(tool, arguments, tables):
+        raise RuntimeError("no")
+
+    tool = WorkflowTool("report", "", {"n": {"type": "integer", "default": 1}})
+    made = box([tool], run_workflow=run_workflow)
+    for _ in range(4):
+        made.call("report", {"configuration": {"n": 2}})
+    assert statuses(made) == ["tool error"] * 3 + ["denied"]
+
+
+@pytest.mark.parametrize(("tool", "times"), [("fail", 1), ("flaky", 3)])
+def test_only_what_does_no_harm_is_made_again(tool, times, box, pool, server):
+    (found,) = [t for t in tools_at(pool, server.url("/one")) if t.name == "fail"]
+    hint = {"readOnlyHint": tool == "flaky"}
+    made = box([replace(found, annotations=hint)], options=ToolOptions(limits=CallLimits(retries=2)))
+    assert made.call("fail", {"why": "x"}).failed
+    assert statuses(made) == ["tool error"] * times
+
+
+def test_the_turn_that_spends_the_budget_is_the_last_with_tools():
+    tools = Functions(again=lambda *_: "more")
+    turn = calls(call("again"), usage=(60, 10))
+    budget = TokenBudget(total=100)
+    outcome, *_ = play([turn, turn], tools, budget=budget)
+    assert "140 of 100 tokens" in str(outcome.error)
+    assert len(tools.requests) == 1
+    script = [turn, turn, says("so far")]
+    outcome, *_ = play(script, tools, budget=budget, answer_at_limit=True)
+    assert (outcome.ending, outcome.text) == (Ending.LIMIT, "so far")
+
+
+def test_a_budget_of_money():
+    budget = TokenBudget(cost=0.01, input_price=2.0, output_price=8.0)
+    assert budget.spent(TokenUsage(input=1000, output=900)) is None
+    assert budget.spent(TokenUsage(input=1000, output=1000)) == "0.0100 of 0.01"
+    assert AgentOptions().budget.spent(TokenUsage(input=10**9)) is None
