@@ -1,11 +1,13 @@
-"""Writes the list of a record's fields in docs/audit.md from the one table in src/audit/record.py."""
+"""Writes the lists of fields in docs/audit.md from src/audit/record.py and src/audit/journal_fields.py."""
 
 from pathlib import Path
 
+from knime_mcp.audit.journal_fields import LINES
 from knime_mcp.audit.record import FIELDS
 
 TARGET = Path(__file__).parent / "audit.md"
 BEGIN, END = "<!-- by docs/record_fields.py -->\n", "<!-- end -->\n"
+LINES_BEGIN, LINES_END = "<!-- lines by docs/record_fields.py -->\n", "<!-- end of lines -->\n"
 
 
 def listed(page: str) -> str:
@@ -15,6 +17,14 @@ def listed(page: str) -> str:
         for name, field in FIELDS.items()
     ]
     table = "".join(("| in a journal | in a table | hashed | meaning |\n", "|---|---|---|---|\n", *rows))
+    lines = [
+        f"| `{kind}` | `{name}` | {meaning} |\n"
+        for kind, fields in LINES.items()
+        for name, meaning in fields.items()
+    ]
+    lines = ["| kind of line | member | meaning |\n", "|---|---|---|\n", *lines]
+    start, rest = page.split(LINES_BEGIN)[0], page.split(LINES_END)[1]
+    page = "".join((start, LINES_BEGIN, *lines, LINES_END, rest))
     before, after = page.split(BEGIN)[0], page.split(END)[1]
     return f"{before}{BEGIN}{table}{END}{after}"
 

@@ -240,11 +240,11 @@ class MCPAgentPrompter:
             )
             try:
                 runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
-                if runs.failures:
-                    run.close("failed")  # so that it can be resumed
+                # Failed, it can be resumed. Its head is that of the journal with its end.
+                run.close("failed" if runs.failures else "complete")
             finally:
                 sessions.stop.set()
-                ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.head
+                ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.anchor
                 question, answer = runs.question_and_answer()
                 saved = save_after_run(
                     prompter.records,

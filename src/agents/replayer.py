@@ -164,7 +164,7 @@ class ToolCallReplayer:
                 f"The replay was canceled after {summary.counts.total()} of {count} calls",
                 fix=f"The calls that were made are kept in {file}",
             )
-        ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.head
+        ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.anchor
         records = [call.record for call in recording.calls]
         unsaved = save_after_run(records, self.save_audit_workflow_to, folder, run.id)
         warnings = [settings.nothing_to_compare(calls.schema), summary.warning(), unsaved]

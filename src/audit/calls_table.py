@@ -8,6 +8,7 @@ columns. A call can be repeated as long as it has *Tool name* and *Arguments*.
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from math import isfinite
@@ -40,6 +41,9 @@ COLUMNS: Final[tuple[tuple[str, str, ColumnKind], ...]] = tuple(
 
 TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
 """Names of the tool's column, which is the first one: with tool cells, and with JSON text."""
+
+_NUMBER: Final = "\ue000"  # of the private use area, so that JSON does not escape it
+_NUMBERS: Final = re.compile(f'"{_NUMBER}([0-9]+){_NUMBER}"')
 
 _NEEDED: Final = ("Tool name", "Arguments")
 
@@ -236,7 +240,17 @@ def tool_of(text: str) -> Tool:
 
 @lru_cache(maxsize=256)
 def _canonical(text: str) -> str:
+    """JSON text without other spaces and with keys in order; numbers stay as they are written."""
+    numbers: list[str] = []
+
+    def kept(number: str) -> str:
+        numbers.append(number)
+        return f"{_NUMBER}{len(numbers) - 1}{_NUMBER}"
+
     try:
-        return canonical_json(json.loads(text))
+        if _NUMBER in text:
+            return text
+        value = json.loads(text, parse_float=kept, parse_int=kept, parse_constant=kept)
+        return _NUMBERS.sub(lambda found: numbers[int(found[1])], canonical_json(value))
     except (ValueError, RecursionError):
         return text

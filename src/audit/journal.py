@@ -26,6 +26,7 @@ import errno
 import getpass
 import hashlib
 import json
+import logging
 import os
 import platform
 import re
@@ -37,6 +38,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, Self, TypedDict, cast
 
 from ..types.texts import canonical_json
@@ -46,8 +48,9 @@ from .table_formats import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
     from types import TracebackType
+
+    from .signatures import Sealer
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
@@ -55,6 +58,11 @@ START = b'{"about":'  # the beginning of a run's first line in canonical JSON
 _CALL = b'"kind":"call"'  # within a text the marks would be escaped
 _CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
 _FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
+_KEYS: Final = "KNIME_MCP_AUDIT_KEYS"
+_OUR_KEYS: Final = "~/.knime-mcp/audit-keys.json"
+_TIME_STAMPS: Final = "KNIME_MCP_AUDIT_TSA"
+_CALLS_PER_CHECKPOINT: Final = 1_000  # a signature takes 0.1 ms
+_log = logging.getLogger(__name__)
 _LOCK_SECONDS: Final = 10.0  # single calls of many processes may be kept in one file
 _LOOK_SECONDS: Final = 1.0
 """Seconds between checks whether the file was deleted: a check takes half as long as writing a line."""
@@ -141,7 +149,8 @@ class Journal:
         self.count = 0
         self.head = follows
         self._lock = threading.Lock()
-        self._chain = ""
+        self._chain, self._lines = "", 0
+        self._sealer, self._signed_at = _sealer(), 0
         path.parent.mkdir(parents=True, exist_ok=True)
         if not append and path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
@@ -153,7 +162,7 @@ class Journal:
             end = _end_of(path) if append else _End()
             if after not in {None, end.chain}:
                 raise JournalError(f"{path.name} was written by another run meanwhile")
-            self.head, self._chain = follows or end.head, end.chain
+            self.head, self._chain, self._lines = follows or end.head, end.chain, end.lines
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
             start |= {"format": _FORMAT, "who": _who(), "what": dict(what or {})}
             # A torn line stays, and the start of the next run shows that it is torn.
@@ -190,7 +199,14 @@ class Journal:
             written, text = chained_with_text(record, self.head, call=self.count + 1)
             self._write(text)
             self.count, self.head = written.call, written.hash or ""
+            if self._sealer is not None and self.count - self._signed_at >= _CALLS_PER_CHECKPOINT:
+                self._seal(self._sealer)
         return written
+
+    @property
+    def anchor(self) -> str:
+        """What proves the whole file if it is kept elsewhere, see `anchor_of`."""
+        return anchor_of(self.head, self._chain)
 
     def close(self, outcome: Outcome = "complete") -> None:
         """Closes the run. Closing again does nothing; a ``complete`` run cannot be resumed."""
@@ -200,6 +216,8 @@ class Journal:
                 self._look_at = 0.0
                 try:
                     self._write(canonical_json({"kind": "end", **end, "at": _now()}))
+                    if self._sealer is not None:
+                        self._seal(self._sealer, with_time_stamp=True)
                 finally:
                     self._file.close()
 
@@ -210,6 +228,21 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close("complete" if kind is None else "failed")
+
+    def _seal(self, sealer: Sealer, *, with_time_stamp: bool = False) -> None:
+        """Writes a checkpoint of all lines until now."""
+        from .signatures import SignatureError
+
+        if sealer.key is None and not with_time_stamp:
+            return
+        line = {"kind": "checkpoint", "note": sealer.note(self._lines, self._chain, _now())}
+        try:
+            stamp = sealer.time_stamp(line["note"]) if with_time_stamp else None
+        except SignatureError as error:  # the calls were made: their record is kept without it
+            stamp = None
+            _log.warning("%s: %s", self.path.name, error)
+        self._write(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}))
+        self._signed_at = self.count
 
     def _links(self) -> int:
         return os.fstat(self._file.fileno()).st_nlink
@@ -235,7 +268,7 @@ class Journal:
             if isinstance(error, OSError):
                 raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
             raise
-        self._chain = chain
+        self._chain, self._lines = chain, self._lines + 1
 
 
 class MemoryJournal:
@@ -248,6 +281,10 @@ class MemoryJournal:
         self.head = ""
         self._lock = threading.Lock()
 
+    @property
+    def anchor(self) -> str:
+        return self.head
+
     def append(self, record: CallRecord) -> CallRecord:
         with self._lock:
             kept = chained(record, self.head, call=self.count + 1)
@@ -255,6 +292,30 @@ class MemoryJournal:
         return kept
 
     def close(self, outcome: Outcome = "complete") -> None: ...
+
+
+def anchor_of(head: str, chain: str) -> str:
+    """What to keep elsewhere: it covers the calls, also in tables, and all lines of the journal."""
+    return f"{head or 'sha256:'}-{chain}"
+
+
+def keys_file() -> Path:
+    """Where our own keys are, if we have any."""
+    # A process without a home has no keys; `Path.expanduser` would raise an error.
+    return Path(os.environ.get(_KEYS) or os.path.expanduser(_OUR_KEYS))  # noqa: PTH111
+
+
+def _sealer() -> Sealer | None:
+    """What signs, or lets sign, our journals; None if nobody asked for that."""
+    keys, server = keys_file(), os.environ.get(_TIME_STAMPS)
+    if not server and not keys.exists():
+        return None
+    from .signatures import Sealer, SignatureError
+
+    try:
+        return Sealer.of(keys, server or None)
+    except SignatureError as error:
+        raise JournalError(f"The journal cannot be signed: {error}") from None
 
 
 def line_chain(previous: str, text: bytes) -> str:
@@ -359,7 +420,7 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
                     take(line, record)
                 case "end":
                     outcome = entry["outcome"]
-                case "prompt" | "turn" | "answer":
+                case "prompt" | "turn" | "answer" | "checkpoint":
                     pass
                 case kind:
                     raise JournalError(f"its kind is {kind!r}")
@@ -388,6 +449,15 @@ class JournalLine:
         """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
         match = _CHAINED.fullmatch(self.data)
         return None if match is None else line_chain(previous, match[1]) == match[2].decode()
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether its line break is ours, and no space was put around it."""
+        return self.data[:1] == b"{" and (self.data[-2:] == b"}\n" or self.torn)
+
+    def begins_anew(self, previous: str) -> bool:
+        """Whether a chain of its own begins here: files of several runs, one behind the other."""
+        return self.data.startswith(START) and not self.follows(previous) and self.follows("") is True
 
     def entry(self) -> dict[str, Any]:
         """Parses the line; `ValueError` if it is not a JSON object in UTF-8."""
@@ -424,25 +494,27 @@ class _End(NamedTuple):
     head: str = ""  # hash of its last call
     chain: str = ""  # of its last line
     due: bool = False  # whether a line break is due
+    lines: int = 0  # since its chain began
 
 
 def _end_of(path: Path) -> _End:
     """Parses at most three of the file's lines."""
-    last_call, chain, due = None, "", False
+    last_call, chain, due, count = None, "", False, 0
     for line in journal_lines(path):
         due = not line.data.endswith(b"\n")
         if line.number == 1 and (line.torn or not _is_of_kind(line, "start")):
             raise JournalError(f"{path.name}, line 1 is not a line of a journal")
         if line.torn:
             continue
+        count = 1 if line.begins_anew(chain) else count + 1
         chain = line.chain(chain)
         if _CALL in line.data:
             last_call = line
     if last_call is None:
-        return _End("", chain, due)
+        return _End("", chain, due, count)
     if not _is_of_kind(last_call, "call"):
         raise JournalError(f"{path.name}, line {last_call.number} is not a line of a journal")
-    return _End(str(last_call.entry().get("hash", "")), chain, due)
+    return _End(str(last_call.entry().get("hash", "")), chain, due, count)
 
 
 def _is_of_kind(line: JournalLine, kind: str) -> bool:

@@ -62,6 +62,10 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
         "outcome": "`complete`, `failed` or `canceled`.",
         "at": "When it ended.",
     },
+    "checkpoint": {
+        "note": "How many lines stand before it, and the `chain` of the last of them, as a signed note.",
+        "time_stamp": "An RFC 3161 response for the note, in base64.",
+    },
 }
 """The fields of each kind of line, but for ``kind`` and ``chain``, which all have."""
 

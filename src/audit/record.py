@@ -117,6 +117,8 @@ class Recorded:
     """Before the call is answered, with the answer, or when a journal takes the record."""
     shared: bool = False
     """Whether many records of a file have the same value, of which one is kept."""
+    later: bool = False
+    """Whether tables of earlier versions have no such column."""
     name: str = ""
     optional: bool = True  # whether the value may be None
 
@@ -198,6 +200,7 @@ class CallRecord:
             " type and size; the files are these blobs, in this order.",
             "Content",
             "json",
+            later=True,
         ),
     ] = None
     error: Annotated[str | None, Recorded("The error with the next step, as one text.", "Error")] = None
@@ -234,6 +237,7 @@ class CallRecord:
             " pointer, and how often each stands in the answer.",
             "Secrets",
             "json",
+            later=True,
         ),
     ] = None
     resumed_from: Annotated[
@@ -511,11 +515,6 @@ def plan_digest(record: CallRecord) -> str:
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
-def same_hash(one: str, other: str) -> bool:
-    """Returns whether two hashes are the same, with or without prefix, in upper or lower case."""
-    return _bare(one) == _bare(other)
-
-
 @lru_cache(maxsize=256)
 def _without_file_store(tool: str) -> str:
     try:
@@ -525,7 +524,3 @@ def _without_file_store(tool: str) -> str:
         return canonical_json(fields | {"workflow_filestore": None})
     except (ValueError, TypeError, KeyError, RecursionError):
         return tool  # tampered with: hashed unchanged
-
-
-def _bare(text: str) -> str:
-    return text.strip().lower().removeprefix(_PREFIX)

@@ -1,40 +1,45 @@
-"""Verifies records: finds altered and missing ones.
+"""Verifies records: finds altered and missing ones, and says what proves the others.
 
-Works on journals and on tables, with the rows in any order. Rows are sorted by run and call; then every
-record must have the hash of its content and follow the record before. A chain cannot show that the last calls
-of a table are missing: that needs a head hash that was kept elsewhere, such as the flow variable
-``mcp_audit_head``. A journal has its closing record for that.
+Works on journals, see `verify_journal`, and on tables, with the rows in any order. Every record must have the
+hash of its content and follow the record before. That makes records consistent, which whoever writes the
+whole file anew can achieve, too. So they are called intact only where something covers them that was kept
+elsewhere: a head hash, such as the flow variable ``mcp_audit_head``, or a key that signs.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..types.texts import counted
 from .calls_table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns
-from .journal import START, journal_lines
-from .record import Link, chain_hash, link_of, same_hash
+from .journal import anchor_of
+from .record import FIELDS, Link, chain_hash
 from .table_formats import TableError, read_table_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from ..types.tool import Tool
+    from .signatures import PublicKey
 
 _MOST_NAMED: Final = 10
+_HEAD: Final = re.compile(r"(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE)
 
 
 class Verdict(StrEnum):
     """The state of records, from harmless to worst."""
 
     INTACT = "intact"
+    """Consistent, and all of it is covered by a signature, a time-stamp or a head that was given."""
+    UNANCHORED = "consistent, but not anchored"
+    """Nothing contradicts anything; but whoever wrote all of it anew could achieve that, too."""
     ROWS_MISSING = "rows missing"
     """Calls are missing between others or at the beginning; filtering a table does that."""
     TRUNCATED = "truncated"
@@ -59,6 +64,24 @@ class VerifiedRun:
     count: int  # of its calls in the file or table
     head: str  # hash of the last call, "" if there is none
     outcome: str | None = None  # None if it is not known
+    chain: str = ""  # of its last line in a journal
+
+    @property
+    def anchor(self) -> str:
+        """What to keep elsewhere."""
+        return anchor_of(self.head, self.chain) if self.chain else self.head
+
+
+class Cover(NamedTuple):
+    """What proves some lines of a journal, or the calls of a run in a table."""
+
+    first: int  # line
+    last: int
+    by: str  # in words; "" for nothing
+
+    @property
+    def lines(self) -> str:
+        return f"{self.first} to {self.last}" if self.last > self.first else str(self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +89,64 @@ class Verification:
     runs: tuple[VerifiedRun, ...]  # in the order of their ids
     findings: tuple[Finding, ...]  # the problems, run by run
     notes: tuple[str, ...] = ()  # remarks that are not problems
+    anchored: bool = False  # whether something that was kept elsewhere covers all of it
+    coverage: tuple[Cover, ...] = ()  # of a journal, line by line
 
     @property
     def verdict(self) -> Verdict:
+        none = Verdict.INTACT if self.anchored else Verdict.UNANCHORED
         worst = list(Verdict)
-        return max((finding.verdict for finding in self.findings), key=worst.index, default=Verdict.INTACT)
+        return max((finding.verdict for finding in self.findings), key=worst.index, default=none)
 
     @property
     def intact(self) -> bool:
+        return self.verdict is Verdict.INTACT
+
+    def has_head(self, head: str) -> bool:
+        """Whether a run has this head."""
+        call, chain = split_head(head)
+        return any(
+            (not call or call in (bare(run.head), run.chain)) and (not run.chain or chain in ("", run.chain))
+            for run in self.runs
+        )
+
+    @property
+    def consistent(self) -> bool:
+        """Whether nothing is wrong, as far as can be seen without anything that was kept elsewhere."""
         return not self.findings
 
 
-@dataclass(frozen=True, slots=True)
-class _Closing:
-    """The closing record of a journal's run; without a count, the run has no closing record."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchors:
+    """What was kept elsewhere.
 
-    count: int | None = None
-    head: str = ""
-    outcome: str | None = None
+    Attributes:
+        heads: Heads as `Journal.anchor` and `verify` say them, or one of their two hashes. All must hold.
+        keys: Keys whose signatures count; None for those of our own.
+        roots: Certificates, PEM, of servers for time-stamps.
+    """
+
+    heads: tuple[str, ...] = ()
+    keys: tuple[PublicKey, ...] | None = None
+    roots: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, head: str | Anchors | None) -> Anchors:
+        if isinstance(head, Anchors):
+            return head
+        return cls() if head is None else cls(heads=(head,))
 
 
-class _ReadRecord(NamedTuple):
+def split_head(head: str) -> tuple[str, str]:
+    """The hash of a call and the ``chain`` of a line in a head, "" where it has none.
+
+    A single hash may be either; it is returned as that of a call.
+    """
+    match = _HEAD.fullmatch(head.strip())
+    return ("?", "") if match is None else ((match["call"] or "").lower(), (match["chain"] or "").lower())
+
+
+class ReadRecord(NamedTuple):
     """A record without its large texts; the call number is 0 if the record has none."""
 
     run: str
@@ -97,19 +157,27 @@ class _ReadRecord(NamedTuple):
     has_its_hash: bool
 
 
-def verify_file(file: Path, *, head: str | None = None) -> Verification:
+def verify_file(
+    file: Path,
+    *,
+    head: str | Anchors | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Verification:
     """Verifies a journal, or a table in one of `table_formats.FORMATS`.
 
-    ``head`` is the hash that the last call of a run must have, with or without ``sha256:``. Raises
-    `JournalError`, `TableError` or `OSError` if the file cannot be read at all.
+    ``head`` is what was kept elsewhere: a head of a run, or all of `Anchors`. ``on_progress`` is
+    called with the bytes of a journal that were read. Raises `JournalError`,
+    `TableError` or `OSError` if the file cannot be read at all.
     """
     if is_journal(file):
-        return _verify_journal(file, head)
+        from .verify_journal import verify_journal
+
+        return verify_journal(file, Anchors.of(head), on_progress=on_progress)
     return verify_table(read_table_file(file).table, head=head)
 
 
 def verify_table(
-    table: pa.Table, tools: Sequence[Tool | None] | None = None, *, head: str | None = None
+    table: pa.Table, tools: Sequence[Tool | None] | None = None, *, head: str | Anchors | None = None
 ) -> Verification:
     """Verifies a table *Tool calls*, with its rows in any order; for ``head`` see `verify_file`.
 
@@ -118,185 +186,192 @@ def verify_table(
     if len(lost_columns(table)) == len(COLUMNS) + 1:
         raise TableError("The table has none of the columns of Tool calls: it holds no calls")
     lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
-    links = list(map(_read_record, links_of(table, tools)))
-    return _verified(links, closings={}, findings=[], lost=lost, head=head)
-
-
-def _verify_journal(file: Path, head: str | None) -> Verification:
-    links: list[_ReadRecord] = []
-    closings: dict[str, _Closing] = {}
+    calls = Calls(split_head(text)[0] for text in Anchors.of(head).heads)
+    wrong = False
+    for link in links_of(table, tools):
+        has_its_hash = has_hash(link) or chain_hash(link.previous, laid_out_anew(link.texts)) == link.hash
+        wrong = wrong or not has_its_hash
+        calls.take(read_record(link, has_its_hash=has_its_hash))
     findings: list[Finding] = []
-    chain, is_chained, strangers = "", False, list[str]()
-    for line in journal_lines(file):
-        place = f"line {line.number}"
-        if line.torn:
-            text = f"{place.capitalize()} is incomplete, and was not read."
-            findings.append(Finding(Verdict.TRUNCATED, text))
-            continue
-        follows = line.follows(chain)
-        if follows is False and line.data.startswith(START):  # files of several runs, one behind the other
-            follows = line.follows("")
-        if follows is False or (is_chained and follows is None):
-            strangers.append(str(line.number))
-        chain, is_chained = line.chain(chain), is_chained or follows is not None
-        try:
-            entry = line.entry()
-        except (ValueError, RecursionError):
-            entry = {}
-        run = str(entry.get("run", ""))
-        match entry.get("kind"):
-            case "start" if run:
-                closings.setdefault(run, _Closing())
-            case "sent" | "prompt" | "turn" | "answer" if run:
-                pass
-            case "call" if run:
-                closings.setdefault(run, _Closing())
-                links.append(_read_record(link_of(entry, place)))
-            case "end" if run and closings.get(run, _Closing()).count is None:
-                closings[run] = _closing(entry)
-            case kind:
-                is_second_end = kind == "end" and run in closings
-                what = f"closes {_run_text(run)} again" if is_second_end else "is not a line of a journal"
-                text = f"{place.capitalize()} {what}."
-                findings.append(Finding(Verdict.ALTERED, text))
-    if not closings and not findings:
-        findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
-    verified = _verified(links, closings=closings, findings=findings, lost=[], head=head)
-    return replace(verified, findings=(*verified.findings, *_broken_chain(strangers)))
-
-
-def _broken_chain(lines: Sequence[str]) -> tuple[Finding, ...]:
-    if not lines:
-        return ()
-    more = f" and {len(lines) - _MOST_NAMED} more" if len(lines) > _MOST_NAMED else ""
-    what = "Line" if len(lines) == 1 else "Lines"
-    text = (
-        f"{what} {', '.join(lines[:_MOST_NAMED])}{more} of the file: changed, or not what followed the line"
-        " before when it was written."
-    )
-    return (Finding(Verdict.ALTERED, text),)
-
-
-def _closing(entry: dict[str, Any]) -> _Closing:
-    count = entry.get("calls")
-    return _Closing(
-        count if isinstance(count, int) else -1, str(entry.get("head", "")), str(entry.get("outcome", ""))
-    )
-
-
-def _verified(
-    links: Sequence[_ReadRecord],
-    *,
-    closings: Mapping[str, _Closing],
-    findings: list[Finding],
-    lost: Sequence[str],
-    head: str | None,
-) -> Verification:
-    none = not links and not closings
-    # A missing column does no harm if all hashes are right: it was empty.
-    if lost and (none or not all(link.has_its_hash for link in links)):
+    # A missing column does no harm if all hashes are right: it was empty. One of a later version is missing
+    # in older tables, where a wrong hash means what it says.
+    lost = [name for name in lost if name not in _LATER]
+    if lost and (wrong or not calls.runs):
         text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
         findings.append(Finding(Verdict.UNVERIFIABLE, text))
-    notes = ["There are no calls in this table."] if none and not findings else []
-    by_run: dict[str, list[_ReadRecord]] = defaultdict(list)
-    for link in links:
-        by_run[link.run].append(link)
-    hashes = {link.hash for link in links}
+    notes = ["There are no calls in this table."] if not calls.runs and not findings else []
     runs: list[VerifiedRun] = []
-    for run in sorted(by_run.keys() | closings.keys()):
-        run_links = by_run.get(run, [])
-        closing = closings.get(run)
-        ordered = sorted((link for link in run_links if link.call), key=attrgetter("call"))
-        if not lost:
-            findings += _content_findings(run, run_links, ordered)
-        if {"Run", "Call"}.isdisjoint(lost):
-            linked = {"Hash", "Previous hash"}.isdisjoint(lost)
-            findings += _order_findings(run, ordered, linked=linked)
-        if closing is not None:
-            findings += _end_findings(run, ordered, closing)
-        first = ordered[0] if ordered else None
-        if first is not None and first.call == 1 and first.previous and first.previous not in hashes:
-            notes.append(f"{_run_text(run)} goes on from an earlier run, which is not in this file.")
-        last = ordered[-1].hash if ordered else closing.head if closing else ""
-        runs.append(VerifiedRun(run, len(run_links), last, closing.outcome if closing else None))
-    if head is not None:
-        findings += _head_findings(head, runs, links)
-    elif runs and not closings:
+    for run, state in sorted(calls.runs.items()):
+        linked = {"Hash", "Previous hash"}.isdisjoint(lost)
+        findings += state.findings(contents=not lost, order={"Run", "Call"}.isdisjoint(lost), linked=linked)
+        notes += calls.origin_note(run)
+        runs.append(VerifiedRun(run, state.count, state.last))
+    findings += calls.missing_heads()
+    uncovered = calls.uncovered()
+    if runs and uncovered:
         notes.append(
-            "A table does not show whether calls are missing at its end. Compare it with the head hash of the"
-            " run (flow variable mcp_audit_head)."
+            f"Nothing that was kept elsewhere covers {_listed(map(_run_text, uncovered))}: a table does not"
+            " show whether calls are missing at its end, or whether all was written anew. Compare it with the"
+            " head of the run (flow variable mcp_audit_head), with --head."
         )
-    return Verification(tuple(runs), tuple(findings), tuple(notes))
+    return Verification(tuple(runs), tuple(findings), tuple(notes), bool(runs) and not uncovered)
 
 
-def _content_findings(
-    run: str, links: Sequence[_ReadRecord], ordered: Sequence[_ReadRecord]
-) -> list[Finding]:
-    numberless = [link for link in links if not link.call]
-    wrong = [link for link in ordered if not link.has_its_hash]
-    findings: list[Finding] = []
-    if numberless:
-        findings.append(_altered(run, "without a number of its call", numberless))
-    if wrong:
-        findings.append(_altered(run, "not what was written", wrong))
-    return findings
+_LATER: Final = frozenset(field.column for field in FIELDS.values() if field.later)
 
 
-def _order_findings(run: str, ordered: Sequence[_ReadRecord], *, linked: bool) -> list[Finding]:
-    """Finds records that are duplicated, missing, or do not follow the record before."""
-    twice: list[_ReadRecord] = []
-    strangers: list[_ReadRecord] = []
-    missing: list[range] = []
-    before: _ReadRecord | None = None
-    for link in ordered:
-        number, expected = link.call, before.call + 1 if before else 1
-        if number < expected:
-            twice.append(link)
-            continue
-        if number > expected:
-            missing.append(range(expected, number))
-        elif before is not None and linked and link.previous != before.hash:
-            strangers.append(link)
-        before = link
-    findings: list[Finding] = []
-    if twice:
-        findings.append(_altered(run, "there more than once", twice))
-    if strangers:
-        text = "not written after the call that stands before it; one of the two was replaced"
-        findings.append(_altered(run, text, strangers))
-    if missing:
-        verb = "is" if _is_one(missing) else "are"
-        text = f"{_calls_text(missing)} of {_run_text(run)} {verb} missing."
-        findings.append(Finding(Verdict.ROWS_MISSING, text, run, tuple(missing)))
-    return findings
+class Calls:
+    """The chains of calls, run by run, in any order; what is in order is not kept."""
+
+    def __init__(self, heads: Iterable[str] = ()) -> None:
+        self.runs: dict[str, RunState] = {}
+        self._heads: dict[str, ReadRecord | None] = dict.fromkeys(heads)
+
+    def take(self, record: ReadRecord) -> None:
+        state = self.runs.get(record.run)
+        if state is None:
+            state = self.runs[record.run] = RunState(record.run)
+        state.take(record)
+        if self._heads and bare(record.hash) in self._heads:
+            self._heads[bare(record.hash)] = record
+
+    def begun(self, run: str) -> RunState:
+        return self.runs.setdefault(run, RunState(run))
+
+    def origin_note(self, run: str) -> list[str]:
+        """Says that a run goes on from one that is not here."""
+        first = self.runs[run].first
+        if not first or any(state.last == first for state in self.runs.values()):
+            return []
+        return [f"{_run_text(run)} goes on from an earlier run, which is not in this file."]
+
+    def missing_heads(self, known: Iterable[str] = ()) -> list[Finding]:
+        """What is wrong with the given hashes of calls, if they are not in ``known``."""
+        findings: list[Finding] = []
+        lasts = {bare(state.last) for state in self.runs.values()}
+        for head, record in self._heads.items():
+            if not head or head in lasts or head in known:
+                continue
+            if record is None:
+                text = (
+                    "No call has the expected head hash: the end of its run is missing, or it is another run."
+                )
+                findings.append(Finding(Verdict.TRUNCATED, f"{text} ({head[:12]}…)"))
+                continue
+            text = (
+                f"The expected head hash is that of call {record.call} of {_run_text(record.run)}"
+                f" ({record.place}), but there are later calls."
+            )
+            findings.append(Finding(Verdict.ALTERED, text, record.run))
+        return findings
+
+    def uncovered(self) -> list[str]:
+        """The runs whose calls no given head covers. A run covers that from which it goes on."""
+        lasts = {bare(state.last): run for run, state in self.runs.items()}
+        covered: set[str] = set()
+        for head in self._heads:
+            while head in lasts and lasts[head] not in covered:
+                covered.add(lasts[head])
+                head = bare(self.runs[lasts[head]].first)
+        return sorted(self.runs.keys() - covered)
 
 
-def _end_findings(run: str, ordered: Sequence[_ReadRecord], closing: _Closing) -> list[Finding]:
-    number = ordered[-1].call if ordered else 0
-    named = _run_text(run)
-    named = named[0].upper() + named[1:]
-    if closing.count is None:
-        text = (
-            f"{named} has no closing record: it was killed, is still going on, or its end was cut off. It has"
-            f" {counted(number, 'call')} up to there."
-        )
-        return [Finding(Verdict.TRUNCATED, text, run)]
-    if number < closing.count:
-        missing = (range(number + 1, closing.count + 1),)
-        text = (
-            f"{named} made {counted(closing.count, 'call')}; {_calls_text(missing).lower()} at its end"
-            f" {'is' if _is_one(missing) else 'are'} missing."
-        )
-        return [Finding(Verdict.TRUNCATED, text, run, missing)]
-    if number > closing.count:
-        added = [link for link in ordered if link.call > closing.count]
-        return [_altered(run, "behind the last one that the closing record counts", added)]
-    if ordered and ordered[-1].hash != closing.head:
-        return [_altered(run, "not the one that the closing record names", ordered[-1:])]
-    return []
+@dataclass(slots=True)
+class RunState:
+    """What is known of the calls of a run; the records that are out of order are kept until the end."""
+
+    run: str
+    count: int = 0
+    number: int = 0  # of the last call in order
+    last: str = ""  # its hash
+    first: str = ""  # what the first call follows
+    before: ReadRecord | None = None
+    _wrong: list[ReadRecord] = field(default_factory=list["ReadRecord"])
+    _numberless: list[ReadRecord] = field(default_factory=list["ReadRecord"])
+    _strangers: list[ReadRecord] = field(default_factory=list["ReadRecord"])
+    _rest: list[ReadRecord] = field(default_factory=list["ReadRecord"])
+
+    def take(self, record: ReadRecord) -> None:
+        self.count += 1
+        if not record.call:
+            self._numberless.append(record)
+            return
+        if not record.has_its_hash:
+            self._wrong.append(record)
+        if record.call == self.number + 1:
+            self._go_on(record)
+        else:
+            self._rest.append(record)
+
+    def _go_on(self, record: ReadRecord) -> None:
+        if record.call == 1:
+            self.first = record.previous
+        elif record.call == self.number + 1 and record.previous != self.last:
+            self._strangers.append(record)
+        self.number, self.last, self.before = record.call, record.hash, record
+
+    def settle(self) -> tuple[list[ReadRecord], list[range]]:
+        """Puts what was out of order into order: the records that are there twice, and the missing calls."""
+        rest, self._rest = sorted(self._rest, key=attrgetter("call")), []
+        twice: list[ReadRecord] = []
+        missing: list[range] = []
+        for record in rest:
+            if record.call <= self.number:
+                twice.append(record)
+                continue
+            if record.call > self.number + 1:
+                missing.append(range(self.number + 1, record.call))
+            self._go_on(record)
+        return twice, missing
+
+    def findings(self, *, contents: bool = True, order: bool = True, linked: bool = True) -> list[Finding]:
+        twice, missing = self.settle()
+        found: list[Finding] = []
+        if contents and self._numberless:
+            found.append(_altered(self.run, "without a number of its call", self._numberless))
+        if contents and self._wrong:
+            found.append(
+                _altered(self.run, "not what was written", sorted(self._wrong, key=attrgetter("call")))
+            )
+        if order and twice:
+            found.append(_altered(self.run, "there more than once", twice))
+        if order and linked and self._strangers:
+            text = "not written after the call that stands before it; one of the two was replaced"
+            found.append(_altered(self.run, text, self._strangers))
+        if order and missing:
+            verb = "is" if _is_one(missing) else "are"
+            text = f"{_calls_text(missing)} of {_run_text(self.run)} {verb} missing."
+            found.append(Finding(Verdict.ROWS_MISSING, text, self.run, tuple(missing)))
+        return found
+
+    def end_findings(self, count: int | None, head: str) -> list[Finding]:
+        """What is wrong according to the closing record; after `findings`. None: there is no such record."""
+        named = _run_text(self.run)
+        named = named[0].upper() + named[1:]
+        if count is None:
+            text = (
+                f"{named} has no closing record: it was killed, is still going on, or its end was cut off. It"
+                f" has {counted(self.number, 'call')} up to there."
+            )
+            return [Finding(Verdict.TRUNCATED, text, self.run)]
+        if self.number < count:
+            missing = (range(self.number + 1, count + 1),)
+            text = (
+                f"{named} made {counted(count, 'call')}; {_calls_text(missing).lower()} at its end"
+                f" {'is' if _is_one(missing) else 'are'} missing."
+            )
+            return [Finding(Verdict.TRUNCATED, text, self.run, missing)]
+        last = [] if self.before is None else [self.before]
+        if self.number > count:
+            return [
+                _altered(self.run, f"behind call {count}, the last one that the closing record counts", last)
+            ]
+        if last and self.last != head:
+            return [_altered(self.run, "not the one that the closing record names", last)]
+        return []
 
 
-def _altered(run: str, what: str, links: Sequence[_ReadRecord]) -> Finding:
+def _altered(run: str, what: str, links: Sequence[ReadRecord]) -> Finding:
     calls = _ranges(link.call for link in links if link.call)
     places = ", ".join(link.place for link in links[:_MOST_NAMED])
     more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
@@ -306,26 +381,18 @@ def _altered(run: str, what: str, links: Sequence[_ReadRecord]) -> Finding:
     return Finding(Verdict.ALTERED, text, run, calls)
 
 
-def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[_ReadRecord]) -> list[Finding]:
-    if any(same_hash(run.head, head) for run in runs):
-        return []
-    match = next((link for link in links if same_hash(link.hash, head)), None)
-    if match is None:
-        text = "No call has the expected head hash: the end of its run is missing, or it is another run."
-        return [Finding(Verdict.TRUNCATED, text)]
-    text = (
-        f"The expected head hash is that of call {match.call} of {_run_text(match.run)} ({match.place}), but"
-        " there are later calls."
-    )
-    return [Finding(Verdict.ALTERED, text, match.run)]
+def read_record(link: Link, *, has_its_hash: bool) -> ReadRecord:
+    return ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, has_its_hash)
 
 
-def _read_record(link: Link) -> _ReadRecord:
-    has_its_hash = (
-        chain_hash(link.previous, link.texts) == link.hash
-        or chain_hash(link.previous, laid_out_anew(link.texts)) == link.hash
-    )
-    return _ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, has_its_hash)
+def has_hash(link: Link) -> bool:
+    """Whether a record has the hash of its content."""
+    return chain_hash(link.previous, link.texts) == link.hash
+
+
+def bare(text: str) -> str:
+    """A hash without its prefix, in lower case."""
+    return text.strip().lower().removeprefix("sha256:")
 
 
 def _ranges(calls: Iterable[int]) -> tuple[range, ...]:
@@ -354,3 +421,9 @@ def _is_one(calls: Sequence[range]) -> bool:
 
 def _run_text(run: str) -> str:
     return f"run {run}" if run else "a run without id"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    named = list(texts)
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(named[:_MOST_NAMED]) + more

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..audit.table_formats import WRITABLE, either
+from ..audit.verify import Verdict
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
@@ -19,17 +21,21 @@ from .files import (
     is_same,
     json_record,
     reading_records,
+    text_or_file,
     write_page,
     writing,
 )
 from .shared_options import RawCsvOption, RecordsArgument
-from .terminal import complain, note, one_line, print_json, say, show, table
+from .terminal import complain, note, one_line, print_json, say, show, steps_progress, table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from ..audit.record import CallRecord
     from ..audit.verify import Verification
 
 _FINDINGS_SHOWN = 20
+_WORTH_A_BAR = 50  # megabytes
 _CALLS_SHOWN = 1000
 
 
@@ -37,52 +43,102 @@ _CALLS_SHOWN = 1000
 def verify(
     file: RecordsArgument,
     head: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="HASH",
-            help="The hash that the last call of a run must have, as KNIME's flow variable mcp_audit_head"
-            " says. Without it nobody can tell whether a table has lost its end, or a file was made anew.",
+            metavar="HEAD",
+            help="A head that was kept elsewhere: what this command or KNIME's flow variable mcp_audit_head"
+            " said of a run. May be given several times: all must hold.",
         ),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY|@FILE",
+            help="A public key whose signatures count, as audit key show prints it, instead of your own keys."
+            " May be given several times.",
+        ),
+    ] = None,
+    tsa_certificate: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.pem", help="The root certificate of a server for time-stamps you trust."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> ExitCode:
     """Verify that records of calls are complete and unchanged.
 
-    Says intact, rows missing, truncated, not verifiable or altered, and names the calls. The exit code is 0
-    only if everything is intact.
+    Says intact; consistent, but not anchored; rows missing; truncated; not verifiable; or altered, names the
+    calls, and says which signature or head covers which lines. The exit code is 0 only if all is intact, 4 if
+    all is consistent and nothing that was kept elsewhere proves it, otherwise 1.
 
     Example: knime-mcp audit verify run.jsonl
     """
-    from ..audit.verify import verify_file
+    from ..audit.signatures import PublicKey, SignatureError
+    from ..audit.verify import Anchors, verify_file
 
-    with reading_records():
-        verification = verify_file(file, head=head)
+    try:
+        texts = [text_or_file(text, "--key")[0] for text in key or ()]
+        keys = tuple(map(PublicKey.parse, texts)) if texts else None
+        roots = tuple(path.read_bytes() for path in tsa_certificate or ())
+        anchors = Anchors(heads=tuple(head or ()), keys=keys, roots=roots)
+        with reading_records(), _progress(file) as progress:
+            verified = verify_file(file, head=anchors, on_progress=progress)
+    except SignatureError as error:
+        raise CommandError(f"{error}.") from None
     if as_json:
-        print_json(
-            {
-                "verdict": verification.verdict.value,
-                "runs": [
-                    {"run": run.run, "calls": run.count, "head": run.head, "outcome": run.outcome}
-                    for run in verification.runs
-                ],
-                "findings": [
-                    {"verdict": finding.verdict.value, "run": finding.run, "text": finding.text}
-                    for finding in verification.findings
-                ],
-                "notes": list(verification.notes),
-            }
-        )
-        return ExitCode.OK if verification.intact else ExitCode.FAILED
-    say(f"{file.name}: {verification.verdict.value}", "bold green" if verification.intact else "bold red")
-    for run in verification.runs:
+        print_json(_as_json(verified))
+        return _exit_code(verified)
+    style = {Verdict.INTACT: "bold green", Verdict.UNANCHORED: "bold yellow"}
+    say(f"{file.name}: {verified.verdict.value}", style.get(verified.verdict, "bold red"))
+    for run in verified.runs:
         calls = counted(run.count, "call")
         say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
-        if run.head:
-            say(f"  head {run.head}", "dim")
-    _complain_of(verification)
-    for text in verification.notes:
+        if run.anchor:
+            say(f"  head {run.anchor}", "dim")
+    for cover in verified.coverage[:_FINDINGS_SHOWN]:
+        say(f"lines {cover.lines}: covered by {cover.by or 'nothing'}")
+    _complain_of(verified)
+    for text in verified.notes:
         note(text)
-    return ExitCode.OK if verification.intact else ExitCode.FAILED
+    return _exit_code(verified)
+
+
+@contextmanager
+def _progress(file: Path) -> Generator[Callable[[int], None] | None]:
+    """Shows how many megabytes of a large file were checked."""
+    total = file.stat().st_size // 1_000_000 if file.is_file() else 0
+    if total < _WORTH_A_BAR:
+        yield None
+        return
+    with steps_progress() as told:
+        yield lambda done: told(("MB", done // 1_000_000, total))
+
+
+def _as_json(verified: Verification) -> dict[str, Any]:
+    return {
+        "verdict": verified.verdict.value,
+        "runs": [
+            {"run": run.run, "calls": run.count, "head": run.anchor, "outcome": run.outcome}
+            for run in verified.runs
+        ],
+        "covered": [
+            {"first": cover.first, "last": cover.last, "by": cover.by or None} for cover in verified.coverage
+        ],
+        "findings": [
+            {"verdict": finding.verdict.value, "run": finding.run, "text": finding.text}
+            for finding in verified.findings
+        ],
+        "notes": list(verified.notes),
+    }
+
+
+def _exit_code(verified: Verification) -> ExitCode:
+    match verified.verdict:
+        case Verdict.INTACT:
+            return ExitCode.OK
+        case Verdict.UNANCHORED:
+            return ExitCode.NOT_ANCHORED
+        case _:
+            return ExitCode.FAILED
 
 
 def _complain_of(verification: Verification) -> None:
@@ -122,7 +178,7 @@ def show_records(
     if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.calls_table import read_calls, write_calls
-    from ..audit.verify import Verdict, verify_file
+    from ..audit.verify import verify_file
 
     with reading_records():
         records = read_calls(file)
@@ -166,7 +222,7 @@ def export(
         raise UsageError(f"{out} should end in .knwf, as it is a KNIME workflow.")
     check_output(out)
     from ..audit.calls_table import read_calls
-    from ..audit.verify import Verdict, verify_file
+    from ..audit.verify import verify_file
     from ..headless import use_standin
 
     use_standin()

@@ -70,7 +70,7 @@ def _run(run: str, calls: Sequence[CallRecord], verification: Verification) -> H
                     ("Ended", verified.outcome if verified else None),
                     ("From", start.isoformat(" ", "milliseconds") if start else None),
                     ("Took", f"{total:.3f} s" if start else None),
-                    ("Head hash", verified.head if verified else None),
+                    ("Head", verified.anchor if verified else None),
                 )
             ),
             join(_call(record, start, total) for record in calls),

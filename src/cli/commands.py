@@ -40,7 +40,15 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     ),
     "audit": _Group(
         "Verify, show and export the records of calls.",
-        {"verify": "audit:verify", "show": "audit:show_records", "export": "audit:export"},
+        {
+            "verify": "audit:verify",
+            "show": "audit:show_records",
+            "export": "audit:export",
+            "key": _Group(
+                "Keys that sign journals.",
+                {"new": "audit_key:new", "show": "audit_key:show", "rotate": "audit_key:rotate"},
+            ),
+        },
     ),
     "graph": _Group(
         "Graphs: tools made of calls to other tools, declared in a YAML document.",

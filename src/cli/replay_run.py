@@ -7,7 +7,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..audit.record import same_hash
 from ..audit.verify import Verdict
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
@@ -149,7 +148,7 @@ class ReplayRun:
     @property
     def _good(self) -> bool:
         checked = self._recording.verification
-        has_head = self._head is None or any(same_hash(run.head, self._head) for run in checked.runs)
+        has_head = self._head is None or checked.has_head(self._head)
         is_trusted = has_head and checked.verdict is not Verdict.ALTERED
         return self.summary.is_good and is_trusted and not self.summary.canceled
 

@@ -350,7 +350,7 @@ class ReplaySummary:
             sentences.append(
                 f"{self.text()}. First: {where} of {record.tool_name or 'no tool'}, {bad.value}{why}."
             )
-        if not self.verification.intact:
+        if not self.verification.consistent:
             problems = " ".join(finding.text for finding in self.verification.findings)
             sentences.append(f"The records are {self.verification.verdict.value}: {problems}")
         return " ".join(sentences) or None

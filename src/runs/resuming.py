@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .call_values import PlannedCall
     from .engine import Run
 
-_HARMLESS: Final = (Verdict.INTACT, Verdict.TRUNCATED)
+_HARMLESS: Final = frozenset({Verdict.TRUNCATED})
 _NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
 _SHOWN_CALLS: Final = 5
 _UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})  # in journals without lines *sent*

@@ -155,7 +155,7 @@ class MCPToolCaller(CallerDialog):
         if found.warning:
             run.summary.notes[found.warning] = None
         journal = sessions.run.journal
-        ctx.flow_variables["mcp_audit_head"] = "" if journal is None else journal.head
+        ctx.flow_variables["mcp_audit_head"] = "" if journal is None else journal.anchor
         summary = run.summary
         summary.unfit, summary.absent, summary.properties = writer.unfit, writer.absent, writer.properties
         warnings = [visible(summary.warning() or "")]

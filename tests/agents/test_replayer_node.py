@@ -76,7 +76,7 @@ def test_every_call_gets_a_verdict_and_the_summary_counts_them(replay, recorded)
     assert "not declared as read-only" in summary["skipped"]["Details"]
     assert summary["records"]["Verdict"] == "intact"
     assert "3 same, 2 different, 1 skipped" in result.warnings[-1]
-    assert re.fullmatch(r"sha256:[0-9a-f]{64}", result.flow_variables["mcp_audit_head"])
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}-[0-9a-f]{64}", result.flow_variables["mcp_audit_head"])
 
 
 def test_row_ids_are_kept_and_the_order_is_the_recorded_one(replay, recorded):

@@ -69,10 +69,10 @@ def test_tools_as_cells(written):
     cells = table.set_column(0, "Tool", encode_tools(tools))
     assert cells.schema.field("Tool").type == TOOL_STORAGE
     assert records_of(cells) == written
-    assert verify_table(cells).intact
+    assert verify_table(cells).consistent
     without = table.drop_columns(["Tool (JSON)"])
     assert records_of(without, tools) == written
-    assert verify_table(without, tools).intact
+    assert verify_table(without, tools).consistent
 
 
 def test_a_csv_as_knime_writes_it(written, tmp_path):
@@ -92,7 +92,7 @@ def test_a_csv_as_knime_writes_it(written, tmp_path):
         writer = csv.DictWriter(stream, list(rows[0]), delimiter=";")
         writer.writeheader()
         writer.writerows(rows)
-    assert verify_file(file).intact
+    assert verify_file(file).consistent
     assert [record.tool_name for record in read_calls(file)] == [record.tool_name for record in written]
     assert [record.duration for record in read_calls(file)] == [record.duration for record in written]
 
@@ -112,7 +112,7 @@ def test_types_and_layout_that_programs_change(written):
     with_column("Tool (JSON)", [json.dumps(json.loads(record.tool), indent=1) for record in written])
     berlin = table["Started at"].cast(pa.timestamp("us", tz="+02:00"))
     table = table.set_column(table.column_names.index("Started at"), "Started at", berlin)
-    assert verify_table(table).intact
+    assert verify_table(table).consistent
     assert [record.started_at for record in records_of(table)] == [record.started_at for record in written]
 
 
@@ -122,7 +122,7 @@ def test_json_that_became_values(written):
     cells = pa.array([json.loads(record.arguments) for record in written])
     table = table.set_column(table.column_names.index("Arguments"), "Arguments", cells)
     assert records_of(table) == written
-    assert verify_table(table).intact
+    assert verify_table(table).consistent
 
 
 def test_a_csv_that_lost_almost_everything(tmp_path):
@@ -201,7 +201,7 @@ def test_json_lines_are_a_table_too_and_the_chain_can_be_followed(written, tmp_p
     file = tmp_path / "t.jsonl"
     write_calls(written, file)
     assert read_calls(file) == records_of(calls_table(written))
-    assert verify_file(file).verdict is Verdict.INTACT
+    assert verify_file(file).verdict is Verdict.UNANCHORED
 
 
 def test_only_endings_that_say_what_to_write(written, tmp_path):

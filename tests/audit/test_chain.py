@@ -19,7 +19,6 @@ from knime_mcp.audit.record import (
     chained_with_text,
     link_of,
     prepare,
-    same_hash,
 )
 from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool, to_json_text
@@ -126,11 +125,6 @@ def test_lone_surrogates_are_hashed_as_they_are_written():
 @pytest.mark.parametrize("call", ["", "x", "-1", "1.5", "¹", "9" * 30])
 def test_a_number_that_is_none(call):
     assert Link({"call": call}, "", "", "line 1").call is None
-
-
-def test_hashes_as_people_write_them():
-    assert same_hash("sha256:AB", " ab\n")
-    assert not same_hash("sha256:ab", "ac")
 
 
 def test_the_text_of_a_tool_is_made_once_and_is_its_own():

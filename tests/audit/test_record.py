@@ -167,16 +167,16 @@ from knime_mcp.audit.verify import verify_file
 folder, examples = map(Path, sys.argv[1:])
 with Journal(folder / "a.jsonl", run="r") as journal:
     written = journal.append(CallRecord(run="r", status=CallStatus.OK, model="m1"))
-assert verify_file(folder / "a.jsonl").intact
+assert verify_file(folder / "a.jsonl").consistent
 assert read_calls(folder / "a.jsonl") == [written]
 assert str(calls_table([written]).schema.field("Model").type) == "string"
 for ending in (".csv", ".parquet"):
     write_calls([written], folder / f"a{ending}")
     assert read_calls(folder / f"a{ending}") == [written]
-    assert verify_file(folder / f"a{ending}").intact
+    assert verify_file(folder / f"a{ending}").consistent
 link = link_of(written.to_json() | {"model": "m2"}, "row 1")
 assert chain_hash(link.previous, link.texts) != link.hash
-assert all(verify_file(examples / f"what-the-agent-did{ending}").intact for ending in (".jsonl", ".csv"))
+assert all(verify_file(examples / f"what-the-agent-did{ending}").consistent for ending in (".jsonl", ".csv"))
 print("as it should be")
 """
 

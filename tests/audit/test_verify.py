@@ -27,7 +27,11 @@ def numbers(finding):
 
 
 def put(path, lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    """Writes a journal of format 1, in which calls have hashes, and lines none."""
+    bare = [
+        {name: value for name, value in line.items() if name not in ("chain", "format")} for line in lines
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in bare), encoding="utf-8")
 
 
 @pytest.fixture
@@ -39,12 +43,12 @@ def journal(tmp_path):
 
 def test_an_intact_journal(journal):
     found = verify_file(journal)
-    assert (found.verdict, found.intact, found.findings, found.notes) == (Verdict.INTACT, True, (), ())
+    assert (found.verdict, found.consistent, found.findings) == (Verdict.UNANCHORED, True, ())
     (run,) = found.runs
     assert (run.run, run.count, run.outcome) == ("r1", 8, "complete")
     assert run.head == read_journal(journal).head == json_lines(journal)[-1]["head"]
-    assert verify_file(journal, head=run.head).intact
-    assert verify_file(journal, head=run.head.removeprefix("sha256:").upper()).intact
+    assert verify_file(journal, head=run.head).consistent
+    assert verify_file(journal, head=run.head.removeprefix("sha256:").upper()).consistent
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,7 @@ def test_a_chain_made_anew_shows_only_against_a_head_kept_elsewhere(journal, tmp
     with Journal(forged, run="r1") as made:
         for number in range(1, 9):
             made.append(record(number, result="forged"))
-    assert verify_file(forged).intact
+    assert verify_file(forged).consistent
     assert verify_file(forged, head=head).verdict is Verdict.TRUNCATED
 
 
@@ -116,7 +120,7 @@ def test_the_order_of_lines_does_not_matter(journal):
     lines = json_lines(journal)
     random.Random(1).shuffle(lines)
     put(journal, lines)
-    assert verify_file(journal).intact
+    assert verify_file(journal).consistent
 
 
 def test_swapping_two_calls_by_their_numbers(journal):
@@ -170,7 +174,7 @@ def test_a_closing_record_that_was_tampered_with(journal):
     lines = json_lines(journal)
     for change in ({"calls": 10**15}, {"calls": 3}, {"calls": "x"}, {"head": "sha256:1"}):
         put(journal, [*lines[:-1], {**lines[-1], **change}])
-        assert not verify_file(journal).intact
+        assert not verify_file(journal).consistent
 
 
 def told(path):
@@ -189,7 +193,7 @@ def test_no_changed_byte_stays_hidden(journal, tmp_path, data):
     byte = data.draw(st.integers(0, 255))
     path = tmp_path / "changed.jsonl"
     path.write_bytes(whole[:position] + bytes([byte]) + whole[position + 1 :])
-    if verify_file(path).intact:
+    if verify_file(path).consistent:
         assert told(path) == told(journal)
 
 
@@ -207,14 +211,14 @@ def test_a_journal_cut_anywhere_is_truncated(journal, tmp_path, cut):
 def test_what_is_no_journal_is_not_intact(tmp_path, content):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
-    assert not verify_file(path).intact
+    assert not verify_file(path).consistent
 
 
 def test_a_run_without_calls(tmp_path):
     path = tmp_path / "r.jsonl"
     _, head = write_run(path, count=0)
     found = verify_file(path, head=head)
-    assert (found.verdict, head) == (Verdict.INTACT, "")
+    assert (found.verdict, head) == (Verdict.UNANCHORED, "")
 
 
 def test_killed_in_the_middle_every_finished_call_verifies(tmp_path):
@@ -254,7 +258,7 @@ def test_killed_in_the_middle_every_finished_call_verifies(tmp_path):
     assert first.previous_hash == content.head
     after = verify_file(path)
     assert {finding.run for finding in after.findings} <= {"r1", ""}
-    assert not after.notes
+    assert not [note for note in after.notes if "earlier run" in note]
 
 
 def test_many_processes_write_into_one_file_one_after_the_other(tmp_path):
@@ -273,7 +277,7 @@ def test_many_processes_write_into_one_file_one_after_the_other(tmp_path):
         processes = [stack.enter_context(subprocess.Popen(command)) for _ in range(4)]
         assert [process.wait(60) for process in processes] == [0] * 4
     found = verify_file(path)
-    assert found.verdict is Verdict.INTACT
+    assert found.verdict is Verdict.UNANCHORED
     assert [(run.count, run.outcome) for run in found.runs] == [(100, "complete")] * 4
 
 
@@ -289,7 +293,7 @@ def test_two_runs_cannot_go_on_from_the_same_one(tmp_path):
         Journal(path, run="r3", append=True, follows=read.head, after=read.chain)
     with pytest.raises(JournalError, match="was written by another run meanwhile"):
         Journal(path, run="r4", append=True, follows=read.head, after=read.chain)
-    assert verify_file(path).intact
+    assert verify_file(path).consistent
 
 
 def test_the_lock_ends_with_its_process(tmp_path):
@@ -352,7 +356,7 @@ def test_no_line_is_changed_removed_or_moved_unseen(tmp_path, tamper):
         with Journal(path, run=run, append=True) as journal:
             journal.sent(SentCall(key="k1", plan="p1", tool_name="pay", input_row="Row1"))
             journal.append(record(1, run=run))
-    assert verify_file(path).intact
+    assert verify_file(path).consistent
     before = path.read_bytes()
     tamper(path)
     assert path.read_bytes() != before
@@ -362,12 +366,13 @@ def test_no_line_is_changed_removed_or_moved_unseen(tmp_path, tamper):
 def test_a_journal_of_format_1_is_read_and_gone_on_with(tmp_path):
     path = tmp_path / "old.jsonl"
     write_run(path, 2)
-    bare = [re.sub(rb',"chain":"\w+"\}', b"}", line) for line in path.read_bytes().splitlines(keepends=True)]
+    lines = path.read_bytes().replace(b'"format":2,', b"").splitlines(keepends=True)
+    bare = [re.sub(rb',"chain":"\w+"\}', b"}", line) for line in lines]
     path.write_bytes(b"".join(bare))
-    assert verify_file(path).intact
+    assert verify_file(path).consistent
     with Journal(path, run="new", append=True, after=read_journal(path).chain) as journal:
         journal.append(record(1, run="new"))
-    assert verify_file(path).intact
+    assert verify_file(path).consistent
     path.write_bytes(path.read_bytes().replace(b'"about":""', b'"about":"x"', 1))
     assert verify_file(path).verdict is Verdict.ALTERED
 
@@ -387,19 +392,27 @@ def test_two_runs_in_one_file(tmp_path):
     second, _ = write_run(path, 4, run="r2", append=True)
     assert second[0].previous_hash == first[-1].hash
     found = verify_file(path)
-    assert found.intact
+    assert found.consistent
     assert [(run.run, run.count, run.outcome) for run in found.runs] == [
         ("r1", 3, "canceled"),
         ("r2", 4, "complete"),
     ]
-    assert not found.notes
+    assert not [note for note in found.notes if "goes on from an earlier run" in note]
     for run in found.runs:
-        assert verify_file(path, head=run.head).intact
+        assert verify_file(path, head=run.anchor).consistent
+    first, last = found.runs
+    assert verify_file(path, head=last.anchor).intact
+    covered = verify_file(path, head=first.anchor)
+    assert covered.verdict is Verdict.UNANCHORED
+    assert [(cover.lines, bool(cover.by)) for cover in covered.coverage] == [
+        ("1 to 5", True),
+        ("6 to 11", False),
+    ]
 
 
 def test_a_resumed_run_stands_alone_and_says_where_it_comes_from(tmp_path):
     _, head = write_run(tmp_path / "a.jsonl", 3, run="r1", outcome=None)
     write_run(tmp_path / "b.jsonl", 3, run="r2", follows=head)
     found = verify_file(tmp_path / "b.jsonl")
-    assert found.intact
+    assert found.consistent
     assert "goes on from an earlier run" in found.notes[0]

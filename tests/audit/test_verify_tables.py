@@ -49,7 +49,7 @@ def test_a_table_in_any_order(table, calls):
     order = list(range(calls.num_rows))
     random.Random(2).shuffle(order)
     found = table(calls.take(order))
-    assert found.intact
+    assert found.consistent
     assert [(run.run, run.count) for run in found.runs] == [("r1", 8), ("r2", 5)]
     assert "mcp_audit_head" in found.notes[0]
 
@@ -73,8 +73,8 @@ def test_a_tampered_table(table, calls):
 def test_a_table_whose_end_was_cut_off_shows_against_the_head(table, calls):
     head = calls["Hash"][7].as_py()
     run = calls.slice(0, 8)
-    assert table(run, head=head).intact
-    assert table(run.slice(0, 6)).intact
+    assert table(run, head=head).consistent
+    assert table(run.slice(0, 6)).consistent
     assert table(run.slice(0, 6), head=head).verdict is Verdict.TRUNCATED
     later = table(run, head=calls["Hash"][5].as_py())
     assert later.verdict is Verdict.ALTERED
@@ -98,18 +98,18 @@ def test_a_table_without_columns_that_are_needed(table, calls):
 
 
 def test_a_column_that_was_empty_may_be_gone(table, calls):
-    assert table(calls.drop_columns(["Iteration"])).intact
+    assert table(calls.drop_columns(["Iteration"])).consistent
 
 
 def test_an_empty_table(table, calls):
-    assert table(calls.slice(0, 0)).intact
-    assert not table(calls.slice(0, 0), head="sha256:ab").intact
+    assert table(calls.slice(0, 0)).consistent
+    assert not table(calls.slice(0, 0), head="sha256:ab").consistent
 
 
 def test_ten_thousand_rows(tmp_path):
     path = tmp_path / "r1.jsonl"
     written, head = write_run(path, 10_000)
-    assert verify_file(path, head=head).intact
+    assert verify_file(path, head=head).consistent
     for ending in (".csv", ".parquet"):
         write_calls(reversed(written), tmp_path / f"t{ending}")
         found = verify_file(tmp_path / f"t{ending}", head=head)
@@ -122,4 +122,4 @@ def test_ten_thousand_rows(tmp_path):
     assert numbers(found.findings[0]) == [9, 5000, 5001, 5002]
     assert "Lines 10, 5000 of the file" in found.findings[-1].text
     shutil.copy(path, tmp_path / "copy.jsonl")
-    assert verify_file(tmp_path / "copy.jsonl").intact
+    assert verify_file(tmp_path / "copy.jsonl").consistent

@@ -54,7 +54,7 @@ def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
     """With a mark at its beginning, line ends of Windows, a time without a zone, an endless duration."""
     text = journal.read_text("utf-8")
     (tmp_path / "saved.jsonl").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
-    assert cli("audit", "verify", "saved.jsonl").code == 0
+    assert cli("audit", "verify", "saved.jsonl").code == 4
     assert cli("batch", server.url, "echo", "p.csv", "--resume", "saved.jsonl").code == 1  # one row is bad
     assert cli("audit", "verify", "saved.jsonl").out.count(", complete") == 2
     lines = json_lines(journal)
@@ -84,12 +84,19 @@ def test_a_table_is_not_written_over_itself(cli, journal):
 
 def test_an_intact_journal(cli, journal):
     done = cli("audit", "verify", "run.jsonl")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("run.jsonl: intact\n")
+    assert done.code == 4
+    assert "No signature, time-stamp or given head covers the file" in done.err
+    assert done.out.startswith("run.jsonl: consistent, but not anchored\n")
     assert "3 calls, complete" in done.out
-    head = re.search(r"head (sha256:[0-9a-f]{64})", done.out)[1]
-    assert head == json_lines(journal)[-1]["head"]
-    assert cli("audit", "verify", "run.jsonl", "--head", head).code == 0
+    head = re.search(r"head (sha256:[0-9a-f]{64}-[0-9a-f]{64})", done.out)[1]
+    end = json_lines(journal)[-1]
+    assert head == f"{end['head']}-{end['chain']}"
+    done = cli("audit", "verify", "run.jsonl", "--head", head)
+    assert (done.code, done.out.splitlines()[0]) == (0, "run.jsonl: intact")
+    done = cli("audit", "verify", "run.jsonl", "--head", end["head"])
+    assert done.code == 4
+    assert "A given head covers calls, and not what else stands in the file" in done.err
+    assert cli("audit", "verify", "run.jsonl", "--head", head, "--head", "sha256:" + "0" * 64).code == 1
     wrong = cli("audit", "verify", "run.jsonl", "--head", "sha256:" + "0" * 64)
     assert wrong.code == 1
     assert "expected head hash" in wrong.err
@@ -124,9 +131,11 @@ def test_a_table_from_a_journal(cli, journal, ending):
     assert (done.code, done.out) == (0, "")
     assert len(cli("audit", "show", "run.jsonl", "--out", f"t.{ending}", "--json").json) == 3
     done = cli("audit", "verify", f"t.{ending}")
-    assert done.code == 0
-    assert "intact" in done.out
+    assert done.code == 4
+    assert "consistent, but not anchored" in done.out
     assert "mcp_audit_head" in done.err
+    head = cli("audit", "verify", "run.jsonl", "--json").json["runs"][0]["head"]
+    assert cli("audit", "verify", f"t.{ending}", "--head", head).code == 0
     shown = [cli("audit", "show", file, "--json").json for file in ("run.jsonl", f"t.{ending}")]
     assert [{name: value for name, value in call.items() if name != "key"} for call in shown[0]] == shown[1]
 
@@ -165,7 +174,7 @@ def test_the_page_shows_the_verdict_and_every_call(cli, journal, tmp_path):
     assert page.startswith("<!DOCTYPE html>")
     assert "default-src 'none'" in page.replace("&#x27;", "'")
     assert "<script" not in page
-    for words in ("Records: intact", "invalid arguments", "MCP", "echo", "sha256:"):
+    for words in ("Records: consistent, but not anchored", "invalid arguments", "MCP", "echo", "sha256:"):
         assert words in page
 
 
@@ -185,7 +194,8 @@ def test_calls_go_into_one_journal_one_after_the_other(cli, server, tmp_path):
     assert [line["kind"] for line in lines] == ["start", "call", "end"] * 3
     assert done.json["hash"] == lines[-1]["head"]
     assert lines[4]["previous_hash"] == lines[1]["hash"]
-    verified = cli("audit", "verify", "c.jsonl", "--head", lines[-1]["head"])
+    head = f"{lines[-1]['head']}-{lines[-1]['chain']}"
+    verified = cli("audit", "verify", "c.jsonl", "--head", head)
     assert (verified.code, verified.err) == (0, "")
 
 

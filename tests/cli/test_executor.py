@@ -39,7 +39,7 @@ def test_a_batch_goes_to_the_workers_and_its_journal_stays_here(cli, server, tab
     done = cli("batch", url, "echo", table, *options, *GUARDED, executor, env={PASSWORD: SECRET})
     assert done.code == 0, done.err
     assert [row["Result"] for row in csv_rows(tmp_path / "r.csv")] == ["a", "a", "b", "c"]
-    assert verify_file(tmp_path / "run.jsonl").verdict is Verdict.INTACT
+    assert verify_file(tmp_path / "run.jsonl").verdict is Verdict.UNANCHORED
     written = (tmp_path / "r.csv").read_text("utf-8") + (tmp_path / "run.jsonl").read_text("utf-8")
     assert SECRET not in written
 
@@ -59,7 +59,7 @@ def test_a_replay_goes_to_the_workers(cli, record, tmp_path, executor):
     done = cli("replay", "run.jsonl", "--executor", executor, "--audit", "again.jsonl")
     assert done.code == 0, done.err
     assert "5 same" in done.out
-    assert verify_file(tmp_path / "again.jsonl").verdict is Verdict.INTACT
+    assert verify_file(tmp_path / "again.jsonl").verdict is Verdict.UNANCHORED
 
 
 def test_ctrl_c_says_what_ran(cli, server, tmp_path, until, executor):

@@ -13,7 +13,7 @@ def test_rows_come_in_order_into_one_chain(server, workers, tmp_path):
     assert [record.input_row for record in found] == [f"R{n}" for n in range(12)]
     assert [record.result for record in found] == [f"noted t{n}" for n in range(12)]
     assert sorted(record.call for record in found) == list(range(1, 13))
-    assert verify_file(tmp_path / "run.jsonl").intact
+    assert verify_file(tmp_path / "run.jsonl").consistent
 
 
 def test_equal_rows_are_two_calls(server, workers):

@@ -1,0 +1,285 @@
+"""Signed checkpoints of journals, and the keys that make them.
+
+A checkpoint says how many lines a journal had, and the ``chain`` of the last of them, in the form of a C2SP
+signed note (https://c2sp.org/signed-note, Ed25519), which other programs read as well. A time-stamp of the
+note (RFC 3161) says when it was there at the latest, and needs a server that the user names. The cryptography
+is that of the libraries ``cryptography`` and ``rfc3161-client``, in the extra ``audit``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+ORIGIN: Final = "knime-mcp/journal/2"
+_KEYRING: Final = "knime-mcp-audit"
+_ED25519: Final = b"\x01"
+_SIGNATURE: Final = re.compile("— (\\S+) ([A-Za-z0-9+/]+={0,2})")
+_NOTE: Final = re.compile(
+    r"([^\n]+)\n(0|[1-9][0-9]{0,17})\n([A-Za-z0-9+/]{43}=)\n([^\n]+)\n\n((?:[^\n]+\n)*)"
+)
+_STAMP_SECONDS: Final = 20.0
+
+
+class SignatureError(ValueError):
+    """A key cannot be used, or a server gave no time-stamp; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A key that signatures are checked with; its text has the form of Go's ``note`` package."""
+
+    name: str
+    raw: bytes
+
+    @property
+    def id(self) -> bytes:
+        return hashlib.sha256(self.name.encode() + b"\n" + _ED25519 + self.raw).digest()[:4]
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.id.hex()}+{_text(_ED25519 + self.raw)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads the text of a key, or raises `SignatureError`."""
+        name, _, rest = text.strip().partition("+")
+        number, _, data = rest.partition("+")
+        try:
+            raw = base64.b64decode(data, validate=True)
+        except binascii.Error:
+            raw = b""
+        key = cls(name, raw[1:])
+        if not name or raw[:1] != _ED25519 or len(raw) != 33 or key.id.hex() != number:
+            raise SignatureError(f"{text.strip()[:80]!r} is not a public key as audit key show prints it")
+        return key
+
+    def has_signed(self, text: str, signature: bytes) -> bool:
+        needs_libraries("cryptography")
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        try:
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, text.encode())
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a note says, whoever signed it."""
+
+    lines: int
+    chain: str  # hexadecimal, as in the journal
+    at: str
+    text: str  # what is signed
+    signatures: tuple[tuple[str, bytes, bytes], ...]  # name and id of the key, signature
+
+    @classmethod
+    def parse(cls, note: str) -> Self | None:
+        """Reads a note; None if it is not one of a journal."""
+        match = _NOTE.fullmatch(note)
+        if match is None or match[1] != ORIGIN:
+            return None
+        found = [_SIGNATURE.fullmatch(line) for line in match[5].splitlines()]
+        try:
+            signed = tuple((m[1], *_split(base64.b64decode(m[2], validate=True))) for m in found if m)
+            chain = base64.b64decode(match[3], validate=True).hex()
+        except binascii.Error:
+            return None
+        text = note[: match.start(5) - 1]
+        return cls(int(match[2]), chain, match[4], text, signed) if all(found) else None
+
+    def signers(self, keys: Iterable[PublicKey]) -> tuple[list[PublicKey], list[str]]:
+        """Those of the keys that signed it; and the names of those whose signature is not of this text."""
+        known, good, bad = {(key.name, key.id): key for key in keys}, list[PublicKey](), list[str]()
+        for name, number, signature in self.signatures:
+            key = known.get((name, number))
+            if key is not None and key.has_signed(self.text, signature):
+                good.append(key)
+            elif key is not None:
+                bad.append(name)
+        return good, bad
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A key of our own; `private` is None where the system's keyring holds it."""
+
+    public: PublicKey
+    made: str
+    private: bytes | None
+
+    def sign(self, text: str) -> str:
+        """The line of a note with the signature of its text."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        key = Ed25519PrivateKey.from_private_bytes(self.private or _from_keyring(self.public))
+        return f"— {self.public.name} {_text(self.public.id + key.sign(text.encode()))}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Makes checkpoints for a journal: signed, time-stamped, or both."""
+
+    key: SigningKey | None
+    time_stamps: str | None
+
+    @classmethod
+    def of(cls, keys: Path, time_stamps: str | None) -> Self:
+        """With the newest of the keys, which is read once. Raises `SignatureError`."""
+        own = own_keys(keys)
+        if own:
+            needs_libraries("cryptography")
+        newest = own[-1] if own else None
+        if newest is not None and newest.private is None:
+            newest = replace(newest, private=_from_keyring(newest.public))
+        return cls(newest, time_stamps)
+
+    def note(self, lines: int, chain: str, at: str) -> str:
+        text = f"{ORIGIN}\n{lines}\n{_text(bytes.fromhex(chain))}\n{at}\n"
+        return f"{text}\n{'' if self.key is None else self.key.sign(text)}"
+
+    def time_stamp(self, note: str) -> str | None:
+        """A time-stamp of a note, in base64; None if no server was named. Raises `SignatureError`."""
+        if self.time_stamps is None:
+            return None
+        needs_libraries("cryptography", "rfc3161_client")
+        import httpx
+        from rfc3161_client import TimestampRequestBuilder, decode_timestamp_response
+
+        request = TimestampRequestBuilder().data(note.encode()).build()
+        headers = {"Content-Type": "application/timestamp-query"}
+        try:
+            answer = httpx.post(
+                self.time_stamps, content=request.as_bytes(), headers=headers, timeout=_STAMP_SECONDS
+            )
+            answer.raise_for_status()
+            decode_timestamp_response(answer.content)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise SignatureError(f"{self.time_stamps} gave no time-stamp: {error}") from None
+        return _text(answer.content)
+
+
+def stamped_at(token: str, note: str, roots: Sequence[bytes]) -> tuple[datetime, bool] | None:
+    """When a time-stamp was made, and whether one of the certificates (PEM) vouches for it.
+
+    None if it is not one of this note.
+    """
+    needs_libraries("cryptography", "rfc3161_client")
+    import rfc3161_client as rfc3161
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        response = rfc3161.decode_timestamp_response(base64.b64decode(token, validate=True))
+        info = response.tst_info
+        algorithm = {"2.16.840.1.101.3.4.2.1": "sha256", "2.16.840.1.101.3.4.2.3": "sha512"}
+        name = algorithm.get(info.message_imprint.hash_algorithm.dotted_string)
+        if name is None or hashlib.new(name, note.encode()).digest() != info.message_imprint.message:
+            return None
+    except (ValueError, binascii.Error):
+        return None
+    if not roots:
+        return info.gen_time, False
+    builder = rfc3161.VerifierBuilder()
+    for pem in roots:
+        for certificate in load_pem_x509_certificates(pem):
+            builder = builder.add_root_certificate(certificate)
+    try:
+        return info.gen_time, builder.build().verify_message(response, note.encode())
+    except rfc3161.VerificationError:
+        return info.gen_time, False
+
+
+def own_keys(file: Path) -> list[SigningKey]:
+    """Our keys, the newest last; none without the file. Raises `SignatureError`."""
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))["keys"]
+        return [
+            SigningKey(
+                PublicKey.parse(entry["public"]),
+                str(entry["made"]),
+                base64.b64decode(entry["private"]) if entry.get("private") else None,
+            )
+            for entry in entries
+        ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SignatureError(f"The keys in {file} cannot be read: {error}") from None
+
+
+def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:
+    """Makes a key, which signs from now on; the others stay, so that what they signed can be checked."""
+    needs_libraries("cryptography")
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    made_key = Ed25519PrivateKey.generate()
+    private, public = made_key.private_bytes_raw(), PublicKey(name, made_key.public_key().public_bytes_raw())
+    if keyring:
+        _into_keyring(public, private)
+    new = SigningKey(public, made, None if keyring else private)
+    entries = [
+        {"public": str(key.public), "made": key.made}
+        | ({"private": _text(key.private)} if key.private is not None else {})
+        for key in [*own_keys(file), new]
+    ]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f"{file.name}.part")
+    part.unlink(missing_ok=True)
+    # Nobody else may read it, not even for a moment; and a crash leaves the old file or the new one.
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        json.dump({"keys": entries}, out, indent=1)
+    part.replace(file)
+    return public
+
+
+def needs_libraries(*libraries: str) -> None:
+    """Raises `SignatureError` where the libraries for signatures are not installed."""
+    if not all(map(find_spec, libraries)):
+        raise SignatureError("Signatures need two libraries more: pip install 'knime-mcp[audit]'")
+
+
+def _into_keyring(key: PublicKey, private: bytes) -> None:
+    import keyring
+    from keyring.errors import KeyringError
+
+    try:
+        keyring.set_password(_KEYRING, str(key), _text(private))
+    except KeyringError as error:
+        raise SignatureError(f"The system's keyring does not take the key: {error}") from None
+
+
+def _from_keyring(key: PublicKey) -> bytes:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        raise SignatureError("The key is in the system's keyring, which needs: pip install keyring") from None
+    try:
+        found = keyring.get_password(_KEYRING, str(key))
+    except KeyringError as error:
+        raise SignatureError(f"The system's keyring gives no key: {error}") from None
+    if found is None:
+        raise SignatureError(f"The system's keyring has no key {key.name}; audit key rotate makes another")
+    return base64.b64decode(found)
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    return data[:4], data[4:]
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

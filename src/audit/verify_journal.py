@@ -1,0 +1,364 @@
+"""Verifies a journal line by line, in memory that does not grow with it.
+
+Each line must follow the line before, each call the call before, and each saved file must have the digest on
+record. Then it is said for each line which checkpoint or given head covers it: from there back to the
+beginning of the chain nobody can have changed anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..types.texts import counted
+from .journal import START, JournalLine, journal_lines, keys_file
+from .journal_fields import unknown_fields
+from .record import link_of
+from .signatures import Checkpoint, PublicKey, SignatureError, own_keys, stamped_at
+from .verify import (
+    Anchors,
+    Calls,
+    Cover,
+    Finding,
+    Verdict,
+    Verification,
+    VerifiedRun,
+    has_hash,
+    read_record,
+    split_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_MOST_NAMED: Final = 10
+_OTHERS: Final = frozenset({"sent", "prompt", "turn", "answer"})
+
+
+def verify_journal(
+    file: Path, anchors: Anchors, *, on_progress: Callable[[int], None] | None = None
+) -> Verification:
+    """See `verify.verify_file`."""
+    check = _Check(file, anchors)
+    for number, line in enumerate(journal_lines(file)):
+        if on_progress is not None and not number % 1024:
+            on_progress(line.start)
+        check.take(line)
+    return check.result()
+
+
+@dataclass(slots=True)
+class _End:
+    """The closing record of a run; without a count, the run has none."""
+
+    count: int | None = None
+    head: str = ""
+    outcome: str | None = None
+    chain: str = ""  # of the last line of the run
+
+
+@dataclass(slots=True)
+class _Check:
+    """What was found until now."""
+
+    file: Path
+    anchors: Anchors
+    findings: list[Finding] = field(default_factory=list[Finding])
+    _heads: list[tuple[str, str]] = field(init=False)
+    _keys: Sequence[PublicKey] = field(init=False)
+    _calls: Calls = field(init=False)
+    _ends: dict[str, _End] = field(default_factory=dict[str, _End])
+    _run: str = ""
+    _chain: str = ""
+    _format: int = 1
+    _in_chain: int = 0  # lines since the chain began
+    _last: int = 0  # number of the last line
+    _strangers: list[str] = field(default_factory=list[str])
+    _spaced: list[str] = field(default_factory=list[str])
+    _unknown: dict[str, None] = field(default_factory=dict[str, None])
+    _segments: list[int] = field(default_factory=list[int])  # lines at which a chain begins
+    _anchored: dict[int, str] = field(default_factory=dict[int, str])  # line, and what covers up to it
+    _bare_lines: int = 0
+    _found: set[str] = field(default_factory=set[str])
+    _files: dict[str, int] = field(default_factory=dict[str, int])
+    _foreign: dict[str, None] = field(default_factory=dict[str, None])
+
+    def __post_init__(self) -> None:
+        self._heads = [split_head(head) for head in self.anchors.heads]
+        self._calls = Calls(call for call, _ in self._heads if call)
+        self._keys = self.anchors.keys if self.anchors.keys is not None else _own_public_keys()
+
+    def take(self, line: JournalLine) -> None:
+        place = f"line {line.number}"
+        if line.number > self._last + 1 or not line.is_as_written:
+            self._spaced.append(str(line.number))
+        self._last = line.number
+        if line.torn:
+            text = f"{place.capitalize()} is incomplete, and was not read."
+            self.findings.append(Finding(Verdict.TRUNCATED, text))
+            return
+        try:
+            entry = line.entry()
+        except (ValueError, RecursionError):
+            entry = {}
+        self._link(line, entry)
+        run, kind = str(entry.get("run", "")), entry.get("kind")
+        if kind != "checkpoint":
+            self._look_for_unknown(entry, line.number)
+        match kind:
+            case "start" if run:
+                self._run = run
+                self._ends.setdefault(run, _End())
+            case "call" if run:
+                self._ends.setdefault(run, _End())
+                link = link_of(entry, place)
+                self._calls.take(read_record(link, has_its_hash=has_hash(link)))
+                if entry.get("files"):
+                    self._check_files(entry, place)
+            case "end" if run and self._ends.get(run, _End()).count is None:
+                self._ends[run] = _closing(entry, self._chain)
+            case "checkpoint":
+                self._check_note(entry, line)
+                if self._run in self._ends:
+                    self._ends[self._run].chain = self._chain
+            case str() if kind in _OTHERS and run:
+                pass
+            case _:
+                is_second_end = kind == "end" and run in self._ends
+                what = f"closes run {run} again" if is_second_end else "is not a line of a journal"
+                self.findings.append(Finding(Verdict.ALTERED, f"{place.capitalize()} {what}."))
+
+    def _link(self, line: JournalLine, entry: dict[str, Any]) -> None:
+        """Checks that a line follows the line before, and whether a given head is its ``chain``."""
+        follows = line.follows(self._chain)
+        is_start = entry.get("kind") == "start"
+        if is_start and entry.get("format") != 1:
+            self._format = 2 if "format" in entry else self._format
+        if not self._segments:
+            self._segments.append(line.number)
+        elif follows is False and line.data.startswith(START) and line.follows(""):
+            self._segments.append(line.number)  # files of several runs, one behind the other
+            self._in_chain, follows = 0, True
+        if follows is False or (follows is None and self._format > 1):
+            self._strangers.append(str(line.number))
+        self._bare_lines += follows is None
+        self._in_chain += 1
+        self._chain = line.chain(self._chain if self._in_chain > 1 else "")
+        if self._heads and follows:
+            for call, chain in self._heads:
+                if self._chain in (chain, call):
+                    self._found.add(self._chain)
+                    self._anchored[line.number] = f"the given head {self._chain[:12]}…"
+
+    def _look_for_unknown(self, entry: dict[str, Any], number: int) -> None:
+        for name in unknown_fields(entry):
+            if len(self._unknown) < _MOST_NAMED:
+                self._unknown[f"'{name[:40]}' (line {number})"] = None
+
+    def _check_note(self, entry: dict[str, Any], line: JournalLine) -> None:
+        """Checks a checkpoint: what it says of the lines before, who signed it, and its time-stamp."""
+        place = f"Line {line.number}"
+        note = Checkpoint.parse(str(entry.get("note")))
+        if note is None or unknown_fields(entry):
+            self.findings.append(Finding(Verdict.ALTERED, f"{place} is no checkpoint of a journal."))
+            return
+        if note.lines != self._in_chain - 1 or not line.follows(note.chain):
+            text = f"{place}: the checkpoint is not one of the lines before it: they were changed, or it was."
+            self.findings.append(Finding(Verdict.ALTERED, text))
+            return
+        by: list[str] = []
+        signers, forged = note.signers(self._keys)
+        if forged:
+            text = f"{place}: the signature with the name {forged[0]} was not made with that key."
+            self.findings.append(Finding(Verdict.ALTERED, text))
+            return
+        by += [f"the signature of {key.name} ({key.id.hex()}) of {note.at}" for key in signers]
+        own = {(key.name, key.id) for key in signers}
+        self._foreign |= {name: None for name, number, _ in note.signatures if (name, number) not in own}
+        if isinstance(token := entry.get("time_stamp"), str):
+            stamped = stamped_at(token, str(entry["note"]), self.anchors.roots)
+            if stamped is None:
+                text = f"{place}: the time-stamp is not one of this checkpoint."
+                self.findings.append(Finding(Verdict.ALTERED, text))
+                return
+            moment, is_trusted = stamped
+            if is_trusted:
+                by.append(f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}")
+            else:
+                self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
+        if by:
+            self._anchored[line.number] = " and ".join(by)
+
+    def _check_files(self, entry: dict[str, Any], place: str) -> None:
+        """Compares the saved files of a call with the digests on record."""
+        try:
+            blocks = json.loads(entry.get("content") or "[]")
+            blobs = [(block["sha256"], block["size"]) for block in blocks if "size" in block]
+            files = [str(name) for name in entry["files"]]
+        except (ValueError, KeyError, TypeError):
+            self.findings.append(
+                Finding(Verdict.ALTERED, f"{place.capitalize()}: its list of files cannot be read.")
+            )
+            return
+        if not blobs:
+            self._count(
+                "without a digest on record, so nobody can know whether they were changed", len(files)
+            )
+            return
+        if len(blobs) != len(files):
+            text = f"{place.capitalize()} names {len(files)} files, and the result had {len(blobs)}."
+            self.findings.append(Finding(Verdict.ALTERED, text))
+        for name, (digest, size) in zip(files, blobs, strict=False):
+            found = _saved(name, self.file)
+            if found is None:
+                self._count("not there any more, and so not checked", 1)
+            elif not _is_as_saved(found, digest, size):
+                text = f"The file {found} of {place} is not what was saved."
+                self.findings.append(Finding(Verdict.ALTERED, text))
+
+    def _count(self, what: str, files: int) -> None:
+        self._files[what] = self._files.get(what, 0) + files
+
+    def result(self) -> Verification:
+        if not self._ends and not self.findings:
+            self.findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
+        runs: list[VerifiedRun] = []
+        notes: list[str] = []
+        for run in sorted(self._ends):
+            end, state = self._ends[run], self._calls.begun(run)
+            self.findings += state.findings()
+            self.findings += state.end_findings(end.count, end.head)
+            notes += self._calls.origin_note(run)
+            runs.append(VerifiedRun(run, state.count, state.last or end.head, end.outcome, end.chain))
+        self._name_broken_lines()
+        self._check_heads()
+        coverage = self._coverage()
+        anchored = bool(runs) and not self._bare_lines and not self._spaced and all(c.by for c in coverage)
+        if len(self._segments) > 1:
+            anchored = False
+        return Verification(
+            tuple(runs), tuple(self.findings), tuple(notes + self._notes(coverage)), anchored, tuple(coverage)
+        )
+
+    def _name_broken_lines(self) -> None:
+        if self._strangers:
+            what = "Line" if len(self._strangers) == 1 else "Lines"
+            text = (
+                f"{what} {_listed(self._strangers)} of the file: changed, or not what followed the line"
+                " before when it was written."
+            )
+            self.findings.append(Finding(Verdict.ALTERED, text))
+
+    def _check_heads(self) -> None:
+        for call, chain in self._heads:
+            if chain and chain not in self._found:
+                text = f"No line has the expected chain {chain[:12]}…: its end is missing, or it is another."
+                self.findings.append(Finding(Verdict.TRUNCATED, text))
+            if call == "?":
+                text = "A given head is not one: write it as audit verify or mcp_audit_head says it."
+                self.findings.append(Finding(Verdict.UNVERIFIABLE, text))
+        self.findings += self._calls.missing_heads(self._found | {"?"})
+
+    def _coverage(self) -> list[Cover]:
+        """Which lines are covered by what: each by the next anchor behind it in its chain."""
+        covers: list[Cover] = []
+        if self._strangers or not self._segments:
+            return [Cover(1, self._last, "")] if self._last else []
+        for first, behind in zip(self._segments, [*self._segments[1:], self._last + 1], strict=True):
+            for line in sorted(line for line in self._anchored if first <= line < behind):
+                covers.append(Cover(first, line, self._anchored[line]))
+                first = line + 1
+            if first < behind:
+                covers.append(Cover(first, behind - 1, ""))
+        return covers
+
+    def _notes(self, coverage: list[Cover]) -> list[str]:
+        notes = [f"{_files_text(count)} {what}." for what, count in self._files.items()]
+        if self._unknown:
+            notes.append(f"Fields that this version does not know: {', '.join(self._unknown)}.")
+        if self._bare_lines:
+            lines = (
+                "All lines are"
+                if self._bare_lines == self._last
+                else counted(self._bare_lines, "line") + " are"
+            )
+            notes.append(
+                f"{lines} of format 1, which is less: only calls have hashes, and nothing covers what else"
+                " stands there, such as how a run began and ended."
+            )
+        if self._spaced:
+            notes.append(
+                "Line breaks or spaces are not those that were written: in or before line"
+                f" {_listed(self._spaced)}."
+            )
+        if len(self._segments) > 1:
+            notes.append(
+                f"Files were put one behind the other, at line {_listed(map(str, self._segments[1:]))}:"
+                " nothing says whether they belong together, and that none is missing."
+            )
+        if self._foreign:
+            notes.append(
+                f"Signed by {_listed(self._foreign)}, which does not count, as you have not named that key or"
+                " certificate: --key, --tsa-certificate."
+            )
+        uncovered = [
+            f"{c.first} to {c.last}" if c.last > c.first else str(c.first) for c in coverage if not c.by
+        ]
+        if uncovered and not self.findings:
+            what = f"line {_listed(uncovered)}" if len(coverage) > 1 else "the file"
+            calls = " A given head covers calls, and not what else stands in the file." if self._heads else ""
+            notes.append(
+                f"No signature, time-stamp or given head covers {what}: who can write the file could have"
+                f" written that anew, or cut off its end.{calls} Keep the head elsewhere and give it with"
+                " --head, or sign: knime-mcp audit key new."
+            )
+        elif coverage and not self._heads and not self.findings:
+            notes.append("Whether whole runs were cut off behind the last signature shows only with --head.")
+        return notes
+
+
+def _own_public_keys() -> list[PublicKey]:
+    try:
+        return [key.public for key in own_keys(keys_file())]
+    except SignatureError:
+        return []
+
+
+def _closing(entry: dict[str, Any], chain: str) -> _End:
+    count = entry.get("calls")
+    is_count = isinstance(count, int) and not isinstance(count, bool)
+    return _End(count if is_count else -1, str(entry.get("head", "")), str(entry.get("outcome", "")), chain)
+
+
+def _saved(name: str, journal: Path) -> Path | None:
+    """A file on record; beside the journal if both were moved."""
+    path = Path(name)
+    tail = Path(*path.parts[-3:]) if path.is_absolute() else path
+    places = (path, journal.parent / path, journal.parent / path.name, journal.parent.parent / tail)
+    try:
+        return next((place for place in places if place.is_file()), None)
+    except (OSError, ValueError):
+        return None
+
+
+def _is_as_saved(file: Path, digest: object, size: object) -> bool:
+    try:
+        if file.stat().st_size != size:
+            return False
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == digest
+    except OSError:
+        return False
+
+
+def _files_text(count: int) -> str:
+    return f"{counted(count, 'saved file')} {'is' if count == 1 else 'are'}"
+
+
+def _listed(texts: Any) -> str:
+    named = list(texts)
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(named[:_MOST_NAMED]) + more

@@ -1,0 +1,82 @@
+"""``knime-mcp audit key``: the keys with which journals are signed."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from ..audit.journal import keys_file
+from ..audit.signatures import SignatureError, SigningKey, add_key, own_keys
+from .command_errors import CommandError, ExitCode, reports_errors
+from .terminal import note, print_text
+
+_NameOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The name of the key in signatures; by default user and machine."),
+]
+_KeyringOption = Annotated[
+    bool, typer.Option("--keyring", help="Keep the private part in the system's keyring, not in the file.")
+]
+
+
+@reports_errors
+def new(name: _NameOption = None, keyring: _KeyringOption = False) -> ExitCode:
+    """Make the first key: from now on, journals of this user are signed.
+
+    Prints the public key. Give it to those who are to check your journals.
+
+    Example: knime-mcp audit key new
+    """
+    if _own():
+        raise CommandError(f"There is a key already, in {keys_file()}. Another one: audit key rotate.")
+    return _add(name, keyring=keyring)
+
+
+@reports_errors
+def show() -> ExitCode:
+    """Print the public keys, the newest last, which is the one that signs.
+
+    Example: knime-mcp audit key show
+    """
+    keys = _own()
+    if not keys:
+        raise CommandError(f"There is no key in {keys_file()}. Make one: audit key new.")
+    for key in keys:
+        print_text(str(key.public))
+        place = "in the keyring" if key.private is None else f"in {keys_file()}"
+        note(f"made {key.made}, {place}")
+    return ExitCode.OK
+
+
+@reports_errors
+def rotate(name: _NameOption = None, keyring: _KeyringOption = False) -> ExitCode:
+    """Make another key, which signs from now on. What older keys signed can still be checked.
+
+    Example: knime-mcp audit key rotate
+    """
+    if not _own():
+        raise CommandError(f"There is no key in {keys_file()}. Make one: audit key new.")
+    return _add(name, keyring=keyring)
+
+
+def _own() -> list[SigningKey]:
+    try:
+        return own_keys(keys_file())
+    except SignatureError as error:
+        raise CommandError(f"{error}.") from None
+
+
+def _add(name: str | None, *, keyring: bool) -> ExitCode:
+    named = re.sub(r"[\s+]+", "-", name or f"{getpass.getuser()}@{platform.node()}")
+    try:
+        key = add_key(keys_file(), named, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", keyring=keyring)
+    except SignatureError as error:
+        raise CommandError(f"{error}.") from None
+    print_text(str(key))
+    note(f"Journals are signed from now on. The keys are listed in {keys_file()}: nobody else may read it")
+    return ExitCode.OK
