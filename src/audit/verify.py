@@ -1,160 +1,34 @@
-"""Verifies records: finds altered and missing ones, and says what proves the others.
-
-Works on journals, see `verify_journal`, and on tables, with the rows in any order. Every record must have the
-hash of its content and follow the record before. That makes records consistent, which whoever writes the
-whole file anew can achieve, too. So they are called intact only where something covers them that was kept
-elsewhere: a head hash, such as the flow variable ``mcp_audit_head``, or a key that signs.
-"""
+"""Verifies records in files: journals, see `verify_journal`, and tables, with the rows in any order."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-from enum import StrEnum
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from ..types.texts import counted
 from .calls_table import COLUMNS, is_journal, laid_out_anew, links_of, lost_columns
-from .journal import anchor_of
-from .record import FIELDS, Link, chain_hash
+from .record import FIELDS, chain_hash
 from .table_formats import TableError, read_table_file
+from .verdicts import (
+    Anchors,
+    Calls,
+    Finding,
+    Verdict,
+    Verification,
+    VerifiedRun,
+    has_hash,
+    listed,
+    read_record,
+    run_text,
+    split_head,
+)
+from .verify_journal import verify_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from ..types.tool import Tool
-    from .signatures import PublicKey
-
-_MOST_NAMED: Final = 10
-_HEAD: Final = re.compile(r"(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE)
-
-
-class Verdict(StrEnum):
-    """The state of records, from harmless to worst."""
-
-    INTACT = "intact"
-    """Consistent, and all of it is covered by a signature, a time-stamp or a head that was given."""
-    UNANCHORED = "consistent, but not anchored"
-    """Nothing contradicts anything; but whoever wrote all of it anew could achieve that, too."""
-    ROWS_MISSING = "rows missing"
-    """Calls are missing between others or at the beginning; filtering a table does that."""
-    TRUNCATED = "truncated"
-    """The end is missing: cut off, or never written because the run was killed or is still going on."""
-    UNVERIFIABLE = "not verifiable"
-    """Columns that are needed to compute hashes are missing."""
-    ALTERED = "altered"
-    """A record was changed, or does not belong there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    verdict: Verdict  # never intact
-    text: str  # a sentence that names the calls and their places
-    run: str = ""  # "" if the problem concerns the whole file
-    calls: tuple[range, ...] = ()  # numbers of the missing or altered calls
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedRun:
-    run: str
-    count: int  # of its calls in the file or table
-    head: str  # hash of the last call, "" if there is none
-    outcome: str | None = None  # None if it is not known
-    chain: str = ""  # of its last line in a journal
-
-    @property
-    def anchor(self) -> str:
-        """What to keep elsewhere."""
-        return anchor_of(self.head, self.chain) if self.chain else self.head
-
-
-class Cover(NamedTuple):
-    """What proves some lines of a journal, or the calls of a run in a table."""
-
-    first: int  # line
-    last: int
-    by: str  # in words; "" for nothing
-
-    @property
-    def lines(self) -> str:
-        return f"{self.first} to {self.last}" if self.last > self.first else str(self.first)
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    runs: tuple[VerifiedRun, ...]  # in the order of their ids
-    findings: tuple[Finding, ...]  # the problems, run by run
-    notes: tuple[str, ...] = ()  # remarks that are not problems
-    anchored: bool = False  # whether something that was kept elsewhere covers all of it
-    coverage: tuple[Cover, ...] = ()  # of a journal, line by line
-
-    @property
-    def verdict(self) -> Verdict:
-        none = Verdict.INTACT if self.anchored else Verdict.UNANCHORED
-        worst = list(Verdict)
-        return max((finding.verdict for finding in self.findings), key=worst.index, default=none)
-
-    @property
-    def intact(self) -> bool:
-        return self.verdict is Verdict.INTACT
-
-    def has_head(self, head: str) -> bool:
-        """Whether a run has this head."""
-        call, chain = split_head(head)
-        return any(
-            (not call or call in (bare(run.head), run.chain)) and (not run.chain or chain in ("", run.chain))
-            for run in self.runs
-        )
-
-    @property
-    def consistent(self) -> bool:
-        """Whether nothing is wrong, as far as can be seen without anything that was kept elsewhere."""
-        return not self.findings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anchors:
-    """What was kept elsewhere.
-
-    Attributes:
-        heads: Heads as `Journal.anchor` and `verify` say them, or one of their two hashes. All must hold.
-        keys: Keys whose signatures count; None for those of our own.
-        roots: Certificates, PEM, of servers for time-stamps.
-    """
-
-    heads: tuple[str, ...] = ()
-    keys: tuple[PublicKey, ...] | None = None
-    roots: tuple[bytes, ...] = ()
-
-    @classmethod
-    def of(cls, head: str | Anchors | None) -> Anchors:
-        if isinstance(head, Anchors):
-            return head
-        return cls() if head is None else cls(heads=(head,))
-
-
-def split_head(head: str) -> tuple[str, str]:
-    """The hash of a call and the ``chain`` of a line in a head, "" where it has none.
-
-    A single hash may be either; it is returned as that of a call.
-    """
-    match = _HEAD.fullmatch(head.strip())
-    return ("?", "") if match is None else ((match["call"] or "").lower(), (match["chain"] or "").lower())
-
-
-class ReadRecord(NamedTuple):
-    """A record without its large texts; the call number is 0 if the record has none."""
-
-    run: str
-    call: int
-    previous: str
-    hash: str
-    place: str
-    has_its_hash: bool
 
 
 def verify_file(
@@ -170,8 +44,6 @@ def verify_file(
     `TableError` or `OSError` if the file cannot be read at all.
     """
     if is_journal(file):
-        from .verify_journal import verify_journal
-
         return verify_journal(file, Anchors.of(head), on_progress=on_progress)
     return verify_table(read_table_file(file).table, head=head)
 
@@ -210,7 +82,7 @@ def verify_table(
     uncovered = calls.uncovered()
     if runs and uncovered:
         notes.append(
-            f"Nothing that was kept elsewhere covers {_listed(map(_run_text, uncovered))}: a table does not"
+            f"Nothing that was kept elsewhere covers {listed(map(run_text, uncovered))}: a table does not"
             " show whether calls are missing at its end, or whether all was written anew. Compare it with the"
             " head of the run (flow variable mcp_audit_head), with --head."
         )
@@ -218,212 +90,3 @@ def verify_table(
 
 
 _LATER: Final = frozenset(field.column for field in FIELDS.values() if field.later)
-
-
-class Calls:
-    """The chains of calls, run by run, in any order; what is in order is not kept."""
-
-    def __init__(self, heads: Iterable[str] = ()) -> None:
-        self.runs: dict[str, RunState] = {}
-        self._heads: dict[str, ReadRecord | None] = dict.fromkeys(heads)
-
-    def take(self, record: ReadRecord) -> None:
-        state = self.runs.get(record.run)
-        if state is None:
-            state = self.runs[record.run] = RunState(record.run)
-        state.take(record)
-        if self._heads and bare(record.hash) in self._heads:
-            self._heads[bare(record.hash)] = record
-
-    def begun(self, run: str) -> RunState:
-        return self.runs.setdefault(run, RunState(run))
-
-    def origin_note(self, run: str) -> list[str]:
-        """Says that a run goes on from one that is not here."""
-        first = self.runs[run].first
-        if not first or any(state.last == first for state in self.runs.values()):
-            return []
-        return [f"{_run_text(run)} goes on from an earlier run, which is not in this file."]
-
-    def missing_heads(self, known: Iterable[str] = ()) -> list[Finding]:
-        """What is wrong with the given hashes of calls, if they are not in ``known``."""
-        findings: list[Finding] = []
-        lasts = {bare(state.last) for state in self.runs.values()}
-        for head, record in self._heads.items():
-            if not head or head in lasts or head in known:
-                continue
-            if record is None:
-                text = (
-                    "No call has the expected head hash: the end of its run is missing, or it is another run."
-                )
-                findings.append(Finding(Verdict.TRUNCATED, f"{text} ({head[:12]}…)"))
-                continue
-            text = (
-                f"The expected head hash is that of call {record.call} of {_run_text(record.run)}"
-                f" ({record.place}), but there are later calls."
-            )
-            findings.append(Finding(Verdict.ALTERED, text, record.run))
-        return findings
-
-    def uncovered(self) -> list[str]:
-        """The runs whose calls no given head covers. A run covers that from which it goes on."""
-        lasts = {bare(state.last): run for run, state in self.runs.items()}
-        covered: set[str] = set()
-        for head in self._heads:
-            while head in lasts and lasts[head] not in covered:
-                covered.add(lasts[head])
-                head = bare(self.runs[lasts[head]].first)
-        return sorted(self.runs.keys() - covered)
-
-
-@dataclass(slots=True)
-class RunState:
-    """What is known of the calls of a run; the records that are out of order are kept until the end."""
-
-    run: str
-    count: int = 0
-    number: int = 0  # of the last call in order
-    last: str = ""  # its hash
-    first: str = ""  # what the first call follows
-    before: ReadRecord | None = None
-    _wrong: list[ReadRecord] = field(default_factory=list["ReadRecord"])
-    _numberless: list[ReadRecord] = field(default_factory=list["ReadRecord"])
-    _strangers: list[ReadRecord] = field(default_factory=list["ReadRecord"])
-    _rest: list[ReadRecord] = field(default_factory=list["ReadRecord"])
-
-    def take(self, record: ReadRecord) -> None:
-        self.count += 1
-        if not record.call:
-            self._numberless.append(record)
-            return
-        if not record.has_its_hash:
-            self._wrong.append(record)
-        if record.call == self.number + 1:
-            self._go_on(record)
-        else:
-            self._rest.append(record)
-
-    def _go_on(self, record: ReadRecord) -> None:
-        if record.call == 1:
-            self.first = record.previous
-        elif record.call == self.number + 1 and record.previous != self.last:
-            self._strangers.append(record)
-        self.number, self.last, self.before = record.call, record.hash, record
-
-    def settle(self) -> tuple[list[ReadRecord], list[range]]:
-        """Puts what was out of order into order: the records that are there twice, and the missing calls."""
-        rest, self._rest = sorted(self._rest, key=attrgetter("call")), []
-        twice: list[ReadRecord] = []
-        missing: list[range] = []
-        for record in rest:
-            if record.call <= self.number:
-                twice.append(record)
-                continue
-            if record.call > self.number + 1:
-                missing.append(range(self.number + 1, record.call))
-            self._go_on(record)
-        return twice, missing
-
-    def findings(self, *, contents: bool = True, order: bool = True, linked: bool = True) -> list[Finding]:
-        twice, missing = self.settle()
-        found: list[Finding] = []
-        if contents and self._numberless:
-            found.append(_altered(self.run, "without a number of its call", self._numberless))
-        if contents and self._wrong:
-            found.append(
-                _altered(self.run, "not what was written", sorted(self._wrong, key=attrgetter("call")))
-            )
-        if order and twice:
-            found.append(_altered(self.run, "there more than once", twice))
-        if order and linked and self._strangers:
-            text = "not written after the call that stands before it; one of the two was replaced"
-            found.append(_altered(self.run, text, self._strangers))
-        if order and missing:
-            verb = "is" if _is_one(missing) else "are"
-            text = f"{_calls_text(missing)} of {_run_text(self.run)} {verb} missing."
-            found.append(Finding(Verdict.ROWS_MISSING, text, self.run, tuple(missing)))
-        return found
-
-    def end_findings(self, count: int | None, head: str) -> list[Finding]:
-        """What is wrong according to the closing record; after `findings`. None: there is no such record."""
-        named = _run_text(self.run)
-        named = named[0].upper() + named[1:]
-        if count is None:
-            text = (
-                f"{named} has no closing record: it was killed, is still going on, or its end was cut off. It"
-                f" has {counted(self.number, 'call')} up to there."
-            )
-            return [Finding(Verdict.TRUNCATED, text, self.run)]
-        if self.number < count:
-            missing = (range(self.number + 1, count + 1),)
-            text = (
-                f"{named} made {counted(count, 'call')}; {_calls_text(missing).lower()} at its end"
-                f" {'is' if _is_one(missing) else 'are'} missing."
-            )
-            return [Finding(Verdict.TRUNCATED, text, self.run, missing)]
-        last = [] if self.before is None else [self.before]
-        if self.number > count:
-            return [
-                _altered(self.run, f"behind call {count}, the last one that the closing record counts", last)
-            ]
-        if last and self.last != head:
-            return [_altered(self.run, "not the one that the closing record names", last)]
-        return []
-
-
-def _altered(run: str, what: str, links: Sequence[ReadRecord]) -> Finding:
-    calls = _ranges(link.call for link in links if link.call)
-    places = ", ".join(link.place for link in links[:_MOST_NAMED])
-    more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
-    named = _calls_text(calls) if calls else "A record"
-    verb = "is" if len(links) == 1 else "are"
-    text = f"{named} of {_run_text(run)} ({places}{more}) {verb} {what}."
-    return Finding(Verdict.ALTERED, text, run, calls)
-
-
-def read_record(link: Link, *, has_its_hash: bool) -> ReadRecord:
-    return ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, has_its_hash)
-
-
-def has_hash(link: Link) -> bool:
-    """Whether a record has the hash of its content."""
-    return chain_hash(link.previous, link.texts) == link.hash
-
-
-def bare(text: str) -> str:
-    """A hash without its prefix, in lower case."""
-    return text.strip().lower().removeprefix("sha256:")
-
-
-def _ranges(calls: Iterable[int]) -> tuple[range, ...]:
-    ranges: list[range] = []
-    for call in calls:
-        if ranges and call == ranges[-1].stop:
-            ranges[-1] = range(ranges[-1].start, call + 1)
-        else:
-            ranges.append(range(call, call + 1))
-    return tuple(ranges)
-
-
-def _calls_text(calls: Sequence[range]) -> str:
-    """The calls in words, such as ``Calls 3, 5 to 9``."""
-    texts = [
-        str(part.start) if part.stop - part.start == 1 else f"{part.start} to {part.stop - 1}"
-        for part in calls[:_MOST_NAMED]
-    ]
-    more = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
-    return f"Call{'' if _is_one(calls) else 's'} {', '.join(texts)}{more}"
-
-
-def _is_one(calls: Sequence[range]) -> bool:
-    return len(calls) == 1 and calls[0].stop - calls[0].start == 1
-
-
-def _run_text(run: str) -> str:
-    return f"run {run}" if run else "a run without id"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    named = list(texts)
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    return ", ".join(named[:_MOST_NAMED]) + more

@@ -18,7 +18,7 @@ from .journal import START, JournalLine, journal_lines, keys_file
 from .journal_fields import unknown_fields
 from .record import link_of
 from .signatures import Checkpoint, PublicKey, SignatureError, own_keys, stamped_at
-from .verify import (
+from .verdicts import (
     Anchors,
     Calls,
     Cover,
@@ -27,6 +27,7 @@ from .verify import (
     Verification,
     VerifiedRun,
     has_hash,
+    listed,
     read_record,
     split_head,
 )
@@ -247,7 +248,7 @@ class _Check:
         if self._strangers:
             what = "Line" if len(self._strangers) == 1 else "Lines"
             text = (
-                f"{what} {_listed(self._strangers)} of the file: changed, or not what followed the line"
+                f"{what} {listed(self._strangers)} of the file: changed, or not what followed the line"
                 " before when it was written."
             )
             self.findings.append(Finding(Verdict.ALTERED, text))
@@ -292,23 +293,23 @@ class _Check:
         if self._spaced:
             notes.append(
                 "Line breaks or spaces are not those that were written: in or before line"
-                f" {_listed(self._spaced)}."
+                f" {listed(self._spaced)}."
             )
         if len(self._segments) > 1:
             notes.append(
-                f"Files were put one behind the other, at line {_listed(map(str, self._segments[1:]))}:"
+                f"Files were put one behind the other, at line {listed(map(str, self._segments[1:]))}:"
                 " nothing says whether they belong together, and that none is missing."
             )
         if self._foreign:
             notes.append(
-                f"Signed by {_listed(self._foreign)}, which does not count, as you have not named that key or"
+                f"Signed by {listed(self._foreign)}, which does not count, as you have not named that key or"
                 " certificate: --key, --tsa-certificate."
             )
         uncovered = [
             f"{c.first} to {c.last}" if c.last > c.first else str(c.first) for c in coverage if not c.by
         ]
         if uncovered and not self.findings:
-            what = f"line {_listed(uncovered)}" if len(coverage) > 1 else "the file"
+            what = f"line {listed(uncovered)}" if len(coverage) > 1 else "the file"
             calls = " A given head covers calls, and not what else stands in the file." if self._heads else ""
             notes.append(
                 f"No signature, time-stamp or given head covers {what}: who can write the file could have"
@@ -356,9 +357,3 @@ def _is_as_saved(file: Path, digest: object, size: object) -> bool:
 
 def _files_text(count: int) -> str:
     return f"{counted(count, 'saved file')} {'is' if count == 1 else 'are'}"
-
-
-def _listed(texts: Any) -> str:
-    named = list(texts)
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    return ", ".join(named[:_MOST_NAMED]) + more

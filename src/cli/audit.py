@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..audit.table_formats import WRITABLE, either
-from ..audit.verify import Verdict
+from ..audit.verdicts import Verdict
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .files import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from ..audit.record import CallRecord
-    from ..audit.verify import Verification
+    from ..audit.verdicts import Verification
 
 _FINDINGS_SHOWN = 20
 _WORTH_A_BAR = 50  # megabytes
@@ -73,7 +73,8 @@ def verify(
     Example: knime-mcp audit verify run.jsonl
     """
     from ..audit.signatures import PublicKey, SignatureError
-    from ..audit.verify import Anchors, verify_file
+    from ..audit.verdicts import Anchors
+    from ..audit.verify import verify_file
 
     try:
         texts = [text_or_file(text, "--key")[0] for text in key or ()]

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from ..audit.verify import Verdict
+from ..audit.verdicts import Verdict
 from ..tools.views.html import (
     badge,
     details,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..audit.record import CallRecord
-    from ..audit.verify import Verification
+    from ..audit.verdicts import Verification
     from ..tools.views.html import BadgeKind, Html
 
 _MOST_CALLS: Final = 5000

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..audit.verify import Verdict
+from ..audit.verdicts import Verdict
 from ..runs.replay_decision import routes_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay_page import ShownCalls, replay_page

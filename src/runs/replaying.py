@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..audit.record import CallRecord
-    from ..audit.verify import Verification
+    from ..audit.verdicts import Verification
     from ..types.columns import ColumnKind
     from ..types.tool import Tool
     from .call_values import PlannedCall

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..audit.journal import JournalContent, JournalError, latest, read_journal
 from ..audit.record import CallStatus, plan_digest
 from ..audit.secrets import HiddenSecrets
-from ..audit.verify import Verdict, verify_file
+from ..audit.verdicts import Verdict
+from ..audit.verify import verify_file
 from ..types.errors import MCPError, ToolFormatError
 from ..types.texts import canonical_json, counted
 from ..types.tool import MCPTool, from_json_text

@@ -10,7 +10,8 @@ from pyarrow import parquet
 from knime_mcp.audit.calls_table import TableError, calls_table, read_calls, records_of, write_calls
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.table_formats import read_table_file
-from knime_mcp.audit.verify import Verdict, verify_file, verify_table
+from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.verify import verify_file, verify_table
 from knime_mcp.types.arrow import TOOL_STORAGE, encode_tools
 from knime_mcp.types.tool import from_json_text
 from tests.audit.calls import write_run

@@ -21,7 +21,8 @@ from knime_mcp.audit.journal import (
     read_journal,
 )
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.audit.verify import Verdict, verify_file
+from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.verify import verify_file
 from tests.support.files import json_lines
 
 

@@ -8,7 +8,8 @@ import pytest
 from knime_mcp.audit import journal as journal_module
 from knime_mcp.audit.journal import Journal, JournalError
 from knime_mcp.audit.signatures import Checkpoint, PublicKey, SignatureError, add_key, own_keys
-from knime_mcp.audit.verify import Anchors, Verdict, verify_file
+from knime_mcp.audit.verdicts import Anchors, Verdict
+from knime_mcp.audit.verify import verify_file
 from tests.audit.calls import record
 from tests.audit.signing import new_key, remade_last, time_stamps, write_journal
 from tests.support.files import json_lines

@@ -16,7 +16,8 @@ import pytest
 
 from knime_mcp.audit.calls_table import calls_table, read_calls, write_calls
 from knime_mcp.audit.record import CallRecord, chained
-from knime_mcp.audit.verify import Anchors, Verdict, verify_file, verify_table
+from knime_mcp.audit.verdicts import Anchors, Verdict
+from knime_mcp.audit.verify import verify_file, verify_table
 from tests.audit.signing import new_key, remade_last, write_journal
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"

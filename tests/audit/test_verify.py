@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from knime_mcp.audit.journal import Journal, JournalError, SentCall, read_journal
 from knime_mcp.audit.record import CallStatus, chained
-from knime_mcp.audit.verify import Verdict, verify_file
+from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.verify import verify_file
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines
 

@@ -9,7 +9,8 @@ import pytest
 from pyarrow import compute
 
 from knime_mcp.audit.calls_table import calls_table, write_calls
-from knime_mcp.audit.verify import Verdict, verify_file, verify_table
+from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.verify import verify_file, verify_table
 from tests.audit.calls import write_run
 
 

@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from knime_mcp.audit.verify import Verdict, verify_file
+from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.verify import verify_file
 from tests.cli.conftest import SECRET
 from tests.support.files import csv_rows
 from tests.support.noting import local_cluster

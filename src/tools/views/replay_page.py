@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.verify import Verdict
+from ...audit.verdicts import Verdict
 from ...runs.recorded_calls import ReplayVerdict
 from ...runs.replay_comparison import MEMBERS, IgnoreRules, document_of
 from ...types.texts import beginning
@@ -29,7 +29,7 @@ from .html import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...audit.verify import Verification
+    from ...audit.verdicts import Verification
     from ...runs.recorded_calls import ReplayedCall
     from ...runs.replaying import ReplaySummary
     from .html import BadgeKind
