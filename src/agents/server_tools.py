@@ -73,7 +73,7 @@ def langchain_tools(
         )
         run.records.journal = journal
         closing.enter_context(run.pool)
-        labels = server_labels([route.display for route in by_route])
+        labels = server_labels([route.url for route in by_route])
         options = options or ToolOptions()
         toolset = Toolset(
             [

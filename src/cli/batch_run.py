@@ -58,7 +58,7 @@ def table_run(
         concurrency=concurrency,
         fail=fail,
         journal_file=journal_file,
-        about=f"knime-mcp batch {tool.route.display} {tool.tool_name}",
+        about=f"knime-mcp batch {tool.route.url} {tool.tool_name}",
         append=journal_file is not None and journal_file.is_file(),  # a device or pipe has no earlier runs
         earlier=None if earlier_file is None else _content(earlier_file),
         rows_for_unmade=True,

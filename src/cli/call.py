@@ -75,7 +75,7 @@ def call(
             values = with_pairs(given, pairs, definition.parameter_schema)
             run = sessions.run_for([route], save_dir)
             what = {"kind": "call", "tools": described_tools([definition])}
-            open_journal(audit, run, about=f"knime-mcp call {route.display} {tool}", what=what, calls=1)
+            open_journal(audit, run, about=f"knime-mcp call {route.url} {tool}", what=what, calls=1)
             outcome = run.call(PlannedCall(tool=definition, arguments=values))
             record = outcome.record
             run.close("canceled" if record.status == "canceled" else "complete")

@@ -225,7 +225,7 @@ class ConnectionOptions:
         """The server as a suggested command names it; a started command itself may contain keys."""
         if route.url in self.named:
             return self.named[route.url].name
-        return "--stdio 'COMMAND'" if is_command(route) else route.display
+        return "--stdio 'COMMAND'" if is_command(route) else route.url
 
     @functools.cached_property
     def servers(self) -> tuple[StdioServer, ...]:

@@ -162,7 +162,7 @@ def recorded_run(file: Path | None, *, about: str) -> AbstractContextManager[Run
 
 
 def _connects_nowhere(route: ServerRoute) -> MCPClient:
-    raise NotImplementedError(route.display)
+    raise NotImplementedError(route.url)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def _print(
         )
         for step in steps
     ]
-    show(table(f"Connecting to {route.display}", ("", "phase", "step", "seen", "time"), rows))
+    show(table(f"Connecting to {route.url}", ("", "phase", "step", "seen", "time"), rows))
     if server is not None:
         name = " ".join(part for part in (server.title or server.name, server.version) if part)
         spoken = f"protocol {server.protocol_version} over {server.transport}"
@@ -104,7 +104,7 @@ def _print_json(
     error: MCPError | None,
 ) -> None:
     members: dict[str, Any] = {
-        "url": route.display,
+        "url": route.url,
         "ok": error is None,
         "steps": [{**asdict(step), "seconds": round(step.seconds, 6)} for step in steps],
     }

@@ -80,7 +80,7 @@ def check_on_record(options: ReplayOptions, calls: Collection[RecordedCall]) -> 
 def _check_servers(options: ReplayOptions, routes: set[ServerRoute]) -> None:
     for old, new in options.servers.items():
         if all(ReplayOptions(servers={old: new}).route(route) == route for route in routes):
-            named = ", ".join(sorted({route.display for route in routes})) or "none"
+            named = ", ".join(sorted({route.url for route in routes})) or "none"
             raise UsageError(f"No call on record is to the server {old} of --server; they are to: {named}.")
 
 

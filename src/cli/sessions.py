@@ -152,7 +152,7 @@ class Sessions:
             assert request.route is not None
             return self.client(request.route, trace)
 
-        labels = server_labels([route.display for route in routes])
+        labels = server_labels([route.url for route in routes])
         provision = provide(
             [
                 ServerRequest(row=f"Row{n}", route=route, prefix=prefix.replace("{server}", label))

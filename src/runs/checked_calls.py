@@ -138,7 +138,7 @@ class Definitions:
             raise ToolNotFound(
                 f"The server has no tool {tool_name!r}",
                 suggestions=similar,
-                server=route.display,
+                server=route.url,
                 tool=tool_name,
                 fix=f"{fix}Execute the MCP Tool Provider again to see what the server offers",
             )
@@ -163,7 +163,7 @@ class Definitions:
             raise ToolChanged(
                 what,
                 changes=changes,
-                server=tool.route.display,
+                server=tool.route.url,
                 tool=tool.name,
                 fix="Read the tool's new definition; execute the MCP Tool Provider again to accept it",
             )
@@ -249,7 +249,7 @@ def described_tools(tools: Iterable[Tool | None]) -> list[dict[str, Any]]:
     for tool in filter(None, tools):
         is_mcp = isinstance(tool, MCPTool)
         digest = tool.digest if is_mcp else sha256(to_json_text(tool).encode()).hexdigest()
-        server = {"server": tool.route.display} if is_mcp else {}
+        server = {"server": tool.route.url} if is_mcp else {}
         described.append({"name": tool.name, "digest": digest, **server})
     return described
 

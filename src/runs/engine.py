@@ -486,7 +486,7 @@ class CallInProgress:
                     tool=to_json_text(tool),
                     tool_name=tool.name,
                     tool_type=tool.tool_type.name.lower(),
-                    server=tool.route.display if is_mcp else None,
+                    server=tool.route.url if is_mcp else None,
                     digest=tool.digest if is_mcp else self.digest,
                     arguments=self._arguments_text(),
                     **shared,
@@ -514,7 +514,7 @@ class CallInProgress:
     def _text_of(self, error: Exception) -> str:
         """The text of an error, with its place and the next step, without secrets."""
         if isinstance(error, MCPError):
-            server = self.tool.route.display if isinstance(self.tool, MCPTool) else None
+            server = self.tool.route.url if isinstance(self.tool, MCPTool) else None
             name = None if self.tool is None else self.tool.name
             placed = error.at(server=server, tool=name, row=self.plan.input_row)
             pointer = error.pointer if isinstance(error, ArgumentsInvalid) else ""

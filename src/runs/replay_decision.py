@@ -81,7 +81,7 @@ class ReplayOptions:
             return replace(route, credential=self.credentials[route.credential] or None)
         if self.named_credentials_only and route.credential not in self.credentials.values():
             raise SettingInvalid(
-                f"The record wants to send the credential '{route.credential}' to {route.display}",
+                f"The record wants to send the credential '{route.credential}' to {route.url}",
                 setting="credentials",
                 fix=f"If that is right, allow it: --with-credential {route.credential}",
             )
@@ -224,7 +224,7 @@ def _missing(
     )
     return ToolNotFound(
         f"The server has no tool {name!r}{' any more' if name == tool.tool_name else ''}",
-        server=route.display,
+        server=route.url,
         tool=tool.name,
         fix=renamed,
     )
@@ -419,7 +419,7 @@ class Decider:
 
 
 def _there_now(tool: MCPTool, changes: tuple[str, ...] = ()) -> _Verdict:
-    reason = f"There was no such tool then, and {tool.route.display} has it now. It was not called"
+    reason = f"There was no such tool then, and {tool.route.url} has it now. It was not called"
     return _Verdict(ReplayVerdict.DIFFERENT, reason, changes, tool.digest)
 
 

@@ -149,7 +149,7 @@ class EarlierRun:
     def _keys(self, call: PlannedCall) -> Iterator[tuple[str | None, ...]]:
         if call.tool is None or call.error is not None:
             return
-        server = call.tool.route.display if isinstance(call.tool, MCPTool) else None
+        server = call.tool.route.url if isinstance(call.tool, MCPTool) else None
         for arguments in self._arguments(call):
             yield (call.input_row, call.tool.name, server, arguments)
 

@@ -64,7 +64,7 @@ class RemoteCall:
 
     def __repr__(self) -> str:
         row = "" if self.call.input_row is None else f", row {self.call.input_row}"
-        return f"<{type(self).__name__} of {self.tool.name} at {self.tool.route.display}{row}>"
+        return f"<{type(self).__name__} of {self.tool.name} at {self.tool.route.url}{row}>"
 
 
 def remote_call(remote: RemoteCall) -> CallOutcome:

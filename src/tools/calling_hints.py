@@ -41,7 +41,7 @@ from ..client.validation.argument_schemas import (
     type_of,
 )
 from ..types.errors import MCPError
-from ..types.routing import ServerRoute
+from ..types.routing import ServerRoute, qualified
 from ..types.texts import canonical_json, compact_json, shortened
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ToolChoice:
     @property
     def server(self) -> str:
         """The server's URL, as tables show it."""
-        return ServerRoute.parse(self.route).display if self.route else ""
+        return ServerRoute.parse(self.route).url if self.route else ""
 
     @property
     def label(self) -> str:
@@ -154,11 +154,6 @@ def offered(choices: Sequence[ToolChoice]) -> dict[str, ToolChoice]:
             name = qualified(name, choice.server, _credential(choice.route) if is_same else None)
         by_id.setdefault(name, choice)
     return by_id
-
-
-def qualified(name: str, server: str, credential: str | None = None) -> str:
-    """A tool's name with its server and, for two credentials of one server, with the credential's name."""
-    return f"{name} @ {server}" + (f" as {credential}" if credential else "")
 
 
 def _credential(route: str) -> str | None:

@@ -45,8 +45,8 @@ class ServerRoute:
     """The route to a server: its URL, and the options that differ from the default.
 
     Attributes:
-        url: ``http(s)://…`` without fragment, or ``stdio:<name>``. Values of query parameters may hold
-            `TEMPLATES`.
+        url: ``http(s)://…`` without fragment, or ``stdio:<name>``, as in the column *Server*. Values of query
+            parameters may hold `TEMPLATES`, never a secret.
         credential: Name of the credential, None for no credential.
         send_credentials_as: As bearer token, basic authentication, in the header `header_name`, or to the
             authorization server `issuer` in exchange for a token (OAuth client credentials: the user name is
@@ -99,15 +99,46 @@ class ServerRoute:
         for name, value in self.headers:
             _check_header(name, value)
 
-    @classmethod
-    def parse(cls, server_uri: str) -> ServerRoute:
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def parse(server_uri: str) -> ServerRoute:
         """Reads a route from a cell or from a typed server URL; cached by the text.
 
         Raises:
             SettingInvalid: The text is empty or malformed, or has a scheme other than http, https and stdio,
                 user information, a secret in the query, or a fragment that is no route.
         """
-        return _parse(server_uri)
+        url, _, fragment = server_uri.strip().partition("#")
+        parts: dict[str, str] = {}
+        headers: list[tuple[str, str]] = []
+        for pair in filter(None, fragment.split("&")):
+            key, equals, text = pair.partition("=")
+            value = unquote(text)
+            if key == "header":
+                name, _, content = value.partition(":")
+                headers.append((name, content))
+            elif equals and key not in parts and key in _FRAGMENT_KEYS:
+                parts[key] = value
+            else:
+                raise SettingInvalid(
+                    "The part of the server URL after '#' says how to reach the server and cannot be read",
+                    setting="server_url",
+                    server=url,
+                    fix="Remove it, or write only 'name=value', joined with '&', each once, with these names:"
+                    f" {', '.join(_FRAGMENT_KEYS)}",
+                )
+        return ServerRoute(
+            url,
+            credential=parts.get("credential"),
+            send_credentials_as=cast("SendCredentialsAs", parts.get("send_credentials_as", "bearer")),
+            header_name=parts.get("header_name"),
+            issuer=parts.get("issuer"),
+            scope=parts.get("scope"),
+            headers=tuple(headers),
+            transport=cast("TransportName", parts.get("transport", "auto")),
+            tool=parts.get("tool"),
+            digest=parts.get("digest"),
+        )
 
     @property
     def uri(self) -> str:
@@ -132,10 +163,10 @@ class ServerRoute:
         options = [f"{key}={quote(value, _SAFE_IN_FRAGMENT)}" for key, value in pairs if value is not None]
         return f"{url}#{'&'.join(options)}" if options else url
 
-    @property
-    def display(self) -> str:
-        """The server's URL without fragment and with unfilled templates, as in the column *Server*."""
-        return self.url
+
+def qualified(name: str, server: str, credential: str | None = None) -> str:
+    """A tool's name with its server and, for two credentials of one server, with the credential's name."""
+    return f"{name} @ {server}" + (f" as {credential}" if credential else "")
 
 
 def merge_tool(server_uri: str, tool: str) -> str:
@@ -175,41 +206,6 @@ def server_labels(servers: Sequence[str]) -> list[str]:
         f"{host}{part.path}" if part.netloc and len(paths_of_host[host]) > 1 else host
         for part, host in zip(parts, hosts, strict=True)
     ]
-
-
-@lru_cache(maxsize=1024)
-def _parse(server_uri: str) -> ServerRoute:
-    url, _, fragment = server_uri.strip().partition("#")
-    parts: dict[str, str] = {}
-    headers: list[tuple[str, str]] = []
-    for pair in filter(None, fragment.split("&")):
-        key, equals, text = pair.partition("=")
-        value = unquote(text)
-        if key == "header":
-            name, _, content = value.partition(":")
-            headers.append((name, content))
-        elif equals and key not in parts and key in _FRAGMENT_KEYS:
-            parts[key] = value
-        else:
-            raise SettingInvalid(
-                "The part of the server URL after '#' says how to reach the server and cannot be read",
-                setting="server_url",
-                server=url,
-                fix="Remove it, or write only 'name=value', joined with '&', each once, with these names:"
-                f" {', '.join(_FRAGMENT_KEYS)}",
-            )
-    return ServerRoute(
-        url,
-        credential=parts.get("credential"),
-        send_credentials_as=cast("SendCredentialsAs", parts.get("send_credentials_as", "bearer")),
-        header_name=parts.get("header_name"),
-        issuer=parts.get("issuer"),
-        scope=parts.get("scope"),
-        headers=tuple(headers),
-        transport=cast("TransportName", parts.get("transport", "auto")),
-        tool=parts.get("tool"),
-        digest=parts.get("digest"),
-    )
 
 
 def _check_url(url: str) -> None:

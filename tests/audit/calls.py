@@ -33,7 +33,7 @@ def record(number, **more):
         "tool": to_json_text(tool),
         "tool_name": tool.name,
         "tool_type": tool.tool_type.name.lower(),
-        "server": tool.route.display if is_mcp else None,
+        "server": tool.route.url if is_mcp else None,
         "digest": tool.digest if is_mcp else None,
         "arguments": canonical_json({"z": 'a "b", c;\r\n\t😀', "a": number, "f": 1e-7}),
         "status": CallStatus.TOOL_ERROR if failed else CallStatus.OK,

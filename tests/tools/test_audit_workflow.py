@@ -44,7 +44,7 @@ def record(call, tool=TOOL, arguments=None, **more):
         "tool": to_json_text(tool),
         "tool_name": tool.name,
         "tool_type": tool.tool_type.name.lower(),
-        "server": tool.route.display if isinstance(tool, MCPTool) else None,
+        "server": tool.route.url if isinstance(tool, MCPTool) else None,
         "digest": tool.digest if isinstance(tool, MCPTool) else None,
         "arguments": canonical_json(arguments or {}),
         "status": CallStatus.OK,

@@ -51,7 +51,7 @@ def test_only_what_differs_from_the_default_is_said():
         "&header_name=X-Key&issuer=https://login.host/realm&scope=read%20write&header=X-Team:a%20b&header=X-Token:%7Bcredential.password%7D&transport=sse"
         "&digest=sha256:00"
     )
-    assert full.display == "https://h/mcp?v=1"
+    assert full.url == "https://h/mcp?v=1"
 
 
 @pytest.mark.parametrize(

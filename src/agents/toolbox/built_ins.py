@@ -158,7 +158,7 @@ def _finder_text(toolset: Toolset) -> str:
 def _place(tool: Tool) -> str:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
-            return tool.route.display
+            return tool.route.url
         case WorkflowTool():
             return "KNIME workflows"
         case _:

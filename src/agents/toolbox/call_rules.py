@@ -264,7 +264,7 @@ def _facts(
     """The names of a tool, its server, and the values of its conditions; workflows have no hints."""
     match tool:
         case MCPTool():
-            server = tool.route.display
+            server = tool.route.url
             annotations = (tool.annotations or {}) if policy.trusts(server) else {}
             hints = {word: _hint(annotations, key, default) for word, (key, default) in _HINTS.items()}
             if hints["read-only"]:

@@ -234,7 +234,7 @@ def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
     """Who wrote the result: the server, whose text is not trusted, or a workflow."""
     match tool:
         case MCPTool():
-            return tool.route.display
+            return tool.route.url
         case WorkflowTool():
             return WORKFLOW_ORIGIN
         case _:

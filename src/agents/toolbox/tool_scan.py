@@ -131,7 +131,7 @@ def _findings(
 def _server(tool: Tool) -> str:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
-            return tool.route.display
+            return tool.route.url
         case WorkflowTool():
             return ""
         case _:

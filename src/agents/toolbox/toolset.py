@@ -308,7 +308,7 @@ def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
 
 def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
     """Makes names for people: ``name``, or if not unique ``name @ host`` and ``name @ workflow``."""
-    servers = [tool.route.display for tool in tools if isinstance(tool, MCPTool)]
+    servers = [tool.route.url for tool in tools if isinstance(tool, MCPTool)]
     labels = dict(zip(servers, server_labels(servers), strict=True))
     times = Counter(tool.name for tool in tools)
     shown: list[str] = []
@@ -318,7 +318,7 @@ def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
             continue
         match tool:
             case MCPTool():
-                shown.append(f"{tool.name} @ {labels[tool.route.display]}")
+                shown.append(f"{tool.name} @ {labels[tool.route.url]}")
             case WorkflowTool():
                 shown.append(f"{tool.name} @ workflow")
             case _:

@@ -405,7 +405,7 @@ def calls_page(summary: RunSummary) -> str:
 def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
-            kind, server, remote = "MCP tool", tool.route.display, tool.tool_name
+            kind, server, remote = "MCP tool", tool.route.url, tool.tool_name
             declared = _output_schema(tool)
         case WorkflowTool():
             kind, server, remote, declared = "KNIME workflow", None, tool.name, None

@@ -20,10 +20,10 @@ from ...runs.engine import new_run
 from ...runs.table_run import TableRun
 from ...types.columns import knime_value, read_tools, tool_column_names
 from ...types.errors import Canceled, MCPError, SettingInvalid, ToolNotFound
+from ...types.routing import qualified as qualified_name
 from ...types.routing import server_labels
 from ...types.texts import canonical_json, counted
 from ...types.tool import MCPTool, WorkflowTool
-from ..calling_hints import qualified as qualified_name
 from ..node_settings import connection
 from ..node_settings.connection import (
     check_one_origin,
@@ -293,7 +293,7 @@ def _lookup(tools: Any, column: str) -> ToolLookup:
 
 def _about(node: Any, ctx: Any, tools: Any) -> str:
     """Identifies this node's runs among the journals of a workflow."""
-    server = None if tools is not None else node.target(ctx.flow_variables).route.display
+    server = None if tools is not None else node.target(ctx.flow_variables).route.url
     says = ("tool_column", "tool", "tool_name", "tool_per_row_column", "arguments_column")
     chosen = {name: getattr(node, name) for name in says}
     return canonical_json({"node": "mcp_tool_caller", "server": server, **chosen})
@@ -386,7 +386,7 @@ class ToolLookup:
 
 def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDispatch
     """The names of each tool with its server, as ``name @ server``; those of the shown name come first."""
-    servers = [tool.route.display if isinstance(tool, MCPTool) else "" for tool in tools]
+    servers = [tool.route.url if isinstance(tool, MCPTool) else "" for tool in tools]
     labels = dict(zip(servers, server_labels(servers), strict=True))
     qualified: list[list[str]] = []
     for tool, server in zip(tools, servers, strict=True):

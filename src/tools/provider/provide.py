@@ -61,7 +61,7 @@ class ServerRequest:
     @property
     def server(self) -> str:
         """The URL without secrets; empty if the URL is not valid."""
-        return self.route.display if self.route else ""
+        return self.route.url if self.route else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,7 +219,7 @@ def _tool_row(tool: ProvidedTool) -> tuple[Any, ...]:
     return (
         tool.shown_name,
         "mcp",
-        tool.tool.route.display,
+        tool.tool.route.url,
         _text(definition.display_title),
         _text(definition.description),
         tool.tool.schema_json,
