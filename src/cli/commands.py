@@ -93,7 +93,7 @@ def build_app(first: str | None = None) -> typer.Typer:
         help="Tools on MCP servers, from the command line: list them, call them, call them once per row of a"
         " table. The same code that KNIME's nodes run.",
         epilog="Start with: knime-mcp demo",
-        no_args_is_help=True,
+        invoke_without_command=True,
         add_completion=False,
         # A traceback with the values of local variables would show tokens.
         pretty_exceptions_enable=False,
@@ -127,9 +127,25 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_FIRST_STEPS: Final = f"""\
+knime-mcp {VERSION}: tools of MCP servers, from the command line
+
+  knime-mcp demo                                   what it does, in seconds, without any account
+  knime-mcp config add NAME URL                    give your server a name (or: config import claude)
+  knime-mcp list NAME                              its tools
+  knime-mcp call NAME TOOL key=value               call one of them
+  knime-mcp batch NAME TOOL table.csv              call it once per row
+  knime-mcp agent 'A question' --server NAME       let a model use them
+  knime-mcp inspect NAME                           why can I not connect?
+  knime-mcp --help                                 all commands; COMMAND --help for their options"""
+
+
 def _root(
-    version: Annotated[
+    context: typer.Context,
+    _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show version.")
     ] = False,
 ) -> None:
-    """Hosts the options that belong to no command."""
+    """Shows the first steps if there is no command."""
+    if context.invoked_subcommand is None:
+        print(_FIRST_STEPS)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -18,7 +18,7 @@ from ..types.errors import SettingInvalid
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from ..types.secret_rules import is_secret_variable
 from .command_errors import UsageError
-from .shared_options import takes
+from .shared_options import SELDOM, show_all, takes
 
 if TYPE_CHECKING:
     from ..client.network import NetworkSettings
@@ -103,6 +103,10 @@ def _how(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="How to reach the server", **more)
 
 
+def _seldom(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=SELDOM, hidden=True, **more)
+
+
 UrlArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
@@ -112,12 +116,10 @@ UrlArgument: TypeAlias = Annotated[
 ToolArgument: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
 ]
-CaFileOption: TypeAlias = Annotated[
-    str | None, _how("Trust the certificates in this PEM file, too.", metavar="FILE")
-]
-ProxyOption: TypeAlias = Annotated[
-    str | None, _how("Use this proxy instead of the environment's; an empty text means none.", metavar="URL")
-]
+_CA_FILE: Final = "Trust the certificates in this PEM file, too."
+_PROXY: Final = "Use this proxy instead of the environment's; an empty text means none."
+CaFileOption: TypeAlias = Annotated[str | None, _how(_CA_FILE, metavar="FILE")]
+ProxyOption: TypeAlias = Annotated[str | None, _how(_PROXY, metavar="URL")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,28 +137,28 @@ class ConnectionOptions:
     ] = None
     send_credentials_as: Annotated[
         SendCredentialsAs,
-        _who(
+        _seldom(
             "Send the credential as Bearer token, Basic, in a header, or to an authorization server"
             " that gives a token for it (OAuth; user name and password are client id and secret)."
         ),
     ] = "bearer"
     header_name: Annotated[
-        str | None, _who("The header for --send-credentials-as header.", metavar="NAME")
+        str | None, _seldom("The header for --send-credentials-as header.", metavar="NAME")
     ] = None
     issuer: Annotated[
         str | None,
-        _who("The authorization server for --send-credentials-as client_credentials.", metavar="URL"),
+        _seldom("The authorization server for --send-credentials-as client_credentials.", metavar="URL"),
     ] = None
-    scope: Annotated[str | None, _who("The scopes to ask it for, separated by spaces.", metavar="SCOPES")] = (
-        None
-    )
+    scope: Annotated[
+        str | None, _seldom("The scopes to ask it for, separated by spaces.", metavar="SCOPES")
+    ] = None
     bearer_env: Annotated[
         str | None, _who("Send the token in this environment variable.", metavar="VARIABLE")
     ] = None
-    bearer_prompt: Annotated[bool, _who("Ask for a token and send it.", "--bearer-prompt")] = False
+    bearer_prompt: Annotated[bool, _seldom("Ask for a token and send it.", "--bearer-prompt")] = False
     secret_argument: Annotated[
         list[str] | None,
-        _who(
+        _seldom(
             "Hide this argument of calls in all records, like a password; may be repeated. A name, or a JSON"
             " pointer such as /login/code. Names such as password and api_key need not be given.",
             metavar="NAME",
@@ -189,18 +191,27 @@ class ConnectionOptions:
             metavar="VARIABLE",
         ),
     ] = None
-    transport: Annotated[TransportName, _how("Streamable HTTP, the older HTTP+SSE, or find out.")] = "auto"
+    transport: Annotated[TransportName, _seldom("Streamable HTTP, the older HTTP+SSE, or find out.")] = "auto"
     protocol: Annotated[
         str | None,
-        _how("Speak this revision of MCP, such as 2025-11-25, instead of negotiating.", metavar="REVISION"),
+        _seldom(
+            "Speak this revision of MCP, such as 2025-11-25, instead of negotiating.", metavar="REVISION"
+        ),
     ] = None
-    ca_file: CaFileOption = None
-    proxy: ProxyOption = None
-    connect_timeout: Annotated[float, _how("Seconds until the connection stands.", min=0.1)] = (
+    ca_file: Annotated[str | None, _seldom(_CA_FILE, metavar="FILE")] = None
+    proxy: Annotated[str | None, _seldom(_PROXY, metavar="URL")] = None
+    connect_timeout: Annotated[float, _seldom("Seconds until the connection stands.", min=0.1)] = (
         Timeouts().connect
     )
-    idle_timeout: Annotated[float, _how("Seconds without any sign of progress.", min=0.1)] = Timeouts().idle
+    idle_timeout: Annotated[float, _seldom("Seconds without any sign of progress.", min=0.1)] = (
+        Timeouts().idle
+    )
     total_timeout: Annotated[float, _how("Seconds for a whole call.", min=0.1)] = Timeouts().total
+
+    help_all: Annotated[
+        bool,
+        typer.Option("--help-all", callback=show_all, is_eager=True, help="Show the other options, too."),
+    ] = False
 
     @property
     def timeouts(self) -> Timeouts:

@@ -16,6 +16,8 @@ from ..audit.table_formats import READABLE, either
 from .command_errors import UsageError
 from .serving import LogLevel
 
+SELDOM: Final = "Seldom needed"
+"""The panel of options that only ``--help-all`` shows."""
 _NAMED: Final = r"([^=]*[^=\s][^=]*)=(.*)"
 
 SaveDirOption: TypeAlias = Annotated[
@@ -50,6 +52,17 @@ HostOption: TypeAlias = Annotated[str, typer.Option(help="Address to listen on w
 LogLevelOption: TypeAlias = Annotated[
     LogLevel, typer.Option(case_sensitive=False, help="How much to log; to standard error.")
 ]
+
+
+def show_all(context: typer.Context, wanted: bool) -> None:
+    """Prints the help with all options; ``--help`` shows those that are used daily."""
+    if not wanted:
+        return
+    for option in context.command.params:
+        if getattr(option, "rich_help_panel", None) == SELDOM:
+            option.hidden = False  # pyright: ignore[reportAttributeAccessIssue] - click's Option has it
+    typer.echo(context.get_help())
+    raise typer.Exit
 
 
 def pairs(
@@ -112,5 +125,5 @@ def takes(
 
 def _hidden(annotated: Any) -> Any:
     option = copy.copy(annotated.__metadata__[0])
-    option.hidden = True
+    option.hidden, option.rich_help_panel = True, None  # not even --help-all shows it
     return Annotated[annotated.__origin__, option]

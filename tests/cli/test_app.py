@@ -30,6 +30,24 @@ def test_help_of_a_command(cli, command):
     assert len(done.out) > 300
 
 
+def test_without_a_command_the_first_steps_are_shown(cli):
+    done = cli()
+    assert (done.code, done.err) == (0, "")
+    assert len(done.out.splitlines()) == 10
+    assert "knime-mcp demo" in done.out
+
+
+@pytest.mark.parametrize("command", ["list", "batch"])
+def test_help_has_what_is_used_daily_and_help_all_the_rest(cli, command):
+    daily, everything = cli(command, "--help").out, cli(command, "--help-all").out
+    for option in ("--credential", "--bearer-env", "--stdio", "--help-all"):
+        assert option in daily
+        assert option in everything
+    for option in ("--idle-timeout", "--issuer", "--protocol"):
+        assert option not in daily
+        assert option in everything
+
+
 @pytest.mark.parametrize(
     "arguments", [["nonsense"], ["list"], ["call", "http://h/mcp"], ["list", "http://h/mcp", "--nope"]]
 )
