@@ -11,12 +11,10 @@ from getpass import GetPassWarning
 
 import typer
 
-from ..tools.node_settings.connection import Credential
+from ..tools.node_settings.connection import KEYRING_SERVICE, Credential, keyring_credential
 from ..types.errors import SettingInvalid
 from .command_errors import UsageError
 from .connection_options import ConnectionOptions
-
-KEYRING_SERVICE = "knime-mcp"
 
 
 class Credentials:
@@ -47,7 +45,7 @@ class Credentials:
             return Credential(name, "", _ask("Token"))
         if name == self._options.bearer_env:
             return Credential(name, "", secret_in(name, "--bearer-env"))
-        credential = _from_environment(name) or _from_keyring(name)
+        credential = _from_environment(name) or keyring_credential(name)
         if credential is None:
             raise SettingInvalid(
                 f"There is no credential '{name}'",
@@ -93,16 +91,3 @@ def _ask(what: str) -> str:
 def _from_environment(name: str) -> Credential | None:
     password = os.environ.get(variable(name, "PASSWORD"))
     return Credential(name, os.environ.get(variable(name, "USERNAME"), ""), password) if password else None
-
-
-def _from_keyring(name: str) -> Credential | None:
-    try:
-        import keyring  # imported late: looks for the system's keyrings
-        from keyring.errors import KeyringError
-    except ModuleNotFoundError:
-        return None
-    try:
-        entry = keyring.get_credential(f"{KEYRING_SERVICE}:{name}", None)
-    except KeyringError:  # no keyring on this machine, or a locked one
-        return None
-    return Credential(name, entry.username, entry.password) if entry else None

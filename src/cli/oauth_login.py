@@ -13,7 +13,7 @@ from ..client.oauth.browser_login import LoopbackBrowser
 from ..client.oauth.grants import AuthorizationCode, ClientCredentials, Grant, client_key
 from ..client.oauth.logins import Client, KeyringStore, Login, MemoryStore, TokenStore, login_from_text
 from ..client.oauth.oauth import OAuth, login_key
-from ..types.errors import AuthError, SettingInvalid
+from ..types.errors import AuthError
 from ..types.routing import ServerRoute
 from ..types.texts import counted, origin_and_path
 from .command_errors import ExitCode, Interrupt, UsageError
@@ -75,26 +75,6 @@ def log_out(url: str) -> ExitCode:
         return ExitCode.OK
     say(f"The login to {origin_and_path(server)} is forgotten.")
     return ExitCode.OK
-
-
-def stored_login(
-    server_url: str, *, network: NetworkSettings, store: TokenStore | None = None
-) -> OAuth | None:
-    """Makes the authorization from a login that ``knime-mcp login`` stored; None if there is none.
-
-    It renews its token but never asks a person.
-    """
-    try:
-        place = KeyringStore() if store is None else store
-        known = login_from_text(place.load(login_key(server_url)) or "")
-    except SettingInvalid:
-        return None
-    if known is None:
-        return None
-    grant: Grant = (
-        ClientCredentials(known.client) if known.grant == "client_credentials" else AuthorizationCode()
-    )
-    return OAuth(server_url, grant, store=place, issuer=known.issuer, network=network)
 
 
 class _Probe(StaticAuthorization):

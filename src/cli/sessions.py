@@ -182,7 +182,7 @@ class Sessions:
         """The login that ``knime-mcp login`` stored for a server, unless a credential was chosen."""
         if route.credential is not None or urlsplit(route.url).scheme != "https":
             return None
-        from .oauth_login import stored_login
+        from ..tools.node_settings.connection import stored_login
 
         return stored_login(route.url, network=self._options.network)
 

@@ -35,7 +35,7 @@ _ENTRY_TYPES: Final[Mapping[ConfigurationKind, EntryType]] = {
     "boolean": "xboolean",
 }
 #: The names of parameters that KNIME allows: DialogNode.PARAMETER_NAME_PATTERN in knime-core.
-_PARAMETER_NAME: Final = re.compile(r"[a-zA-Z](?:[-_]?[a-zA-Z0-9]+)*(?<![0-9])")
+PARAMETER_NAME: Final = re.compile(r"[a-zA-Z](?:[-_]?[a-zA-Z0-9]+)*(?<![0-9])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def configuration_node(
     """Makes a Configuration node; KnwfError if KNIME would refuse its settings."""
     if not configuration.variable:
         raise KnwfError(f"node {node_id}: the name of its flow variable is empty")
-    if configuration.parameter and not _PARAMETER_NAME.fullmatch(configuration.parameter):
+    if configuration.parameter and not PARAMETER_NAME.fullmatch(configuration.parameter):
         what = "letters, digits, single dashes and underscores; letters at both ends"
         name = f"node {node_id}: {configuration.parameter!r}"
         raise KnwfError(f"{name} cannot be the name of a parameter: use {what}")

@@ -45,6 +45,12 @@ class _ColumnForm(knext.EnumParameterOptions):
     portable = ("Text", "A String column *Tool (JSON)*, which any KNIME and any file can hold.")
 
 
+class _ForAgents(knext.EnumParameterOptions):
+    read_only = ("Read-only tools", "Those of which the server says that they change nothing.")
+    all = ("All tools", "For servers that you trust: KNIME's agents ask nobody before a call.")
+    none = ("None", "KNIME's agents get an answer that says so.")
+
+
 def _is_text(column: Any) -> bool:
     return column.ktype == knext.string()
 
@@ -109,6 +115,12 @@ class MCPToolProvider:
     A tool's row remembers the definition that you saw. If the server changes the tool later, *MCP Tool
     Caller* can notice and refuse. The cell holds the address of the server and the *name* of the
     credential, never a password.
+
+    **KNIME's own agents**
+
+    *Agent Prompter* and *Agent Chat Widget* of KNIME's AI extension run the tools, too, beside workflow tools
+    from *Workflow to Tool*: connect the *Tools* table to them. By default they may run read-only tools, see
+    *For KNIME's agents*.
 
     **Security**
 
@@ -192,6 +204,15 @@ class MCPToolProvider:
         enum=_ColumnForm,
         is_advanced=True,
     )
+    for_agents = knext.EnumParameter(
+        "For KNIME's agents",
+        "Which of the tools *Agent Prompter* and *Agent Chat Widget* of KNIME's AI extension may run. They"
+        " take a tool cell for a workflow, and ask nobody before they call it. The column *Notes* says what"
+        " is different there. Nodes of this extension are not concerned: they have rules of their own.",
+        default_value=_ForAgents.read_only.name,
+        enum=_ForAgents,
+        is_advanced=True,
+    )
 
     # Advanced
     connect_timeout = shared_parameters.connect_timeout()
@@ -245,7 +266,14 @@ class MCPToolProvider:
         if provision.failed and self.on_failure == _OnFailure.fail.name:
             raise failure(provision) from None
         form = self._form()
-        tools = _table(provision_report.tools_table(provision.tools, form))
+        tools = _table(
+            provision_report.tools_table(
+                provision.tools,
+                form,
+                for_agents=cast("Any", self.for_agents),
+                settings=shared_parameters.timeouts_of(self),
+            )
+        )
         reached = _table(provision_report.servers_table(provision.outcomes))
         self._announce(ctx, provision)
         return tools, reached, knext.view_html(catalogue(provision))

@@ -11,7 +11,6 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
@@ -25,6 +24,7 @@ from ..version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ..audit.record import CallRecord
     from ..client.validation.argument_schemas import Parameter
@@ -188,8 +188,9 @@ def _defaults() -> dict[str, Any]:
 def segment_of(tool: WorkflowTool) -> Workflow | None:
     """The workflow of a tool, for the canvas, which gets a note where it is missing or damaged."""
     from ..knwf import KnwfError, read_segment
+    from ..types.arrow import store_file
 
-    path = segment_file(tool)
+    path = store_file(tool.filestore_keys)
     try:
         return None if path is None else read_segment(path.read_bytes()).workflow
     except (OSError, KnwfError):
@@ -202,7 +203,9 @@ def workflow_digest(tool: WorkflowTool) -> str | None:
     It is that of its contents, None where the file cannot be resolved. KNIME keeps the workflow's data area
     elsewhere, which the digest does not cover.
     """
-    path = segment_file(tool)
+    from ..types.arrow import store_file
+
+    path = store_file(tool.filestore_keys)
     try:
         if path is None:
             return None
@@ -217,27 +220,6 @@ def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - part of
     from ..knwf import segment_digest
 
     return segment_digest(path.read_bytes())
-
-
-def segment_file(tool: WorkflowTool) -> Path | None:
-    """The file of a tool's workflow, the first of its file stores; None where it cannot be resolved.
-
-    Works only in the thread that executes a node: only there does KNIME resolve file stores.
-    """
-    if not tool.filestore_keys:
-        return None
-    from knime.api.types import FileStorePythonValueFactory
-
-    class Segment(FileStorePythonValueFactory):
-        # A value factory is the public way to the path of a file store.
-        def read(self, file_paths: list[str], table_data: Any) -> Path | None:  # noqa: ARG002
-            return Path(file_paths[0]) if file_paths else None
-
-    try:
-        path = Segment(str).decode({"0": tool.filestore_keys, "1": None})
-    except Exception:  # KNIME raises different exceptions for a missing store
-        return None
-    return path if path is not None and path.is_file() else None
 
 
 def with_arguments(segment: Workflow, record: CallRecord) -> Workflow:

@@ -8,12 +8,14 @@ nulls. JSON texts are not parsed here, but when an attribute is first read.
 
 from __future__ import annotations
 
+import io
+import zipfile
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
 
 import pyarrow as pa
 
@@ -30,7 +32,9 @@ from .tool import (
     ToolType,
     WorkflowTool,
     from_fields,
+    from_json_text,
     to_fields,
+    to_json_text,
 )
 
 if TYPE_CHECKING:
@@ -128,15 +132,11 @@ def _to_columns(tools: Sequence[Tool | None]) -> Sequence[list[Any] | int | None
 
 
 def _from_columns(
-    columns: Sequence[Sequence[Any]],
-    present: Sequence[bool],
-    rows: Sequence[str | int],
-    native: Callable[[int], object | None] = lambda _: None,
+    columns: Sequence[Sequence[Any]], present: Sequence[bool], rows: Sequence[str | int]
 ) -> list[Tool | None]:
     """Makes the tools of a column from the values of each of the nine fields, as `from_fields` makes one.
 
-    A row that is not present has no tool, thus None. ``native`` returns KNIME's own value of a workflow tool,
-    by position.
+    A row that is not present has no tool, thus None.
     """
     kinds, names, descriptions, schemas, _, declared, _, _, uris = columns
     if kinds.count(1) == len(kinds) and all(names) and all(uris):
@@ -145,9 +145,7 @@ def _from_columns(
             "list[Tool | None]", MCPTool.from_cells(names, descriptions, schemas, declared, uris, rows)
         )
     return [
-        from_fields(*fields, row=rows[position], native=native(position) if fields[0] == 0 else None)
-        if is_present
-        else None
+        from_fields(*fields, row=rows[position]) if is_present else None
         for position, (is_present, *fields) in enumerate(zip(present, *columns, strict=True))
     ]
 
@@ -302,72 +300,149 @@ def _decode_ports(lists: Any) -> list[tuple[PortTexts, ...]]:
 
 
 # KNIME accepts no new cell type from a Python extension. But the cell of a workflow tool can hold an MCP
-# tool: as one input port of a special type, with the route as its description and the server's declaration
-# as its spec. So one column holds both kinds of tools, and KNIME's own nodes can concatenate, filter and
-# store it. KNIME writes the first file store of such a cell whenever it copies the cell, and fails without
-# one; so the cells of a column share one small file.
+# tool: its file store has the definition, behind a workflow that calls the tool (`tools/tool_segment.py`). So
+# one column holds both kinds of tools, KNIME's nodes concatenate, filter and store it, and its agents run it.
 
-MARKER_TYPE: Final = "knime-mcp/server"
-"""Type of the single input port that marks a workflow tool's cell as an MCP tool."""
+MARKER: Final = "mcp-tool.json"
+"""The entry in a cell's file store that makes it an MCP tool: the nine fields as JSON text."""
 
 CARRIER_STORAGE: Final = _cell_storage(pa.string(), pa.string(), pa.string(), PORTS, PORTS, pa.int32())
 """File store keys, then name, description, schema, inputs, outputs, index of the message output."""
 
-_NOTE: Final = (
-    "This cell holds a tool on an MCP server, not a workflow."
-    " Call it with the nodes MCP Tool Caller or MCP Agent Prompter.\n"
-)
+_LARGEST_MARKER: Final = 64 << 20
 
 
-def encode_carrier(tools: Sequence[Tool | None]) -> pa.StructArray:
+class CarrierCell(Protocol):
+    """What KNIME reads of an MCP tool's cell, and the content of its file store."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def parameter_schema(self) -> str: ...
+    @property
+    def has_records(self) -> bool: ...
+    @property
+    def store(self) -> bytes: ...
+
+
+def encode_carrier(
+    tools: Sequence[Tool | None], cells: Sequence[CarrierCell] | None = None
+) -> pa.StructArray:
     """Writes tools, None for a missing cell, as an array of KNIME's workflow tool cells.
 
-    MCP tools can be written only while a node executes, as KNIME creates file stores only then.
+    ``cells`` are for each tool what its cell is for KNIME; without them KNIME's agents cannot run the tools,
+    unless these came from such cells. MCP tools can be written only while a node executes, as KNIME creates
+    file stores only then.
     """
-    store = _create_file_store() if any(isinstance(tool, MCPTool) for tool in tools) else None
+    stored: dict[str, str] = {}
+
+    def row(position: int, tool: Tool) -> tuple[object, ...]:  # @ToolTypeDispatch
+        match tool:
+            case WorkflowTool():
+                ports = (_texts_of(tool.input_ports), _texts_of(tool.output_ports))
+                about = (tool.name, tool.description, tool.schema_json)
+                return (tool.filestore_keys, *about, *ports, tool.message_output_port_index)
+            case MCPTool():
+                if cells is not None:
+                    cell = cells[position]
+                    key = _create_file_store(cell.store)
+                    outputs = (_RECORDS,) if cell.has_records else ()
+                    return (key, cell.name, cell.description, cell.parameter_schema, (), outputs, 0)
+                if tool.cell is not None:  # as it came
+                    return tool.cell
+                text = to_json_text(tool)
+                if text not in stored:  # the calls of one tool share a file
+                    stored[text] = _create_file_store(_only_marker(text))
+                return (stored[text], tool.name, tool.description, "", (), (), -1)
+            case _:
+                assert_never(tool)
+
     return _encode_cells(
-        [None if tool is None else _carrier_row(tool, store) for tool in tools], CARRIER_STORAGE
+        [None if tool is None else row(position, tool) for position, tool in enumerate(tools)],
+        CARRIER_STORAGE,
     )
+
+
+_RECORDS: Final = ("records", "The records of the result", "Table", "")
 
 
 def decode_carrier(
     cells: Any, rows: Sequence[str], native: Callable[[int], object | None]
 ) -> list[Tool | None]:
     """Reads tools from KNIME's workflow tool cells, possibly a slice; `native` is by position."""
-    keys, names, descriptions, schemas, inputs, outputs, indices = _decode_cells(cells)
-    fields = [
-        (1, None, ins[0][3], ins[0][1])
-        if len(ins) == 1 and ins[0][2] == MARKER_TYPE
-        else (0, _ports_of(ins), _ports_of(outs), None)
-        for ins, outs in zip(inputs, outputs, strict=True)
-    ]
-    kinds, inputs, outputs, uris = zip(*fields, strict=True) if fields else ((),) * 4
-    columns = (kinds, names, descriptions, schemas, inputs, outputs, indices, keys, uris)
-    return _from_columns(columns, to_list(cells.is_valid()), rows, native)
+    values = _decode_cells(cells)
+    markers: dict[str | None, str | None] = {}
+    tools: list[Tool | None] = []
+    for position, (present, fields) in enumerate(
+        zip(to_list(cells.is_valid()), zip(*values, strict=True), strict=True)
+    ):
+        keys, name, description, schema, inputs, outputs, index = fields
+        if present and keys not in markers:
+            markers[keys] = _marker_in(keys)
+        marker = markers[keys] if present else None
+        if not present:
+            tools.append(None)
+        elif marker is not None:
+            tools.append(from_json_text(marker, row=rows[position], cell=fields))
+        else:
+            ports = (_ports_of(inputs), _ports_of(outputs))
+            about = (0, name, description, schema, *ports, index, keys, None)
+            tools.append(from_fields(*about, row=rows[position], native=native(position)))
+    return tools
 
 
-def _carrier_row(tool: Tool, store: str | None) -> tuple[object, ...]:
-    common = (tool.name, tool.description, tool.schema_json)
-    match tool:  # @ToolTypeDispatch
-        case WorkflowTool():
-            ports = (_texts_of(tool.input_ports), _texts_of(tool.output_ports))
-            return (tool.filestore_keys, *common, *ports, tool.message_output_port_index)
-        case MCPTool():
-            marker = ("MCP server", tool.cell_uri, MARKER_TYPE, tool.declared_json)
-            return (store, *common, (marker,), (), -1)
-        case _:
-            assert_never(tool)
+def store_file(keys: str | None) -> Path | None:
+    """The first file store of a cell; None where it cannot be resolved.
+
+    Works only in the thread that executes a node: only there does KNIME resolve file stores.
+    """
+    if not keys:
+        return None
+    from knime.api.types import FileStorePythonValueFactory
+
+    class Store(FileStorePythonValueFactory):
+        # A value factory is the public way to the path of a file store.
+        def read(self, file_paths: list[str], table_data: Any) -> Path | None:  # noqa: ARG002
+            return Path(file_paths[0]) if file_paths else None
+
+    try:
+        path = Store(str).decode({"0": keys, "1": None})
+    except Exception:  # KNIME raises different exceptions for a missing store
+        return None
+    return path if path is not None and path.is_file() else None
 
 
-def _create_file_store() -> str:
+def _marker_in(keys: str | None) -> str | None:
+    """The marker in a cell's file store; None for a workflow, whose zip KNIME does not finish."""
+    path = store_file(keys)
+    if path is None:
+        return None
+    try:
+        with zipfile.ZipFile(path) as store:
+            entry = store.getinfo(MARKER)
+            return store.read(entry).decode() if entry.file_size <= _LARGEST_MARKER else None
+    except (zipfile.BadZipFile, KeyError, OSError, UnicodeDecodeError):
+        return None
+
+
+def _only_marker(text: str) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as store:
+        store.writestr(zipfile.ZipInfo(MARKER), text, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
+
+
+def _create_file_store(data: bytes) -> str:
     # A value factory is the only public access to a file store; its value is not used.
     from knime.api.types import FileStorePythonValueFactory
 
-    class Note(FileStorePythonValueFactory):
-        def write(self, file_store_creator: Callable[[], str], value: str) -> None:
-            Path(file_store_creator()).write_text(value, encoding="utf-8")
+    class Store(FileStorePythonValueFactory):
+        def write(self, file_store_creator: Callable[[], str], value: bytes) -> None:
+            Path(file_store_creator()).write_bytes(value)
 
-    return Note(str).encode(_NOTE)["0"]
+    return Store(bytes).encode(data)["0"]
 
 
 # KNIME's own future cell type, as in its prototype (branch mcp-tools): the nine fields in the same order,

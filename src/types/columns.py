@@ -12,6 +12,7 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from .errors import MCPError, SettingInvalid, ToolFormatError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import knime.extension as knext
     import pyarrow as pa
 
+    from .arrow import CarrierCell
     from .tool import Tool, WorkflowTool
 
 
@@ -154,8 +156,12 @@ def cells_without_gaps(tools: Iterable[Tool | None], form: ColumnForm) -> list[T
     return [NO_TOOL if tool is None and form is not ColumnForm.PORTABLE else tool for tool in tools]
 
 
-def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
+def write_tools(
+    tools: Sequence[Tool | None], form: ColumnForm, cells: Sequence[CarrierCell] | None = None
+) -> pa.Array:
     """Makes the tool column of a node's output, None for a missing cell; as carrier only in ``execute``.
+
+    ``cells`` are what KNIME's own agents run, see `encode_carrier`.
 
     The array has the type that `knext.Table.from_pyarrow` requires for such a column.
     """
@@ -168,7 +174,7 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
     kind = knime_type(form).to_pyarrow()
     match form:
         case ColumnForm.CARRIER:
-            layout, encode = arrow.CARRIER_STORAGE, arrow.encode_carrier
+            layout, encode = arrow.CARRIER_STORAGE, partial(arrow.encode_carrier, cells=cells)
         case ColumnForm.NATIVE if kind.storage_type == arrow.KNIME_TOOL_STORAGE:
             layout, encode = arrow.KNIME_TOOL_STORAGE, arrow.encode_knime_tools
         case ColumnForm.NATIVE:

@@ -60,6 +60,9 @@ class _AnyTool:
     _row: str | int | None = None
     """The row of the cell that the tool was read from, for errors."""
 
+    cell: tuple[Any, ...] | None = None
+    """The values of KNIME's workflow tool cell that the MCP tool was read from, to write it as it was."""
+
     if TYPE_CHECKING:
         name: str
         description: str
@@ -537,8 +540,10 @@ def to_json_text(tool: Tool) -> str:
     return _text_of(to_fields(tool))
 
 
-def from_json_text(text: str, *, row: str | None = None) -> Tool:
+def from_json_text(text: str, *, row: str | None = None, cell: tuple[Any, ...] | None = None) -> Tool:
     """Reads a tool from the JSON of `to_json_text`, in any layout; ``row`` is that of the text, for errors.
+
+    ``cell`` are the values of the cell in whose file store the text was.
 
     Raises `ToolFormatError` if the text is no JSON object, or has an unknown key or tool type, a value of the
     wrong type, or a missing field; the message names the field.
@@ -547,7 +552,10 @@ def from_json_text(text: str, *, row: str | None = None) -> Tool:
         value = parse_json(text)
     except ValueError as error:
         raise _unreadable(f"The tool cannot be read: {error}", FIELD_NAMES[TOOL_TYPE], row) from None
-    return from_json_value(value, row=row)
+    tool = from_json_value(value, row=row)
+    if cell is not None:
+        tool.__dict__["cell"] = cell
+    return tool
 
 
 def from_json_value(value: Any, *, row: str | None = None) -> Tool:

@@ -117,6 +117,10 @@ class Host:
         """A file store that cells of input tables can name; returns the key."""
         raise NotImplementedError
 
+    def executing(self) -> Any:
+        """A context in which cells find their file stores, as while a node executes."""
+        raise NotImplementedError
+
     def port_object(self, output: tuple[dict[str, Any], bytes]) -> Any:
         """The output of a custom port, as an object that can be given to another node's port."""
         from knime.extension.nodes import get_port_type_for_id
@@ -144,6 +148,7 @@ class StandInHost(Host):
         self.table = self.host.table
         self.column_of = self.host.column_of
         self.add_file_store = self.host.add_file_store
+        self.executing = self.host.tables_usable
 
     def run(self, node_id, inputs=(), parameters=None, **options):
         return self.host.run_node(node_id, inputs, parameters, **options)
@@ -229,6 +234,9 @@ class RealHost(Host):
 
     def add_file_store(self, key, data=b""):
         return self.host.add_file_store(key, data)
+
+    def executing(self):
+        return self.rig.tables_usable(self.host)
 
 
 def _on_worker_thread(work: Callable[[], Any]) -> Any:

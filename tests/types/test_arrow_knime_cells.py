@@ -66,7 +66,7 @@ def test_java_can_read_what_we_write(form):
     with executing():
         cells = write_tools([MCP, None, WORKFLOW, MCP], form)
         given = as_input({"Tool": cells, "Tool (JSON)": cells})  # refuses what Java would refuse
-    assert read_tools(given, "Tool") == [MCP, None, WORKFLOW, MCP]
+        assert read_tools(given, "Tool") == [MCP, None, WORKFLOW, MCP]
 
 
 @pytest.mark.parametrize("form", [*CELL_FORMS, ColumnForm.PORTABLE])
@@ -91,13 +91,12 @@ def test_knimes_own_reader_takes_our_cells(form):
         column = as_input({"Tool": cells})["Tool"].to_pyarrow().column("Tool")
         values = column.to_pylist()
     assert [value.name for value in values] == [tool.name for tool in [MCP, WORKFLOW][: len(values)]]
-    assert values[0].parameter_schema == MCP.parameter_schema
     if form is ColumnForm.CARRIER:
-        assert values[0].message_output_port_index == -1
-        (marker,) = values[0].input_ports
-        assert (marker.type, marker.description) == ("knime-mcp/server", MCP.cell_uri)
+        assert values[0].message_output_port_index == -1  # KNIME's agents cannot run it
+        assert values[0].input_ports == []
         assert values[1] == of_knime("WorkflowTool")
     else:
+        assert values[0].parameter_schema == MCP.parameter_schema
         assert values[0].server_uri == MCP.cell_uri
         assert values[0].credential_name == "prod"
 

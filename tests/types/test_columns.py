@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from knime_mcp.types import columns as c
 from knime_mcp.types.columns import ColumnForm, NativeCell, read_tools, tool_column_names, write_tools
 from knime_mcp.types.errors import MCPError, SettingInvalid, ToolFormatError
-from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
+from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool, from_json_text
 from tests.types.knime_tables import add_file_store, as_input, executing
 from tests.types.strategies import columns
 
@@ -112,10 +113,10 @@ def test_all_forms_mixed_and_the_first_cell_that_is_not_missing_counts():
             for name, form, tools in zip(["A", "Tool", "Tool (JSON)"], forms, rows, strict=True)
         }
         given = as_input({"x": pa.array(["a", "b", "c", "d"]), **cells})
-    assert tool_column_names(given.schema) == ["A", "Tool", "Tool (JSON)"]
-    assert read_tools(given) == [MCP, WORKFLOW, None, other]
-    assert read_tools(given, "Tool (JSON)") == [None, None, None, MCP]
-    assert read_tools(given, None) == read_tools(given, "") == read_tools(given, c.AUTO)
+        assert tool_column_names(given.schema) == ["A", "Tool", "Tool (JSON)"]
+        assert read_tools(given) == [MCP, WORKFLOW, None, other]
+        assert read_tools(given, "Tool (JSON)") == [None, None, None, MCP]
+        assert read_tools(given, None) == read_tools(given, "") == read_tools(given, c.AUTO)
 
 
 def test_any_text_column_may_be_named_but_only_the_usual_names_are_found():
@@ -163,25 +164,23 @@ def corrupted(tools, form, change):
     return pa.ExtensionArray.from_storage(cells.type, pa.array(values, cells.type.storage_type))
 
 
-@pytest.mark.parametrize("uri", ["", None])
-def test_a_carrier_cell_without_server_names_row_and_field(uri):
-    def change(values):
-        values[1]["1"]["3"][0]["1"] = uri
-
-    with executing():
-        given = as_input({"Tool": corrupted([WORKFLOW, MCP], ColumnForm.CARRIER, change)})
-    with pytest.raises(ToolFormatError, match=r"server_uri .*missing") as caught:
-        read_tools(given)
+def test_a_carrier_cell_without_server_names_row_and_field():
+    with executing() as stores:
+        cells = write_tools([WORKFLOW, MCP], ColumnForm.CARRIER)
+        path = Path(stores.file_store_key_to_absolute_path(cells.storage.to_pylist()[1]["0"]))
+        with zipfile.ZipFile(path, "w") as store:
+            store.writestr("mcp-tool.json", '{"tool_type": 1, "name": "t"}')
+        given = as_input({"Tool": cells})
+        with pytest.raises(ToolFormatError, match=r"server_uri .*missing") as caught:
+            read_tools(given)
     assert (caught.value.field, caught.value.row) == ("server_uri", "Row1")
 
 
 def test_a_carrier_cell_with_malformed_json_names_row_and_field_where_it_is_used():
-    def change(values):
-        values[1]["1"]["3"][0]["3"] = "{x"
-
+    (broken,) = MCPTool.from_cells(["t"], ["d"], ["{}"], ["{x"], ["https://h/mcp"], [None])
     with executing():
-        given = as_input({"Tool": corrupted([WORKFLOW, MCP], ColumnForm.CARRIER, change)})
-    tools = read_tools(given)
+        given = as_input({"Tool": write_tools([WORKFLOW, broken], ColumnForm.CARRIER)})
+        tools = read_tools(given)
     assert tools[0] == WORKFLOW
     with pytest.raises(ToolFormatError, match="not JSON") as caught:
         _ = tools[1].output_schema
@@ -213,7 +212,15 @@ def test_mcp_tools_in_a_carrier_column_share_one_real_file_store():
         ]
         assert keys[1] == "k1"
         assert keys[0] == keys[2]
-        assert "MCP Tool Caller" in Path(stores.file_store_key_to_absolute_path(keys[0])).read_text("utf-8")
+        with zipfile.ZipFile(stores.file_store_key_to_absolute_path(keys[0])) as store:
+            assert from_json_text(store.read("mcp-tool.json").decode()) == MCP
+
+
+def test_a_cell_that_came_from_a_table_is_written_as_it_was():
+    with executing():
+        cells = write_tools([MCP], ColumnForm.CARRIER)
+        again = write_tools(read_tools(as_input({"Tool": cells})), ColumnForm.CARRIER)
+        assert again.storage.to_pylist() == cells.storage.to_pylist()
 
 
 def test_a_carrier_column_without_mcp_tools_needs_no_file_store():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import threading
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
+    from ...client.authorization import Authorization
     from ...client.limits import Timeouts
     from ...client.mcp_client import MCPClient
     from ...runs.call_values import CallOutcome
@@ -58,8 +60,9 @@ JOURNALS: Final = "mcp-audit"
 class Sessions:
     """The sessions of one execution and its `run`, both ended on exit.
 
-    `port` is the object at the credential port, None if the port is not connected. Raises `SettingInvalid`
-    if it has no token that can be sent.
+    `port` is the object at the credential port, None if the port is not connected. `find` looks up a
+    credential by its name, and `login` gives what a person has logged in to; by default only KNIME's
+    credentials are known. Raises `SettingInvalid` if the port has no token that can be sent.
     """
 
     def __init__(
@@ -71,9 +74,12 @@ class Sessions:
         pinning: str = Pinning.IGNORE.value,
         workflow_mode: WorkflowMode = "DETACHED",
         secret_arguments: str = "",
+        find: Callable[[str], Credential | None] | None = None,
+        login: Callable[[ServerRoute], Authorization | None] | None = None,
     ) -> None:
+        self._find = find or partial(find_credential, ctx)
+        self._login = login
         self.stop = threading.Event()  # set to make calls in flight end
-        self._ctx = ctx
         self._timeouts = timeouts
         self._found: dict[str, Credential] = {}
         self._problems: dict[str, MCPError] = {}
@@ -104,7 +110,7 @@ class Sessions:
         """
         for name in {route.credential for route in routes if route.credential is not None}:
             try:
-                credential = find_credential(self._ctx, name)
+                credential = self._find(name)
             except MCPError as error:
                 self._problems[name] = error
             else:
@@ -117,7 +123,8 @@ class Sessions:
     def _connect(self, route: ServerRoute) -> MCPClient:
         refuse_commands(route)
         if route.credential is None:
-            return client_for(route, self._port, timeouts=self._timeouts)
+            login = None if self._login is None else self._login(route)
+            return client_for(route, self._port, timeouts=self._timeouts, login=login)
         problem = self._problems.get(route.credential)
         if problem is not None:
             raise problem

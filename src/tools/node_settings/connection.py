@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ...client.authorization import Authorization
     from ...client.mcp_client import MCPClient, Step
     from ...client.network import NetworkSettings
+    from ...client.oauth.logins import TokenStore
+    from ...client.oauth.oauth import OAuth
     from ...types.routing import SendCredentialsAs, TransportName
 
 NO_CREDENTIAL: Final = "<none>"
@@ -32,6 +34,9 @@ replace an empty default by the first choice."""
 
 NO_COLUMN: Final = "<none>"
 """The choice of no column. First and default: see `NO_CREDENTIAL`."""
+
+KEYRING_SERVICE: Final = "knime-mcp"
+"""The beginning of the names under which credentials are in the system's keyring."""
 
 PORT: Final = "<credential port>"
 """Stands for the name of a credential that comes from a port."""
@@ -102,18 +107,19 @@ def client_for(
     *,
     timeouts: Timeouts | None = None,
     trace: Callable[[Step], None] | None = None,
+    login: Authorization | None = None,
 ) -> MCPClient:
     """The client for a route, which the caller closes.
 
-    ``credential`` is the one that the route names, or that of a credential port; None to send none. ``trace``
-    is called with every step of connecting.
+    ``credential`` is the one that the route names, or that of a credential port; without it the ``login`` is
+    sent, if there is one. ``trace`` is called with every step of connecting.
     """
     from ...client.mcp_client import MCPClient
 
     filled = fill(route, credential)
     return MCPClient(
         filled.url,
-        auth=filled.auth,
+        auth=filled.auth or login,
         headers=filled.headers,
         secrets=filled.secrets,
         transport=route.transport,
@@ -182,6 +188,43 @@ def chosen(name: str | None) -> str | None:
 def chosen_column(name: str | None) -> str | None:
     """The column that a setting names, None for none."""
     return None if name in (None, "", NO_COLUMN) else name
+
+
+def keyring_credential(name: str) -> Credential | None:
+    """The credential that ``keyring set knime-mcp:NAME USER`` stored; None without it or a keyring."""
+    try:
+        import keyring  # imported late: looks for the system's keyrings
+        from keyring.errors import KeyringError
+    except ModuleNotFoundError:
+        return None
+    try:
+        entry = keyring.get_credential(f"{KEYRING_SERVICE}:{name}", None)
+    except KeyringError:  # no keyring on this machine, or a locked one
+        return None
+    return Credential(name, entry.username, entry.password) if entry else None
+
+
+def stored_login(
+    server_url: str, *, network: NetworkSettings | None = None, store: TokenStore | None = None
+) -> OAuth | None:
+    """Makes the authorization from a login that ``knime-mcp login`` stored; None if there is none.
+
+    It renews its token but never asks a person.
+    """
+    from ...client.network import NetworkSettings
+    from ...client.oauth.grants import AuthorizationCode, ClientCredentials
+    from ...client.oauth.logins import KeyringStore, login_from_text
+    from ...client.oauth.oauth import OAuth, login_key
+
+    try:
+        place = KeyringStore() if store is None else store
+        known = login_from_text(place.load(login_key(server_url)) or "")
+    except SettingInvalid:
+        return None
+    if known is None:
+        return None
+    grant = ClientCredentials(known.client) if known.grant == "client_credentials" else AuthorizationCode()
+    return OAuth(server_url, grant, store=place, issuer=known.issuer, network=network or NetworkSettings())
 
 
 def find_credential(store: CredentialStore, name: str | None) -> Credential | None:

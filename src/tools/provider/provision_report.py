@@ -10,10 +10,18 @@ findings of each tool, and for a failed server every step of connecting up to th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from ...client.validation.argument_schemas import listed_parameters, resolve
-from ...types.columns import ROW_ID, arrow_columns, column_name, knime_columns, knime_type, write_tools
+from ...types.columns import (
+    ROW_ID,
+    ColumnForm,
+    arrow_columns,
+    column_name,
+    knime_columns,
+    knime_type,
+    write_tools,
+)
 from ...types.errors import MCPError
 from ...types.texts import compact_json, counted, shortened, visible, without_surrogates
 from ..calling_hints import example_arguments, signature, type_in_words
@@ -40,9 +48,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...client.protocol.tools import ToolDefinition
-    from ...types.columns import ColumnForm, ColumnKind
+    from ...types.columns import ColumnKind
+    from ...types.tool import MCPTool
     from .findings import Finding
     from .provide import ProvidedTool, Provision, ServerOutcome
+
+ForAgents = Literal["all", "read_only", "none"]
+"""Which tools KNIME's own agents may run: they ask nobody before a call."""
 
 
 def failure(provision: Provision) -> MCPError:
@@ -157,6 +169,7 @@ TOOLS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Context tokens", "int32"),
     ("Security findings", "string"),
     ("Digest", "string"),
+    ("Notes", "string"),
 )
 """After the tool column."""
 
@@ -185,14 +198,49 @@ def servers_schema() -> Any:
     return knext.Schema.from_columns(knime_columns(SERVERS_COLUMNS))
 
 
-def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
-    """The table *Tools*; the shown names are unique and become the RowIDs."""
+def tools_table(
+    tools: Sequence[ProvidedTool], form: ColumnForm, *, for_agents: ForAgents, settings: dict[str, Any]
+) -> pa.Table:
+    """The table *Tools*; the shown names are unique and become the RowIDs.
+
+    ``settings`` are those of the node that calls a tool for KNIME's own agents.
+    """
     import pyarrow as pa
 
-    rows = [_tool_row(tool) for tool in tools]
+    cells = None
+    notes: Sequence[str | None] = [None] * len(tools)
+    if form is ColumnForm.CARRIER:  # KNIME's agents take no other form
+        from ..agent_parameters import cell_names, notes_of
+        from ..tool_segment import tool_cell
+
+        names = cell_names(tool.shown_name for tool in tools)
+        refusals = [_refusal(tool.tool, for_agents) for tool in tools]
+        each = list(zip((tool.tool for tool in tools), names, refusals, strict=True))
+        cells = [tool_cell(tool, name, settings, refusal=refusal) for tool, name, refusal in each]
+        notes = [notes_of(tool, name, refused=refusal) for tool, name, refusal in each]
+    rows = [(*_tool_row(tool), said) for tool, said in zip(tools, notes, strict=True)]
     ids = pa.array([tool.shown_name for tool in tools], pa.string())
-    cells = write_tools([tool.tool for tool in tools], form)
-    return pa.table({ROW_ID: ids, column_name(form): cells, **arrow_columns(TOOLS_COLUMNS, rows)})
+    column = write_tools([tool.tool for tool in tools], form, cells)
+    return pa.table({ROW_ID: ids, column_name(form): column, **arrow_columns(TOOLS_COLUMNS, rows)})
+
+
+def _refusal(tool: MCPTool, for_agents: ForAgents) -> str:
+    """Why KNIME's own agents are not to run a tool, with what to do; empty if they may."""
+    setting = "'For KNIME's agents' of MCP Tool Provider"
+    match for_agents:
+        case "all":
+            return ""
+        case "read_only":
+            if tool.is_read_only:
+                return ""
+            return (
+                f"'{tool.name}' may change something, and KNIME's own agents ask nobody before a call. Set"
+                f" {setting} to 'All tools' to allow it, or use MCP Agent Prompter, which has rules for calls"
+            )
+        case "none":
+            return f"{setting} allows them no tools, so '{tool.name}' is not called"
+        case _:
+            assert_never(for_agents)
 
 
 def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:

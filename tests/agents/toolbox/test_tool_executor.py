@@ -263,7 +263,8 @@ def test_tools_of_a_mixed_column(host, box, server):
     assert provided.ok, provided.failure
     column = pa.chunked_array([cells, *provided.outputs[0].arrow.column("Tool").chunks]).combine_chunks()
     table = host.table(pa.table({"Tool": pa.concat_arrays([column, pa.nulls(1, column.type)])}))
-    tools = extract_tools(table)
+    with host.executing():
+        tools = extract_tools(table)
     assert [type(tool) for tool in tools] == [WorkflowTool, MCPTool, MCPTool]
     made = box(
         tools, run_workflow=lambda tool, arguments, tables: (f"{tool.name} on {arguments['city']}", ())

@@ -20,6 +20,7 @@ KEYS = {
     "prefix": "",
     "on_failure": "fail",
     "column_form": "auto",
+    "for_agents": "read_only",
     "connect_timeout": 10.0,
     "idle_timeout": 60.0,
     "total_timeout": 300.0,

@@ -25,6 +25,7 @@ TOOLS = [
     "Context tokens",
     "Security findings",
     "Digest",
+    "Notes",
 ]
 SERVERS = ["Status", "Server", "Server version", "Protocol", "Tools", "Phase", "Error", "Next step"]
 SEARCH = tool(
@@ -56,6 +57,7 @@ def test_one_server_one_row_per_tool(host, serve):
         "Read only": True,
         "Destructive": False,
         "Security findings": None,
+        "Notes": None,
     }
     assert search["Digest"].startswith("sha256:")
     sent = '{"name":"search","description":"Finds things.","parameters":' + search["Parameters"] + "}"
