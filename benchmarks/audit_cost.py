@@ -21,6 +21,7 @@ from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
 from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.call_values import PlannedCall
@@ -32,6 +33,8 @@ from knime_mcp.types.tool import MCPTool
 
 TOOL = "tool_00001"
 ARGUMENTS = {"query": "how much does a record cost"}
+CREDENTIAL = "tok-4f9d2c71ab83e6"
+"""Looked for, in all its spellings, in arguments and answer."""
 CALLS = 20
 MANY = 30
 """Rounds of few calls each: a record costs less than calls differ from second to second."""
@@ -72,10 +75,12 @@ def _calls(
         call = PlannedCall(tool=tool, arguments=arguments)
         with Journal(path, run="benchmark") as journal:
             kept = replace(shared, records=RunRecords(journal))
+            hiding = replace(shared, secrets=SecretMarker([CREDENTIAL]))
             ways = {
                 "client alone": lambda: client.call_tool(name, arguments),
                 "arguments checked": lambda: checked_and_sent(call, shared),
                 "recorded": lambda: shared.call(call),
+                "recorded, with a credential": lambda: hiding.call(call),
                 "recorded, kept in a journal": lambda: kept.call(call),
             }
             own_ways = [Way(way, repeated(work, calls)) for way, work in ways.items()]

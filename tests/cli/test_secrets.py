@@ -10,6 +10,7 @@ import pytest
 
 from knime_mcp.types.secret_rules import stands_out
 from tests.support.scripted_server import ScriptedServer, http, modern, rpc, text, tool
+from tests.support.short_secrets import rows_of_values
 
 STRONG = "c4n4ry/5ecret+v4lue"
 ENV = {"KNIME_MCP_PROD_PASSWORD": STRONG, "KNIME_MCP_PROD_USERNAME": "anna"}
@@ -97,30 +98,73 @@ def test_arguments_that_are_secrets_by_name_are_left_nowhere(cli, tmp_path):
     assert "Give their values" in runs[6].out
 
 
-def test_a_batch_with_short_credentials_changes_nothing(cli, tmp_path):
-    chance = random.Random(5)
-    rows = [
-        {"value": "".join(chance.choices(["test", " ", "latest", "1234", '"', "=", "ü", "a-"], k=6))}
-        for _ in range(200)
-    ]
+def test_ten_thousand_values_in_four_batches_with_short_credentials(cli, tmp_path):
+    rows = rows_of_values(random.Random(5), 25, 100)
     (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
     def echo(request):
-        return rpc(text(json.dumps(request.params["arguments"], ensure_ascii=False), resultType="complete"))(
-            request
-        )
+        sent = json.dumps(request.params["arguments"], ensure_ascii=False)
+        return rpc(text(sent, resultType="complete"))(request)
 
-    listed = rpc(
-        {
-            "tools": [
-                tool("echo", inputSchema={"type": "object", "properties": {"value": {"type": "string"}}})
-            ],
-            "resultType": "complete",
-        }
-    )
-    for password in ("test", "1234", "a"):
+    schema = {"type": "object", "properties": {"values": {"type": "array"}}}
+    listed = rpc({"tools": [tool("echo", inputSchema=schema)], "resultType": "complete"})
+    for password in ("test", "1234", "a", "list"):
         assert not stands_out(password)
         with ScriptedServer(modern(tools__list=listed, tools__call=echo)) as server:
             env = {"KNIME_MCP_PROD_PASSWORD": password}
             done = cli("batch", server.url, "echo", "p.jsonl", *USE, "--json", env=env)
+            arrived = [r.params["arguments"] for r in server.requests if r.rpc == "tools/call"]
+        assert sorted(map(json.dumps, arrived)) == sorted(map(json.dumps, rows))
         assert [json.loads(record["result"]) for record in done.json] == rows
+        assert [record["arguments"] for record in done.json] == rows
+
+
+LIKE_A_MARK = "⟨secret 0123456789ab⟩"
+EDITS = {
+    "as it was": lambda record: record,
+    "a mark written into the arguments": lambda record: (
+        record | {"arguments": json.dumps({"text": f"mine {LIKE_A_MARK}"}, ensure_ascii=False)}
+    ),
+    "a field that names it": lambda record: record | {"secrets": '{"arguments":{"/text":["0123456789ab"]}}'},
+    "a field that is none": lambda record: record | {"secrets": '["0123456789ab"]'},
+}
+
+
+@pytest.mark.parametrize("how", EDITS)
+def test_every_reader_takes_a_mark_that_somebody_wrote_as_text(cli, tmp_path, how):
+    """Only a record's own field says what is a mark; who edits it as well is found out by the hash."""
+    is_genuine = how == "as it was"
+
+    def echo(request):
+        return rpc(text(request.params["arguments"]["text"], resultType="complete"))(request)
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    reading = {"readOnlyHint": True}
+    listed = rpc({"tools": [tool("echo", inputSchema=schema, annotations=reading)], "resultType": "complete"})
+    (tmp_path / "p.jsonl").write_text(json.dumps({"text": LIKE_A_MARK}), "utf-8")
+    with ScriptedServer(modern(tools__list=listed, tools__call=echo)) as server:
+        made = cli("batch", server.url, "echo", "p.jsonl", "--audit", "a.jsonl", "--json")
+        assert made.json[0]["result"] == LIKE_A_MARK
+        lines = (tmp_path / "a.jsonl").read_text("utf-8").splitlines()
+        if not is_genuine:
+            calls = [number for number, line in enumerate(lines) if '"tool_name"' in line]
+            for number in calls:
+                lines[number] = json.dumps(EDITS[how](json.loads(lines[number])), ensure_ascii=False)
+            (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+        tables = [cli("audit", "show", "a.jsonl", "--out", f"t.{ending}") for ending in ("csv", "parquet")]
+        verified = [cli("audit", "verify", file) for file in ("a.jsonl", "t.csv", "t.parquet")]
+        shown = cli("audit", "show", "a.jsonl", "--json")
+        exported = cli("audit", "export", "a.jsonl", "a.knwf")
+        before = len(server.requests)
+        replays = [cli("replay", file, "--json") for file in ("a.jsonl", "t.csv", "t.parquet")]
+        sent = [r.params["arguments"]["text"] for r in server.requests[before:] if r.rpc == "tools/call"]
+    assert {run.code for run in tables} == {0 if is_genuine else 1}
+    assert {run.code for run in verified} == {0 if is_genuine else 1}, verified
+    assert shown.json[0]["result"] == LIKE_A_MARK
+    if how == "a field that names it":  # asked for, and not guessed
+        assert sent == []
+        assert all("Give their values" in run.out for run in replays)
+        assert "to fill in: node 1: /text" in exported.err
+    else:
+        assert sent == [shown.json[0]["arguments"]["text"]] * 3, replays
+        assert "fill in" not in exported.err

@@ -1,13 +1,22 @@
 """Values of the environment in graphs: plain ones change nothing, what was taken from ours is hidden."""
 
+import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 from urllib.parse import quote, unquote
 
 import pytest
 
+from knime_mcp.audit.journal import read_journal
+from knime_mcp.cli.files import recorded_run
+from knime_mcp.graph import McpGraphApi
+from knime_mcp.graph.document_loading import check_text
+from knime_mcp.graph.graph_service import HISTORY_KEY, GraphService
+from knime_mcp.stdio.session import Asked
+from knime_mcp.types.secret_rules import stands_out
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, tool, transform, yaml
 from tests.graph.live import PROGRAM, graph_file, served
 from tests.graph.test_observing import collector
@@ -21,6 +30,7 @@ from tests.support.canaries import (
     processes,
 )
 from tests.support.scripted_server import ScriptedServer
+from tests.support.short_secrets import rows_of_values
 
 GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
 STRONG = "c4n4ry-5ecret-v4lue"
@@ -202,3 +212,29 @@ def test_every_kind_in_every_spelling_is_in_no_artefact(tmp_path):
     left |= {"spans": sent_spans, "running": "".join(running)}
     shown = {name: found(KINDS, content) for name, content in left.items()}
     assert {name: what for name, what in shown.items() if what} == {}
+
+
+def test_ten_thousand_values_through_a_graph_with_short_credentials(tmp_path):
+    chance = random.Random(25)
+    nodes = ENTRY, call("echo", "{v: {expr: entry.v}}", node="x"), EXIT
+    for password in ("test", "1234", "error", "a"):
+        assert not stands_out(password)
+        servers = SERVER.replace("]}", "], env: {SETTING: '${MINE}'}}")
+        checked = check_text(yaml(tool(*nodes), servers=servers), environ={"MINE": password})
+        file = tmp_path / f"{password}.jsonl"
+        with (
+            recorded_run(file, about="values") as recorded,
+            McpGraphApi(checked.document, run=recorded) as api,
+        ):
+            assert password in api.secrets.known
+            service = GraphService(api)
+            for sent in rows_of_values(chance, 25, 100):
+                asked = Asked(tool="t", arguments={"v": sent}, any_json=True, meta={HISTORY_KEY: True})
+                answer = asyncio.run(service.call(asked))
+                assert answer["structuredContent"] == {"received": {"v": sent}}
+                assert json.loads(answer["content"][0]["text"]) == answer["structuredContent"]
+                assert answer["_meta"][HISTORY_KEY][1]["input"] == {"v": sent}
+        records = read_journal(file).records
+        assert len(records) == 25
+        assert {record.secrets for record in records} == {None}
+        assert json.loads(records[-1].arguments) == {"v": sent}

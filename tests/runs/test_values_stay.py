@@ -3,29 +3,17 @@
 import json
 import random
 
-from knime_mcp.client.mcp_client import MCPClient
+from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.engine import new_run
 from knime_mcp.tools import MockTransport
 from knime_mcp.types.secret_rules import stands_out
 from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool
+from tests.support.short_secrets import CREDENTIALS, rows_of_values, some_value
+from tests.support.toolboxes import toolbox
 
 SCHEMA = {"type": "object", "properties": {"values": {"type": "array"}}}
-KEYS = ["test", "latest", "1234", "error", "wrong", "list", "=1+1", '"', "\\", "ü", " "]
-WORDS = [*KEYS, "⟨secret 0123456789ab⟩"]
-
-
-def some_value(chance, depth=0):
-    match chance.randrange(4 if depth > 2 else 6):
-        case 0:
-            return chance.choice([None, True, False, 1234, -5, 1.5, 0])
-        case 1 | 2 | 3:
-            return "".join(chance.choices(WORDS, k=chance.randrange(5)))
-        case 4:
-            return [some_value(chance, depth + 1) for _ in range(chance.randrange(4))]
-        case _:
-            return {chance.choice(KEYS): some_value(chance, depth + 1) for _ in range(chance.randrange(4))}
 
 
 def test_ten_thousand_values_with_short_credentials():
@@ -41,7 +29,7 @@ def test_ten_thousand_values_with_short_credentials():
 
     tool = MCPTool("echo", "", json.dumps(SCHEMA), "http://mock.example/mcp", "echo")
     for _ in range(100):
-        secrets = chance.sample(["test", "1234", "error", "wrong", "list", "text", "a", "secret"], 3)
+        secrets = chance.sample(CREDENTIALS, 3)
         assert not any(map(stands_out, secrets))
         run = new_run(lambda _: MCPClient(transport=MockTransport(answer)), secrets=secrets)
         with run.pool:
@@ -56,3 +44,24 @@ def test_ten_thousand_values_with_short_credentials():
                 assert (record.result, record.secrets) == (outcome.answer.text, None)
                 assert outcome.note is None
     assert len(arrived) == 400  # of 25 values each
+
+
+def test_ten_thousand_values_through_the_calls_of_an_agent():
+    chance, arrived = random.Random(24), []
+
+    def answer(request):
+        if request["method"] == "tools/list":
+            return {"tools": [{"name": "echo", "inputSchema": SCHEMA}]}
+        arrived.append(request["params"]["arguments"])
+        return {"content": [{"type": "text", "text": json.dumps(arrived[-1], ensure_ascii=False)}]}
+
+    tool = MCPTool("echo", "", json.dumps(SCHEMA), "http://mock.example/mcp", "echo")
+    for secret in CREDENTIALS:
+        with SessionPool(lambda _: MCPClient(transport=MockTransport(answer))) as pool:
+            box = toolbox(pool, [tool], secrets=[secret])
+            for sent in rows_of_values(chance, 50, 25):
+                reply = box.call("echo", sent)
+                assert not reply.failed, reply.content
+                assert arrived[-1] == json.loads(reply.content) == sent
+                assert reply.record.arguments == canonical_json(sent)
+    assert len(arrived) == 50 * len(CREDENTIALS)  # of 25 values each

@@ -4,11 +4,13 @@ import base64
 import json
 import logging
 import os
+import random
 from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
 
+from knime_mcp.types.secret_rules import stands_out
 from tests.support.canaries import (
     ARGUMENTS,
     canary,
@@ -18,7 +20,8 @@ from tests.support.canaries import (
     login_with,
     processes,
 )
-from tests.support.scripted_server import ScriptedServer
+from tests.support.scripted_server import ScriptedServer, legacy, rpc, text, tool
+from tests.support.short_secrets import rows_of_values
 
 CANARY = 'canary-9f3e"ü-7c1d'
 TOKEN = "canary-token-4711"
@@ -50,9 +53,9 @@ def test_a_declared_secret_is_left_nowhere(server, tools_of, call, tmp_path, cap
         )
     assert result.ok, result.failure
     left = everything(result, tmp_path)
-    for text in (CANARY, "canary-9f3e", "7c1d"):
-        assert text not in left
-        assert text not in caplog.text
+    for part in (CANARY, "canary-9f3e", "7c1d"):
+        assert part not in left
+        assert part not in caplog.text
     (row,) = result.outputs[0].to_pylist()
     assert "⟨secret " in row["Arguments"]
     assert row["Status"] == ("ok" if user == "me" else "tool error")
@@ -192,3 +195,37 @@ def test_every_kind_in_every_spelling_is_in_no_artefact(call, host, tmp_path, ca
     shown = {name: found(KINDS, content) for name, content in left.items()}
     assert {name: what for name, what in shown.items() if what} == {}
     assert "held a secret in" in str(result.warnings)
+
+
+LISTED = {
+    "tools": [tool("echo", inputSchema={"type": "object", "properties": {"values": {"type": "array"}}})]
+}
+
+
+def echo(request):
+    sent = request.params["arguments"]
+    return rpc(text(json.dumps(sent, ensure_ascii=False), structuredContent=sent))(request)
+
+
+@pytest.mark.parametrize("password", ["test", "1234", "error", "a"])
+def test_ten_thousand_values_in_four_runs_of_the_node(call, host, password):
+    assert not stands_out(password)
+    sent = rows_of_values(random.Random(password), 25, 100)
+    with ScriptedServer(legacy(tools__list=rpc(LISTED), tools__call=echo)) as server:
+        result = call(
+            None,
+            host.table(pa.table({"given": list(map(json.dumps, sent))})),
+            server_url=server.url,
+            credentials="prod",
+            stored={"prod": ("me", password)},
+            tool_name="echo",
+            arguments_source="json_column",
+            arguments_column="given",
+        )
+        arrived = [r.params["arguments"] for r in server.requests if r.rpc == "tools/call"]
+    assert result.ok, result.failure
+    rows = result.outputs[0].to_pylist()
+    assert sorted(map(json.dumps, arrived)) == sorted(map(json.dumps, sent))
+    for column in ("Arguments", "Result", "Structured result"):
+        assert [json.loads(row[column]) for row in rows] == sent
+    assert "secret" not in str(result.warnings)
