@@ -44,7 +44,7 @@ def test_a_tool_is_shown_with_all_that_is_known_of_it(serve):
         "2026-07-28 over http",
         "Search the shop",
         "Finds things. Second line.",
-        "search(query: string, limit?: integer)",
+        "search(query: string, limit?: integer = 10)",
         "What to look for.",
         "How many.",
         "required",
