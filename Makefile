@@ -97,16 +97,16 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/.pip
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.pip
-	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch,dask,audit]" --group test
+	$(PIP) install -e ".[all]" --group test
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
-	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch,dask,audit]" --group dev
+	$(PIP) install -e ".[all]" --group dev
 	@touch $(VENV)/.test $@
 
 .venv-knime/.ready: pyproject.toml | $(VENV)/bin/python
 	$(PYTHON) -m venv .venv-knime
 	.venv-knime/bin/python -m pip --quiet install --upgrade "pip>=25.1"
-	.venv-knime/bin/python -m pip --quiet install ".[cli,server,graph,gateway,elasticsearch,dask,audit]" --group test --group real-knime
+	.venv-knime/bin/python -m pip --quiet install ".[all]" --group test --group real-knime
 	.venv-knime/bin/python -m pip --quiet uninstall -y knime-mcp
 	@touch $@

@@ -30,6 +30,8 @@ PROMISES = {
     "gateway": "from knime_mcp.knowledge.gateway import gateway_app",
     "elasticsearch": "import elasticsearch",
     "dask": "import distributed; from knime_mcp.runs.workers import Workers",
+    "audit": "import rfc3161_client; from knime_mcp.audit.signatures import SigningKey",
+    "all": "from knime_mcp.cli.commands import build_app; build_app()",
 }
 
 

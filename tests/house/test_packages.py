@@ -1,0 +1,24 @@
+"""What pyproject.toml offers is tried where packages are built."""
+
+import tomllib
+from pathlib import Path
+
+from tests.packaging.packages import PROMISES
+
+ROOT = Path(__file__).parents[2]
+OFFERED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def test_every_extra_is_tried_alone():
+    assert set(PROMISES) == {"", *OFFERED}
+
+
+def test_all_has_every_other_extra():
+    (everything,) = OFFERED["all"]
+    named = everything.removeprefix("knime-mcp[").removesuffix("]").split(",")
+    assert sorted(named) == sorted(set(OFFERED) - {"all"})
+
+
+def test_every_extra_is_explained():
+    text = (ROOT / "docs" / "command-line.md").read_text().partition("## Extras")[2]
+    assert [extra for extra in OFFERED if f"| `{extra}` |" not in text] == []
