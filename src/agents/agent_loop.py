@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
@@ -68,6 +68,7 @@ def run_agent(
     messages: Sequence[BaseMessage],
     options: AgentOptions | None = None,
     *,
+    turns: Turns | None = None,
     on_event: Callable[[AgentEvent], None] | None = None,
     is_canceled: Callable[[], bool] | None = None,
 ) -> AgentOutcome:
@@ -79,13 +80,14 @@ def run_agent(
         messages: System message, history and prompt, each optional. A history with unanswered calls is
             repaired, and the outcome says so.
         options: The options of the run.
+        turns: What is known of an interrupted run, and where to keep what becomes known.
         on_event: Called with each event, in the calling thread. An exception in it ends the run.
         is_canceled: Called about every 0.1 s, in the calling thread.
 
     Returns:
         The outcome, also of a run that failed or was canceled; each call in its messages has an answer.
     """
-    run = _AgentLoop(model, toolbox, messages, options or AgentOptions(), on_event or _ignore_event)
+    run = _AgentLoop(model, toolbox, messages, options or AgentOptions(), on_event or _ignore_event, turns)
     loop = asyncio.new_event_loop()
     # Threads that look up host names; the run does not wait for one that hangs.
     executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
@@ -98,6 +100,14 @@ def run_agent(
         executor.shutdown(wait=False, cancel_futures=True)
 
 
+class Turns(Protocol):
+    """The turns of a run by their number, from 1, which outlive its process."""
+
+    def known(self, number: int) -> Turn | None: ...
+
+    def keep(self, number: int, turn: Turn) -> None: ...
+
+
 class _AgentLoop:
     def __init__(
         self,
@@ -106,9 +116,11 @@ class _AgentLoop:
         messages: Sequence[BaseMessage],
         options: AgentOptions,
         emit: Callable[[AgentEvent], None],
+        turns: Turns | None = None,
     ) -> None:
         self._model = model
         self._toolbox = toolbox
+        self._turns = turns
         self._options = options
         self._emit = emit
         self._began = time.monotonic()
@@ -215,9 +227,13 @@ class _AgentLoop:
         self, messages: Sequence[BaseMessage], iteration: int, *, final: bool = False
     ) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
         at, began = datetime.now(UTC), time.monotonic()
-        turn: Turn = await self._calls.ask(
-            messages, self._toolbox.definitions(), iteration=iteration, final=final
-        )
+        turn: Turn | None = None if self._turns is None else self._turns.known(iteration)
+        if turn is None:
+            turn = await self._calls.ask(
+                messages, self._toolbox.definitions(), iteration=iteration, final=final
+            )
+            if self._turns is not None:
+                self._turns.keep(iteration, turn)
         self._usage += turn.usage
         self._iterations = iteration
         message, calls = settle(_with_refusal_as_text(turn.message), taken=self._ids, iteration=iteration)

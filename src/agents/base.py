@@ -225,12 +225,12 @@ class MCPAgentPrompter:
         ) as sessions:
             run = sessions.run
             path = folder / JOURNALS / f"{run.id}{SUFFIX}"
-            finished = FinishedPrompts(path.parent, run.id, interrupted, outputs=_data_outputs(ctx))
+            finished = FinishedPrompts(path, run.id, interrupted, outputs=_data_outputs(ctx))
             prompter = self._prompter(ctx, model, tools, tables, sessions, folder)
             what = {"kind": "agent", "question": self.user_message, **prompter.described()}
             run.open_journal(path, about=about, what=what, follows=interrupted.head if interrupted else "")
             if interrupted is not None:
-                run.unknown |= unknown_calls(interrupted)
+                run.learn_unknown(unknown_calls(interrupted))
             runs = PromptRuns(
                 prompter=prompter,
                 keep_errors=layout.error_column is not None,

@@ -169,7 +169,19 @@ class AgentSettings:
     audit: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal.")
     ] = None
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="Go on with the run in this --audit file, which was killed or failed: what was answered and"
+            " called is not asked or called again. The question may be left out.",
+        ),
+    ] = None
     save_dir: SaveDirOption = None
+
+    @property
+    def journal(self) -> Path | None:
+        return self.audit or self.resume
 
 
 @reports_errors
@@ -178,7 +190,7 @@ class AgentSettings:
 def agent(
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help="The question or task; - reads it from standard input.")
-    ],
+    ] = "",
     server: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="A server whose tools the model may call; may be repeated."),
@@ -209,9 +221,13 @@ def agent(
     --model-url http://localhost:11434/v1 --model qwen3
     """
     text = (read_stdin() if question == "-" else question).strip()
-    if not text:
+    if not text and settings.resume is None:
         raise UsageError("What is the question? Write it in quotes after the command.")
     check_journal(settings.audit)
+    if settings.resume is not None and settings.audit is not None:
+        raise UsageError("--resume goes on in its own file: leave out --audit.")
+    if settings.resume is not None and not settings.resume.is_file():
+        raise CommandError(f"There is no file {settings.resume} to resume from.")
     check_page(html)
     for file in workflow or ():
         if not file.is_file():

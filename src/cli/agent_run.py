@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, TokenBudget
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
+from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallLimits, CallRules
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
+from ..runs.resuming import unknown_calls
 from .agent_timeline import AgentTimeline
 from .command_errors import CommandError, UsageError, command_line_hint
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
-from .files import json_record, open_journal
+from .files import journal_to_resume, json_record, open_journal
 from .sessions import Sessions
 from .terminal import complain
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..agents.prompter.conversation_table import Entry
     from ..agents.prompter.prompter import Answered
+    from ..audit.journal import JournalContent
     from ..headless.host import ExtensionHost
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool
@@ -60,14 +63,40 @@ class AgentRun:
             timeline.show("the model reads the question")
             sessions.run.records.journal = MemoryJournal()
             prompter = self._prompter(model, tools, sessions, routes, host)
+            earlier, finished = self._kept(sessions.run.id)
+            question = question or self._open_question(finished)
             what = {"kind": "agent", "question": question, **prompter.described()}
-            open_journal(self._settings.audit, sessions.run, about="knime-mcp agent", what=what)
-            self._runs = PromptRuns(prompter=prompter, keep_errors=True)
+            after = None if earlier is None else earlier.chain
+            open_journal(
+                self._settings.journal, sessions.run, about="knime-mcp agent", what=what, after=after
+            )
+            if earlier is not None:
+                sessions.run.learn_unknown(unknown_calls(earlier))
+            self._runs = PromptRuns(prompter=prompter, keep_errors=True, finished=finished)
             with host.tables_usable() if host is not None else nullcontext():
                 self._runs.run([Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline)
             assert self._runs.first is not None
             self.answered = self._runs.first
             sessions.run.close("complete" if self.answered.error is None else "failed")
+            if finished is not None and self.answered.error is None:
+                finished.forget()
+
+    def _kept(self, run: str) -> tuple[JournalContent | None, FinishedPrompts | None]:
+        """The journal to go on from, and what is beside it and the present one; None without a journal."""
+        journal, resume = self._settings.journal, self._settings.resume
+        if journal is None or (journal.exists() and not journal.is_file()):  # nothing stands beside a device
+            return None, None
+        earlier = None if resume is None else journal_to_resume(resume)
+        return earlier, FinishedPrompts(journal, run, earlier, in_one_file=True)
+
+    def _open_question(self, finished: FinishedPrompts | None) -> str:
+        text = None if finished is None else finished.open_question()
+        if text is None:
+            raise CommandError(
+                f"{self._settings.resume} has not exactly one question without an answer. Write the question"
+                " in quotes after the command."
+            )
+        return text
 
     def warning(self) -> str | None:
         return self._runs.warning()
@@ -77,7 +106,7 @@ class AgentRun:
         from ..agents.timeline_page import timeline_page
 
         model = f"{self._settings.model} at {self._settings.model_url}"
-        audit = self._settings.audit
+        audit = self._settings.journal
         facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
         return timeline_page(
             self._runs.timelines, title="knime-mcp agent", warning=self.warning(), facts=facts

@@ -14,14 +14,13 @@ from ..runs.table_run import RunEnding, TableRun
 from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
 from .command_errors import CommandError
-from .files import JSON, TableFile, json_record, writing
+from .files import JSON, TableFile, journal_to_resume, json_record, writing
 from .terminal import batch_progress, one_line, show, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from ..audit.journal import JournalContent
     from ..audit.table_formats import FileTable
     from ..runs.call_values import CallOutcome
     from ..types.tool import MCPTool
@@ -60,7 +59,7 @@ def table_run(
         journal_file=journal_file,
         about=f"knime-mcp batch {tool.route.url} {tool.tool_name}",
         append=journal_file is not None and journal_file.is_file(),  # a device or pipe has no earlier runs
-        earlier=None if earlier_file is None else _content(earlier_file),
+        earlier=None if earlier_file is None else journal_to_resume(earlier_file),
         rows_for_unmade=True,
     )
 
@@ -105,18 +104,6 @@ def run_and_write(
             raise CommandError(f"{error}. Name another file for --audit.") from None
     run.summary.unmatched = run.plan.unmatched
     return ending
-
-
-def _content(file: Path) -> JournalContent:
-    from ..runs.resuming import JournalAltered, to_resume
-
-    try:
-        return to_resume(file)
-    except JournalAltered as error:
-        error.fix = "Restore the file; or leave out --resume, so that every call is made again"
-        raise
-    except JournalError as error:
-        raise CommandError(f"{file} cannot be resumed from: {error}.") from None
 
 
 @contextmanager

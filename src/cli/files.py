@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..audit.journal import JournalContent
     from ..audit.record import CallRecord
     from ..audit.table_formats import FileTable
     from ..client.mcp_client import MCPClient
@@ -128,12 +129,33 @@ def write_page(file: Path, page: str) -> None:
     note(f"Wrote {file}")
 
 
+def journal_to_resume(file: Path) -> JournalContent:
+    """Reads the journal of an interrupted run, see `resuming.to_resume`."""
+    from ..audit.journal import JournalError
+    from ..runs.resuming import JournalAltered, to_resume
+
+    try:
+        return to_resume(file)
+    except JournalAltered as error:
+        error.fix = "Restore the file; or leave out --resume, so that every call is made again"
+        raise
+    except JournalError as error:
+        raise CommandError(f"{file} cannot be resumed from: {error}.") from None
+
+
 def open_journal(
-    file: Path | None, run: Run, *, about: str, what: dict[str, Any] | None = None, calls: int | None = None
+    file: Path | None,
+    run: Run,
+    *,
+    about: str,
+    what: dict[str, Any] | None = None,
+    calls: int | None = None,
+    after: str | None = None,
 ) -> None:
     """Opens the journal of a command's run, which is closed at its end; the file may have earlier runs.
 
-    `about`: the tool and settings of the run, without secrets; `what` it was told to do.
+    `about`: the tool and settings of the run, without secrets; `what` it was told to do; `after` see
+    `Journal`.
     """
     if file is None:
         return
@@ -141,7 +163,7 @@ def open_journal(
 
     try:
         # A device or pipe has no earlier runs, and may have no end.
-        run.open_journal(file, about=about, what=what or {}, calls=calls, append=file.is_file())
+        run.open_journal(file, about=about, what=what or {}, calls=calls, append=file.is_file(), after=after)
     except JournalError as error:
         raise CommandError(f"{error}. Name another file for --audit.") from None
 

@@ -116,7 +116,7 @@ class ToolAnswer:
     structured: Any = ABSENT  # JSON value, or ``ABSENT`` of the client's results
     is_error: bool = False  # whether the tool reported that it failed
     blocks: tuple[ContentBlock, ...] = ()  # of an MCP result
-    outputs: tuple[Any, ...] = ()  # tables of a workflow
+    outputs: tuple[Any, ...] = ()  # tables of a workflow; None for one that an interrupted run has lost
     error: MCPError | None = None  # a problem with the answer; the answer is kept as well
 
 

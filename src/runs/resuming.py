@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.journal import JournalContent, JournalError, latest, read_journal
+from ..audit.journal import JournalContent, JournalError, SentCall, latest, read_journal
 from ..audit.record import CallStatus, plan_digest
 from ..audit.secrets import HiddenSecrets
 from ..audit.verdicts import Verdict
@@ -97,17 +97,20 @@ def _altered(path: Path, why: str) -> JournalAltered:
     )
 
 
-def unknown_calls(content: JournalContent) -> dict[str, str]:
-    """The idempotency keys of calls that were sent and whose outcome nobody knows, by their digests."""
-    unknown = {call.plan: call.key for call in content.unanswered}
+def unknown_calls(content: JournalContent) -> list[SentCall]:
+    """The calls that were sent and whose outcome nobody knows."""
+    unknown = {call.key: call for call in content.unanswered}
     for record in content.records:  # in the order in which they ended
         plan = plan_digest(record)
         stopped = record.status is CallStatus.CANCELED and (record.attempts or record.duration is None)
-        if record.key is not None and (stopped or record.status is CallStatus.UNKNOWN):
-            unknown[plan] = record.key
-        elif record.ok:
-            unknown.pop(plan, None)
-    return unknown
+        if record.key is None:
+            continue
+        if stopped or record.status is CallStatus.UNKNOWN:
+            name, row = record.tool_name or "", record.input_row
+            unknown[record.key] = SentCall(key=record.key, plan=plan, tool_name=name, input_row=row)
+        elif record.ok:  # it was made again, with the same key
+            unknown.pop(record.key, None)
+    return list(unknown.values())
 
 
 class EarlierRun:
@@ -120,7 +123,7 @@ class EarlierRun:
     def __init__(self, content: JournalContent, run: Run) -> None:
         records = content.records
         self._run = run
-        run.unknown |= unknown_calls(content)
+        run.learn_unknown(unknown_calls(content))
         # Marks are equal for equal secrets if they have the same salt.
         salts = dict.fromkeys(HiddenSecrets.parse(record.secrets).salt for record in records)
         self._markers = [run.secrets.salted(bytes.fromhex(salt)) for salt in {"": None, **salts}]

@@ -240,7 +240,7 @@ class DaskWorkers(Executor):
     """
 
     def __init__(self, client: Client, count: int) -> None:
-        self._client = client
+        self._client: Any = client
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="mcp-dask")
         self._are_gone = False
 
@@ -248,8 +248,7 @@ class DaskWorkers(Executor):
         """Starts a call on a worker; `RuntimeError` if all workers have gone and none came back."""
         if self._are_gone:
             raise RuntimeError("The Dask cluster has no workers")
-        dask: Any = self._client
-        task = dask.submit(fn, *args, pure=False, retries=0, **kwargs)
+        task = self._client.submit(fn, *args, pure=False, retries=0, **kwargs)
         future: Future[R] = Future()
         future.add_done_callback(lambda done: task.cancel() if done.cancelled() else None)
         self._threads.submit(self._follow, task, future)

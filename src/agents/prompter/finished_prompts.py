@@ -1,26 +1,29 @@
-"""Saves each finished conversation, so that an interrupted run of many prompts can be resumed.
+"""Saves conversations as they go on, so that an interrupted run of an agent can be resumed.
 
-KNIME discards the tables of a canceled node, and a killed process writes none. So each answered prompt is
-written as one line of a file beside the journal of the calls, with the rows of its conversation and the
-tables that its tools returned. The next run takes these conversations over, and asks the model only for the
-other prompts. The first line of its own file names the run before, so that a second interruption does not
-lose the conversations of the first run.
+KNIME discards the tables of a canceled node, and a killed process writes none. So each turn of the model is
+written as a line of a file beside the journal of the calls, before its calls are made (see `kept_turns`), and
+each answered prompt as another one, with the rows of its conversation and the tables that its tools returned.
+The next run takes finished conversations over, and goes on with the others after their last turn.
+The first line of its own file names the run before, so that a second interruption does not lose the
+conversations of the first run.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import os
 import threading
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import SUFFIX, JournalError
+from ...audit.record import CallStatus
 from ...runs.resuming import to_resume
 from ...types.errors import MCPError
 from ...types.texts import canonical_json
@@ -29,6 +32,7 @@ from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
 from .conversation_history import message_of
 from .conversation_table import ConversationLayout, Entry, MessageForm, Outcome
+from .kept_turns import KeptTurns
 from .prompter import Answered
 
 if TYPE_CHECKING:
@@ -38,10 +42,14 @@ if TYPE_CHECKING:
 
     from ...audit.journal import JournalContent
     from ...audit.record import CallRecord
+    from ...runs.engine import Run
+    from ..toolbox.toolset import Toolset
     from .prompter import Prompt
 
 _SUFFIX: Final = ".conversations"  # differs from the journal's suffix
-_FIELDS: Final = ("row", "prompt", "at", "outcome", "notes", "rows", "tables")
+_BEGUN: Final = ("row", "prompt", "run", "text")
+_TURN: Final = ("row", "prompt", "run", "turn", "message", "usage", "attempts", "marked")
+_FINISHED: Final = ("row", "prompt", "run", "at", "outcome", "notes", "rows", "tables")
 _FOLLOWS: Final = "follows"  # key of the first line of a resuming run: the run before
 _ERRORS: Final = "Errors"
 _LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=_ERRORS)
@@ -51,53 +59,119 @@ _TABLES_LOST: Final = (
 )
 
 
+@dataclass(slots=True)
+class _Earlier:
+    """What interrupted runs did for a prompt."""
+
+    runs: dict[str, None] = field(default_factory=dict[str, None])
+    text: str | None = None
+    turns: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    finished: dict[str, Any] | None = None
+
+    def take(self, line: dict[str, Any]) -> None:
+        self.runs[line["run"]] = None
+        match line:
+            case {"turn": int(number)}:
+                self.turns[number] = line
+            case {"outcome": _}:
+                self.finished = line
+            case _:
+                self.text = line["text"]
+
+    def whole_turns(self) -> dict[int, dict[str, Any]]:
+        """The turns up to the first that is not there."""
+        count = next(number for number in itertools.count(1) if number not in self.turns)
+        return {number: self.turns[number] for number in range(1, count)}
+
+
 class FinishedPrompts:
-    """The finished conversations of a run, and those of the interrupted runs before it.
+    """The conversations of a run, and those of the interrupted runs before it.
 
     Safe to use from several threads. Create it before the run's journal: it writes the id of the run before,
     without which that journal cannot be resumed. ``outputs`` is the number of the node's data outputs, which
-    is the most tables kept per prompt.
+    is the most tables kept per prompt. With ``in_one_file`` all runs are in one journal, as on the command
+    line, and have one file beside it.
 
     `rows` are the RowIDs of the prompts whose conversations are in the files, `unfinished` the calls of
-    interrupted runs for prompts without an answer, which are asked again. Raises `MCPError` if a file of an
-    interrupted run was changed.
+    interrupted runs for prompts that are not gone on with, as they are other ones now, `trouble` why a line
+    could not be written. Raises `MCPError` if a file of an interrupted run was changed.
     """
 
     def __init__(
-        self, folder: Path, run: str, interrupted: JournalContent | None = None, *, outputs: int = 0
+        self,
+        journal: Path,
+        run: str,
+        interrupted: JournalContent | None = None,
+        *,
+        outputs: int = 0,
+        in_one_file: bool = False,
     ) -> None:
-        self._path = folder / f"{run}{_SUFFIX}"
+        self._path = journal.with_suffix(_SUFFIX)
+        self._run = run
         self._outputs = outputs
         self._lock = threading.Lock()
         self._files = [self._path]
-        self._earlier: dict[tuple[str, str], tuple[dict[str, Any], list[CallRecord]]] = {}
+        self._earlier: dict[tuple[str | None, str], _Earlier] = {}
+        self._records: defaultdict[tuple[str, str | None], list[CallRecord]] = defaultdict(list)
         self._taken_over: dict[str | None, dict[str, Any]] = {}
-        self.rows: set[str] = set()
+        self._gone_on: dict[str | None, tuple[dict[int, dict[str, Any]], list[CallRecord]]] = {}
+        self.rows: set[str | None] = set()
+        self.trouble = ""
         self.unfinished: list[CallRecord] = []
+        # Another run, which nobody has gone on with, may have been interrupted.
+        self._is_of_others = in_one_file and interrupted is None and self._path.exists()
+        if in_one_file:
+            if interrupted is not None:
+                self._read(interrupted, self._path)
+            return
         if interrupted is not None:
             self._write({_FOLLOWS: interrupted.run})
         while interrupted is not None:
-            interrupted = self._read(interrupted)
+            path = self._path.with_name(f"{interrupted.run}{_SUFFIX}")
+            if path in self._files:  # the files name each other in a cycle
+                return
+            self._files.append(path)
+            interrupted = self._read(interrupted, path)
 
     @property
     def resumed(self) -> int:
         """The number of conversations that were taken over."""
         return len(self._taken_over)
 
-    def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> None:
+    def open_question(self) -> str | None:
+        """The text of the only prompt that was begun and has no answer; None if there are more, or none."""
+        texts = [earlier.text for earlier in self._earlier.values() if earlier.finished is None]
+        return texts[0] if len(texts) == 1 else None
+
+    def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], CallRecord]) -> None:
         """Takes over the conversations of prompts that have the same row, text and history as before.
 
-        `keep` is called with the records of their calls.
+        `keep` is called with the records of their calls, and returns them as they are in this run.
         """
         for prompt in prompts if self._earlier else ():
-            earlier = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
-            if earlier is not None:
-                self._taken_over[prompt.row], records = earlier
-                self.rows.add(earlier[0]["row"])
-                for record in records:
-                    keep(record)
+            earlier = self._earlier.get((prompt.row, _digest(prompt)))
+            if earlier is None:
+                continue
+            found = [self._records.pop((run, prompt.row), []) for run in earlier.runs]
+            records = sorted(chain.from_iterable(found), key=lambda record: (record.run, record.call))
+            if earlier.finished is not None:
+                self._taken_over[prompt.row] = earlier.finished
+                self.rows.add(prompt.row)
+            else:  # a canceled call is made again, or it is one of those of which nobody knows
+                records = [record for record in records if record.status is not CallStatus.CANCELED]
+            kept = [keep(record) for record in records]
+            if earlier.finished is None:
+                self._gone_on[prompt.row] = earlier.whole_turns(), kept
         rows = {prompt.row for prompt in prompts}
-        self.unfinished = [record for record in self.unfinished if record.input_row in rows]
+        left = chain.from_iterable(self._records.values())
+        self.unfinished = [record for record in left if record.input_row in rows]
+
+    def turns_of(self, prompt: Prompt, toolset: Toolset, run: Run) -> KeptTurns:
+        """The turns of a prompt that were taken over; further ones are written as they come."""
+        identity = {"row": prompt.row, "prompt": _digest(prompt), "run": self._run}
+        self._note({**identity, "text": prompt.text})
+        turns, records = self._gone_on.get(prompt.row, ({}, []))
+        return KeptTurns(lambda turn: self._note({**identity, **turn}), toolset, run, turns, records)
 
     def find(self, prompt: Prompt, data: Sequence[Any]) -> Answered | None:
         """Finds the conversation that was taken over for a prompt; `data` are the tables for tools."""
@@ -108,13 +182,14 @@ class FinishedPrompts:
         """Writes a conversation to the file, if it has an answer and a row."""
         outcome = answered.entries[-1].outcome if answered.entries else None
         start = answered.timeline.start
-        if answered.prompt.row is None or answered.ending is None or outcome is None or start is None:
+        if answered.ending is None or outcome is None or start is None:
             return
         tables = answered.registry.made_tables[-self._outputs :] if self._outputs else []
-        self._write(
+        self._note(
             {
                 "row": answered.prompt.row,
                 "prompt": _digest(answered.prompt),
+                "run": self._run,
                 "at": start.isoformat(),
                 "outcome": asdict(outcome),
                 "notes": answered.notes,
@@ -126,27 +201,21 @@ class FinishedPrompts:
 
     def forget(self) -> None:
         """Removes the files, which are not needed after a run that answered all prompts."""
-        for path in self._files:
+        for path in () if self._is_of_others else self._files:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
-    def _read(self, earlier: JournalContent) -> JournalContent | None:
+    def _read(self, earlier: JournalContent, path: Path) -> JournalContent | None:
         """Reads the file of an interrupted run; returns the journal of the run before it, if any."""
-        path = self._path.parent / f"{earlier.run}{_SUFFIX}"
-        if path in self._files:  # the files name each other in a cycle
-            return None
-        self._files.append(path)
         before: Path | None = None
-        records: defaultdict[str | None, list[CallRecord]] = defaultdict(list)
         for record in earlier.records:
             if record.resumed_from is None:
-                records[record.input_row].append(record)
+                self._records[record.run, record.input_row].append(record)
         for line in _lines(path):
             if _FOLLOWS in line:
                 before = self._path.parent / f"{line[_FOLLOWS]}{SUFFIX}"
             else:
-                self._earlier[line["row"], line["prompt"]] = line, records.pop(line["row"], [])
-        self.unfinished += chain.from_iterable(records.values())
+                self._earlier.setdefault((line["row"], line["prompt"]), _Earlier()).take(line)
         if before is None or not before.exists():
             return None
         try:
@@ -155,6 +224,12 @@ class FinishedPrompts:
             raise MCPError(
                 str(error), fix="Restore the file, or switch off 'Resume an interrupted run'"
             ) from None
+
+    def _note(self, line: dict[str, Any]) -> None:
+        try:
+            self._write(line)
+        except OSError as error:  # the run goes on, and cannot be resumed
+            self.trouble = error.strerror or str(error)
 
     def _write(self, line: dict[str, Any]) -> None:
         data = f"{canonical_json(line)}\n".encode()
@@ -232,7 +307,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 line = json.loads(data)
-                yield line if _FOLLOWS in line else {name: line[name] for name in _FIELDS}
+                names = _TURN if "turn" in line else _FINISHED if "outcome" in line else _BEGUN
+                yield line if _FOLLOWS in line else {name: line[name] for name in names}
             except (ValueError, KeyError, TypeError):
                 raise MCPError(
                     f"Line {number} of {path} is not as it was written, so nothing is taken from it",

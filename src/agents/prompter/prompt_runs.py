@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..agent_events import AgentEvent
     from .conversation_table import Entry
     from .finished_prompts import FinishedPrompts
+    from .kept_turns import KeptTurns
     from .prompter import Answered, Prompt, Prompter
 
 
@@ -160,7 +161,10 @@ class PromptRuns:
         try:
             answered = None if self.finished is None else self.finished.find(prompt, self.prompter.data)
             if answered is None:
-                answered = self.prompter.ask(prompt, is_canceled=is_canceled, on_event=on_event, host=host)
+                turns = self._turns_of(prompt)
+                answered = self.prompter.ask(
+                    prompt, is_canceled=is_canceled, on_event=on_event, host=host, turns=turns
+                )
                 self._keep(answered)
             return answered
         except (MCPError, JournalWriteError):
@@ -177,13 +181,17 @@ class PromptRuns:
             )
             return self.prompter.failed(prompt, unexpected)
 
+    def _turns_of(self, prompt: Prompt) -> KeptTurns | None:
+        if self.finished is None or prompt.says_nothing:
+            return None
+        return self.finished.turns_of(prompt, self.prompter.toolset, self.prompter.run)
+
     def _keep(self, answered: Answered) -> None:
         if self.finished is None:
             return
-        try:
-            self.finished.keep(answered)
-        except OSError as error:
-            self.notes[f"Finished conversations cannot be kept: {error.strerror or error}"] = None
+        self.finished.keep(answered)
+        if self.finished.trouble:
+            self.notes[f"Finished conversations cannot be kept: {self.finished.trouble}"] = None
 
     def _take_all(self, all_answered: Generator[Answered]) -> None:
         try:
@@ -216,15 +224,10 @@ class PromptRuns:
         return Canceled(what, fix=advice or None)
 
     def _to_resume(self) -> list[str]:
-        """The advice for prompts without an answer, and the calls that asking them again may repeat."""
-        if self.finished is None or not self.finished.rows:
+        """The advice for prompts without an answer."""
+        if self.finished is None or not (self.finished.rows or self.prompter.records):
             return []
-        records = [*self.finished.unfinished, *self.prompter.records]
-        again = repeated_calls(record for record in records if record.input_row not in self.finished.rows)
-        return [
-            "Switch on 'Resume an interrupted run' and execute again to ask only the others",
-            *([f"The model may then make these calls again: {again}"] if again else []),
-        ]
+        return ["Switch on 'Resume an interrupted run' and execute again: only what is missing is asked then"]
 
     def _failure(self, error: MCPError) -> MCPError:
         journal = self._journal_text()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
     from ..model.openai_model import EndpointModel
     from ..toolbox.toolset import Toolset
+    from .kept_turns import KeptTurns
     from .prompt_runs import HostThread
 
 T = TypeVar("T", bound="BaseMessage")
@@ -104,11 +105,13 @@ class Prompter:
         is_canceled: Callable[[], bool],
         host: HostThread,
         on_event: Callable[[AgentEvent], None] | None = None,
+        turns: KeptTurns | None = None,
     ) -> Answered:
         """Answers a prompt, blocking, in any thread. A failure is part of the outcome; `Canceled` is raised.
 
         ``is_canceled`` (about every 0.1 s) and ``on_event`` are called in the calling thread. Workflows run
-        in that of ``host``, which is another one, as it must run pending workflows.
+        in that of ``host``, which is another one, as it must run pending workflows. ``turns`` are those of an
+        interrupted run, which is gone on with, and keep those of this one.
         """
         from ..agent_loop import run_agent
 
@@ -136,11 +139,18 @@ class Prompter:
             options=self.tool_options,
             earlier=_origins(prompt.history),
             first_result=first_result,
+            done=None if turns is None else turns.find,
         )
         messages = self._messages(prompt, registry)
         try:
             outcome = run_agent(
-                self.model, executor, messages, self.options, on_event=tell, is_canceled=is_canceled
+                self.model,
+                executor,
+                messages,
+                self.options,
+                turns=turns,
+                on_event=tell,
+                is_canceled=is_canceled,
             )
         finally:
             ended.set()

@@ -250,11 +250,12 @@ prompt_concurrency = knext.IntParameter(
 
 resume = knext.BoolParameter(
     "Resume an interrupted run",
-    "With a *Prompt column*, after a run that was canceled or killed, or in which prompts failed: the"
-    " conversations that it finished are filled in, and neither model nor tools are asked again for them."
-    " Row, prompt, history and system message must be the same; the model may be another one. Tables that"
-    " MCP tools gave are filled in, those of workflows are not. The other prompts are asked anew; a"
-    " warning names calls that they had made already. Does nothing after a run that answered all.",
+    "After a run that was canceled or killed, or in which prompts failed: the conversations that it"
+    " finished are filled in, and the others go on after the model's last turn. Neither model nor tools are"
+    " asked again for what is on record; a call that may have been carried out is not made, and the model is"
+    " told so. Row, prompt, history and system message must be the same; the model may be another one. Tables"
+    " that MCP tools gave are filled in, those of workflows are not. Does nothing after a run that answered"
+    " all.",
     default_value=False,
     is_advanced=True,
 )

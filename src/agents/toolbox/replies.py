@@ -200,7 +200,11 @@ def _register_data(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer)
                 port = ports[number] if number < len(ports) else None
                 name = port.name if port else f"output {number + 1}"
                 description = (port.description if port else "") or f"Output of {bound.shown_name}"
-                items.append(registry.add(table, name=name, description=description))
+                if table is None:
+                    lost = "Lost when the run was interrupted: call the tool again if you need it"
+                    items.append(registry.add(b"", name=name, description=lost, type="lost table"))
+                else:
+                    items.append(registry.add(table, name=name, description=description))
         case _:
             assert_never(bound.tool)
     return registry.describe(items) if items else ""
@@ -282,6 +286,11 @@ def failure_text(outcome: CallOutcome, bound: BoundTool | None) -> str:
     record = outcome.record
     error = record.error or record.status.value
     match record.status:
+        case CallStatus.UNKNOWN:
+            return (
+                f"Error: {error} The call may have been carried out; check before you repeat it, and say so"
+                " in your answer."
+            )
         case CallStatus.TOOL_ERROR:
             return f"Error: the tool failed: {error}{_unknown_arguments(bound, record.arguments)}"
         case CallStatus.INVALID_ARGUMENTS:
@@ -344,10 +353,6 @@ def _example(bound: BoundTool | None) -> str:
 
 
 def _advice(outcome: CallOutcome) -> str:
-    if outcome.record.status is CallStatus.UNKNOWN:  # its error says that it may have been carried out
-        return (
-            " Do not simply call it again: find out first, if a tool can tell you, and say so in your answer."
-        )
     match outcome.error:
         case AuthError():
             return " No call to this server can work now: go on without it, and say so in your answer."

@@ -81,8 +81,8 @@ class ToolExecutor:
     Workflows run one at a time, MCP tools in parallel. Rules and limits are hooks of the run. Without a
     registry, data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote
     the tool results in the history, "" if that is not known, and ``first_result`` is the number of the first
-    long result that is not in it. `notes` are remarks for the user, such as tools that changed since they
-    were chosen.
+    long result that is not in it. ``done`` gives the outcome of a call that an interrupted run has made.
+    `notes` are remarks for the user, such as tools that changed since they were chosen.
     """
 
     def __init__(
@@ -94,8 +94,10 @@ class ToolExecutor:
         options: ToolOptions | None = None,
         earlier: Iterable[str] = (),
         first_result: int = 1,
+        done: Callable[[PlannedCall, Run], CallOutcome | None] | None = None,
     ) -> None:
         options = options or ToolOptions()
+        self._done = done
         self.registry = DataRegistry() if registry is None else registry
         self.notes: dict[str, None] = dict.fromkeys(toolset.notes)
         self._toolset = toolset
@@ -160,7 +162,7 @@ class ToolExecutor:
         call = PlannedCall(tool=bound.tool, arguments=request.arguments, iteration=request.iteration)
         match bound.tool:
             case MCPTool():
-                outcome = self._run.call(call, is_canceled=is_canceled)
+                outcome = self._made(call, is_canceled)
             case WorkflowTool():
                 outcome = self._workflow_call(bound.tool, bound.name, call, is_canceled)
                 # LangGraph saves replies in its checkpoints, which cannot hold a value of KNIME's.
@@ -186,12 +188,16 @@ class ToolExecutor:
                 canceled = Canceled("The run was canceled before the workflow began")
                 return self._run.call(replace(call, error=canceled))
         try:
-            return self._run.call(call, is_canceled=is_canceled)
+            return self._made(call, is_canceled)
         finally:
             self._workflow_lock.release()
 
     def _trusts(self, origin: str) -> bool:
         return origin in (WORKFLOW_ORIGIN, AGENT_ORIGIN) or self._options.rules.trusts(origin)
+
+    def _made(self, call: PlannedCall, is_canceled: Callable[[], bool]) -> CallOutcome:
+        done = None if self._done is None else self._done(call, self._run)
+        return self._run.call(call, is_canceled=is_canceled) if done is None else done
 
     def verdict(self, plan: PlannedCall) -> Verdict:
         """What the rules say of a call."""

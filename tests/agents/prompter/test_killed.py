@@ -85,7 +85,7 @@ def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
         # Two of the four threads are blocked for good, the others answer the prompts.
         until(lambda: asked.count(PROMPTS[-1]) == 2 and set(STUCK) <= set(asked), seconds=60)
         (conversations,) = (tmp_path / "out").rglob("*.conversations")
-        until(lambda: len(conversations.read_bytes().splitlines()) == len(PROMPTS) - len(STUCK))
+        until(lambda: conversations.read_bytes().count(b'"outcome"') == len(PROMPTS) - len(STUCK))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
     assert process.returncode == -signal.SIGKILL
