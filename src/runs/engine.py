@@ -233,6 +233,10 @@ class Run:
             if isinstance(self.journal, Journal):
                 self.journal.sent(call)
 
+    def digest_of(self, plan: PlannedCall) -> str:
+        """The digest by which a planned call is found on record, see `plan_digest`."""
+        return CallInProgress(plan, self).digest_of_plan()
+
     def unknown_key(self, digest: str) -> str | None:
         """The key of a call with an unknown outcome, which is forgotten; None if there is none."""
         keys = self.unknown.get(digest)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from ...audit.record import CallStatus, plan_digest
 from ...client.protocol.tools import ABSENT
 from ...runs.call_values import CallOutcome, ToolAnswer
-from ...runs.engine import CallInProgress
 from ...types.errors import ArgumentsInvalid, MCPError, ProtocolError
 from ...types.tool import MCPTool, WorkflowTool
 from ..agent_events import TokenUsage
@@ -109,8 +108,7 @@ class KeptTurns:
 
 def _digests(plan: PlannedCall, run: Run) -> Iterator[str]:
     """How the call may be on record: with the arguments as the model wrote them, or as they were sent."""
-    call = CallInProgress(plan, run)
-    yield call.digest_of_plan()
+    yield run.digest_of(plan)
     if isinstance(plan.tool, MCPTool):
         from ...runs.checked_calls import ArgumentValidator
 
@@ -119,7 +117,7 @@ def _digests(plan: PlannedCall, run: Run) -> Iterator[str]:
                 dict(plan.arguments or {})
             )
             if changes:
-                yield CallInProgress(replace(plan, arguments=arguments), run).digest_of_plan()
+                yield run.digest_of(replace(plan, arguments=arguments))
 
 
 def _outcome(record: CallRecord, plan: PlannedCall) -> CallOutcome:
