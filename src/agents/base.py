@@ -204,7 +204,7 @@ class MCPAgentPrompter:
         """Answers the prompts."""
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
-        from ..runs.resuming import latest_to_resume, unknown_calls
+        from ..runs.resuming import latest_to_resume, learn_unknown
         from ..tools.caller.execution import JOURNALS, Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
@@ -230,7 +230,7 @@ class MCPAgentPrompter:
             what = {"kind": "agent", "question": self.user_message, **prompter.described()}
             run.open_journal(path, about=about, what=what, follows=interrupted.head if interrupted else "")
             if interrupted is not None:
-                run.learn_unknown(unknown_calls(interrupted))
+                learn_unknown(interrupted, run)
             runs = PromptRuns(
                 prompter=prompter,
                 keep_errors=layout.error_column is not None,

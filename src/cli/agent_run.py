@@ -15,7 +15,7 @@ from ..agents.toolbox.call_rules import CallLimits, CallRules
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
-from ..runs.resuming import unknown_calls
+from ..runs.resuming import learn_unknown
 from .agent_timeline import AgentTimeline
 from .command_errors import CommandError, UsageError, command_line_hint
 from .connection_options import ConnectionOptions
@@ -71,7 +71,7 @@ class AgentRun:
                 self._settings.journal, sessions.run, about="knime-mcp agent", what=what, after=after
             )
             if earlier is not None:
-                sessions.run.learn_unknown(unknown_calls(earlier))
+                learn_unknown(earlier, sessions.run)
             self._runs = PromptRuns(prompter=prompter, keep_errors=True, finished=finished)
             with host.tables_usable() if host is not None else nullcontext():
                 self._runs.run([Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline)

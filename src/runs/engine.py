@@ -112,7 +112,7 @@ class Run:
     make: Callable[[CallInProgress], CallOutcome] = make_here
     records: RunRecords = field(default_factory=lambda: RunRecords())
     # what an interrupted run has sent without learning whether it was carried out: idempotency keys by the
-    # digests of calls, see `learn_unknown`. Such a call is not made, which is said once.
+    # digests of calls. Such a call is not made, which is said once.
     unknown: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     repeat_unknown: bool = False  # whether it is made nevertheless, with the same key
 
@@ -223,24 +223,9 @@ class Run:
         first = record.resumed_from or record.run
         return self.records.write(replace(record, run=self.id, resumed_from=first))
 
-    def learn_unknown(self, calls: Iterable[SentCall]) -> None:
-        """Takes over what an interrupted run sent without an answer, also into the journal of this run.
-
-        This run may be interrupted, too, before it comes to these calls.
-        """
-        for call in calls:
-            self.unknown.setdefault(call.plan, []).append(call.key)
-            if isinstance(self.journal, Journal):
-                self.journal.sent(call)
-
     def digest_of(self, plan: PlannedCall) -> str:
         """The digest by which a planned call is found on record, see `plan_digest`."""
         return CallInProgress(plan, self).digest_of_plan()
-
-    def unknown_key(self, digest: str) -> str | None:
-        """The key of a call with an unknown outcome, which is forgotten; None if there is none."""
-        keys = self.unknown.get(digest)
-        return keys.pop() if keys else None
 
     def _made(self, call: CallInProgress) -> CallOutcome:
         if call.plan.error is not None:
@@ -253,7 +238,8 @@ class Run:
             return call.failed(error)
         # Every call of every user passes here, checked and not yet sent, and nowhere else.
         if not call.may_repeat:
-            key = self.unknown_key(call.digest_of_plan()) if self.unknown else None
+            keys = self.unknown.get(call.digest_of_plan()) if self.unknown else None
+            key = keys.pop() if keys else None
             if key is not None and not self.repeat_unknown:
                 call.key = key
                 return call.failed(sent_before())

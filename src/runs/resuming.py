@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.journal import JournalContent, JournalError, SentCall, latest, read_journal
+from ..audit.journal import Journal, JournalContent, JournalError, SentCall, latest, read_journal
 from ..audit.record import CallStatus, plan_digest
 from ..audit.secrets import HiddenSecrets
 from ..audit.verdicts import Verdict
@@ -113,6 +113,17 @@ def unknown_calls(content: JournalContent) -> list[SentCall]:
     return list(unknown.values())
 
 
+def learn_unknown(content: JournalContent, run: Run) -> None:
+    """Takes over the calls that were sent and whose outcome nobody knows, also into the journal of the run.
+
+    This run may be interrupted, too, before it comes to these calls.
+    """
+    for call in unknown_calls(content):
+        run.unknown.setdefault(call.plan, []).append(call.key)
+        if isinstance(run.journal, Journal):
+            run.journal.sent(call)
+
+
 class EarlierRun:
     """The calls with a result that an interrupted run finished; failed calls are made again.
 
@@ -123,7 +134,7 @@ class EarlierRun:
     def __init__(self, content: JournalContent, run: Run) -> None:
         records = content.records
         self._run = run
-        run.learn_unknown(unknown_calls(content))
+        learn_unknown(content, run)
         # Marks are equal for equal secrets if they have the same salt.
         salts = dict.fromkeys(HiddenSecrets.parse(record.secrets).salt for record in records)
         self._markers = [run.secrets.salted(bytes.fromhex(salt)) for salt in {"": None, **salts}]

@@ -94,8 +94,8 @@ class KeptTurns:
         for digest in _digests(plan, run):
             with self._lock, suppress(IndexError):
                 record = self._left[plan.iteration, digest].popleft()
-                if record.status is CallStatus.UNKNOWN:
-                    run.unknown_key(digest)  # the model is told of it here, once
+                if record.status is CallStatus.UNKNOWN and run.unknown.get(digest):
+                    run.unknown[digest].pop()  # the model is told of it here, once
                 return _outcome(record, plan)
         if not kept["marked"]:
             return None
