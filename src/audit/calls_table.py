@@ -18,7 +18,7 @@ from ..types.columns import ColumnForm, arrow_type, cells_without_gaps, column_n
 from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json
 from ..types.tool import from_json_text, to_json_text
-from .journal import SUFFIX, read_journal
+from .journal import SUFFIX, read_journal, scan_journal
 from .record import FIELDS, CallRecord, CallStatus, Link, link_of, moment_of, utc_text
 from .table_formats import TableError, TableWriter, is_device, read_table_file
 
@@ -44,6 +44,8 @@ TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
 
 _NUMBER: Final = "\ue000"  # of the private use area, so that JSON does not escape it
 _NUMBERS: Final = re.compile(f'"{_NUMBER}([0-9]+){_NUMBER}"')
+
+_PIECE: Final = 4_096
 
 _NEEDED: Final = ("Tool name", "Arguments")
 
@@ -71,6 +73,26 @@ def write_calls(records: Iterable[CallRecord], file: Path, *, raw_csv: bool = Fa
     """Writes records as a table into a file, whose ending is the format, see `table_formats.FORMATS`."""
     with TableWriter(file, raw_csv=raw_csv) as writer:
         writer.write(calls_table(records))
+
+
+def write_journal_calls(journal: Path, file: Path, *, raw_csv: bool = False) -> int:
+    """Writes the calls of a journal as `write_calls` does, a piece at a time; returns how many there are."""
+    piece: list[CallRecord] = []
+    count = 0
+
+    def take(_: object, record: CallRecord) -> None:
+        nonlocal count
+        count += 1
+        piece.append(record)
+        if len(piece) >= _PIECE:
+            writer.write(calls_table(piece))
+            piece.clear()
+
+    with TableWriter(file, raw_csv=raw_csv) as writer:
+        scan_journal(journal, take)
+        if piece or not count:
+            writer.write(calls_table(piece))
+    return count
 
 
 def read_calls(file: Path) -> list[CallRecord]:

@@ -59,6 +59,9 @@ _CALL = b'"kind":"call"'  # within a text the marks would be escaped
 _CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
 _FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
 _KEYS: Final = "KNIME_MCP_AUDIT_KEYS"
+_FSYNC: Final = "KNIME_MCP_AUDIT_FSYNC"
+_FSYNCS: Final = ("never", "second", "call")
+_MOST_LOST: Final = 10
 _OUR_KEYS: Final = "~/.knime-mcp/audit-keys.json"
 _TIME_STAMPS: Final = "KNIME_MCP_AUDIT_TSA"
 _CALLS_PER_CHECKPOINT: Final = 1_000  # a signature takes 0.1 ms
@@ -151,6 +154,11 @@ class Journal:
         self._lock = threading.Lock()
         self._chain, self._lines = "", 0
         self._sealer, self._signed_at = _sealer(), 0
+        self._fsync, self._synced_at = os.environ.get(_FSYNC, "never"), 0.0
+        self._lost: list[CallRecord] = []  # calls that ended and could not be written
+        self._why_lost: JournalWriteError | None = None
+        if self._fsync not in _FSYNCS:
+            raise JournalError(f"{_FSYNC} is {self._fsync!r}; it can be {', '.join(_FSYNCS)}")
         path.parent.mkdir(parents=True, exist_ok=True)
         if not append and path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
@@ -197,7 +205,12 @@ class Journal:
         """
         with self._lock:
             written, text = chained_with_text(record, self.head, call=self.count + 1)
-            self._write(text)
+            try:
+                self._write(text)
+            except JournalWriteError as error:
+                self._why_lost = self._why_lost or error
+                self._lost.append(record)
+                raise
             self.count, self.head = written.call, written.hash or ""
             if self._sealer is not None and self.count - self._signed_at >= _CALLS_PER_CHECKPOINT:
                 self._seal(self._sealer)
@@ -213,8 +226,9 @@ class Journal:
         with self._lock:
             if not self._file.closed:
                 end = {"run": self.run, "calls": self.count, "head": self.head, "outcome": outcome}
-                self._look_at = 0.0
+                self._look_at = self._synced_at = 0.0
                 try:
+                    self._refuse_if_lost()
                     self._write(canonical_json({"kind": "end", **end, "at": _now()}))
                     if self._sealer is not None:
                         self._seal(self._sealer, with_time_stamp=True)
@@ -244,6 +258,16 @@ class Journal:
         self._write(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}))
         self._signed_at = self.count
 
+    def _refuse_if_lost(self) -> None:
+        """A run whose calls are not all on record has no end: it must not look as if it were whole."""
+        if self._why_lost is not None:
+            rows = [f" (row {record.input_row})" if record.input_row else "" for record in self._lost]
+            names = [f"{record.tool_name}{row}" for record, row in zip(self._lost, rows, strict=True)]
+            more = f" and {len(names) - _MOST_LOST} more" if len(names) > _MOST_LOST else ""
+            listed = f"{', '.join(names[:_MOST_LOST])}{more}"
+            text = f"{self._why_lost.strerror}; calls that ended are in no record: {listed}"
+            raise JournalWriteError(self._why_lost.errno, text, str(self.path))
+
     def _links(self) -> int:
         return os.fstat(self._file.fileno()).st_nlink
 
@@ -269,6 +293,9 @@ class Journal:
                 raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
             raise
         self._chain, self._lines = chain, self._lines + 1
+        if self._fsync != "never" and (self._fsync == "call" or time.monotonic() - self._synced_at >= 1.0):
+            os.fsync(self._file.fileno())
+            self._synced_at = time.monotonic()
 
 
 class MemoryJournal:
@@ -442,13 +469,19 @@ class JournalLine:
 
     def chain(self, previous: str) -> str:
         """The line's ``chain``; for a line of format 1, which has none, the one that it would have."""
-        match = _CHAINED.fullmatch(self.data)
-        return line_chain(previous, self.data.strip()) if match is None else match[2].decode()
+        return self.linked(previous)[1]
 
     def follows(self, previous: str) -> bool | None:
         """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
+        return self.linked(previous)[0]
+
+    def linked(self, previous: str) -> tuple[bool | None, str]:
+        """What `follows` and `chain` say, which together take half of the time."""
         match = _CHAINED.fullmatch(self.data)
-        return None if match is None else line_chain(previous, match[1]) == match[2].decode()
+        if match is None:
+            return None, line_chain(previous, self.data.strip())
+        chain = match[2].decode()
+        return line_chain(previous, match[1]) == chain, chain
 
     @property
     def is_as_written(self) -> bool:
@@ -462,7 +495,7 @@ class JournalLine:
     def entry(self) -> dict[str, Any]:
         """Parses the line; `ValueError` if it is not a JSON object in UTF-8."""
         try:
-            value = json.loads(self.data.decode("utf-8-sig"))
+            value = json.loads(self.data.removeprefix(b"\xef\xbb\xbf").decode())
         except UnicodeDecodeError:
             raise ValueError("not UTF-8") from None
         if not isinstance(value, dict):
@@ -483,7 +516,7 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
 def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     start = 0
     for number, data in enumerate(file, start=1):
-        if data.strip():
+        if not data.isspace():
             yield number, start, data
         start += len(data)
 

@@ -68,10 +68,12 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """The fields of each kind of line, but for ``kind`` and ``chain``, which all have."""
+_EVERYWHERE: Final = frozenset({"kind", "chain"})
+_KNOWN: Final = {kind: _EVERYWHERE | fields.keys() for kind, fields in LINES.items()}
+_KNOWN["call"] = _EVERYWHERE | FIELDS.keys()
 
 
 def unknown_fields(line: Mapping[str, Any]) -> list[str]:
     """The fields of a line that this version does not know; all of a kind that it does not know."""
-    kind = line.get("kind")
-    known = FIELDS.keys() if kind == "call" else LINES.get(str(kind), {}).keys()
-    return [name for name in line if name not in known and name not in ("kind", "chain")]
+    known = _KNOWN.get(str(line.get("kind")), _EVERYWHERE)
+    return [] if line.keys() <= known else [name for name in line if name not in known]

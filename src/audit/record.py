@@ -364,7 +364,13 @@ class Link:
 
 def link_of(values: Mapping[str, Any], place: str) -> Link:
     """The link of a record, from its values by attribute name as `CallRecord.to_json` gives them."""
-    texts = {name: text for name in HASHED if (text := text_of(FIELDS[name], values.get(name)))}
+    # Most values are texts, and a journal may have a million records.
+    texts = {
+        name: text
+        for name in HASHED
+        if (value := values.get(name)) is not None
+        and (text := value if type(value) is str and name != "tool" else text_of(FIELDS[name], value))
+    }
     previous, record_hash = (text_of(FIELDS[name], values.get(name)) for name in ("previous_hash", "hash"))
     return Link(texts, previous, record_hash, place)
 

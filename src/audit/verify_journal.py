@@ -134,7 +134,7 @@ class _Check:
 
     def _link(self, line: JournalLine, entry: dict[str, Any]) -> None:
         """Checks that a line follows the line before, and whether a given head is its ``chain``."""
-        follows = line.follows(self._chain)
+        follows, chain = line.linked(self._chain)
         is_start = entry.get("kind") == "start"
         if is_start and entry.get("format") != 1:
             self._format = 2 if "format" in entry else self._format
@@ -147,7 +147,7 @@ class _Check:
             self._strangers.append(str(line.number))
         self._bare_lines += follows is None
         self._in_chain += 1
-        self._chain = line.chain(self._chain if self._in_chain > 1 else "")
+        self._chain = chain
         if self._heads and follows:
             for call, chain in self._heads:
                 if self._chain in (chain, call):

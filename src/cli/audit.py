@@ -178,9 +178,17 @@ def show_records(
     check_page(html)
     if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
-    from ..audit.calls_table import read_calls, write_calls
+    from ..audit.calls_table import is_journal, read_calls, write_calls, write_journal_calls
     from ..audit.verify import verify_file
 
+    if out is not None and html is None and not as_json and is_journal(file):
+        with reading_records():
+            verified = verify_file(file)
+            with writing(out):
+                count = write_journal_calls(file, out, raw_csv=raw_csv)
+        note(f"Wrote {counted(count, 'call')} to {out}")
+        _complain_of(verified)
+        return ExitCode.FAILED if verified.verdict is Verdict.ALTERED else ExitCode.OK
     with reading_records():
         records = read_calls(file)
         verified = verify_file(file)
