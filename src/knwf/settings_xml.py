@@ -41,6 +41,8 @@ _ROOT_ATTRIBUTES: Final = (
     f' xsi:schemaLocation="{_NAMESPACE} http://www.knime.org/XMLConfig_2008_09.xsd"'
 )
 _ESCAPED: Final = re.compile(r"%%([0-9]{5})")
+_UNESCAPED: Final = re.compile("[ -\ud7ff]*")
+_MARKUP: Final = re.compile('[&<>"\t\n\r]')
 #: Characters that XML 1.0 cannot hold: https://www.w3.org/TR/xml/#charsets
 NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -139,6 +141,8 @@ def escape(text: str) -> str:
 
     `unescape` is the inverse for every text without lone surrogates.
     """
+    if "%%" not in text and _UNESCAPED.fullmatch(text):
+        return text  # nearly all values, in a tenth of the time
     plain = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     units = memoryview(plain.encode("utf-16-le")).cast("H")
     last = len(units) - 1
@@ -198,6 +202,8 @@ def _key(key: str) -> str:
 
 
 def _attribute(text: str) -> str:
+    if not _MARKUP.search(text):
+        return text
     for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
         text = text.replace(plain, written)
     # Unescaped, these would be read back as spaces: https://www.w3.org/TR/xml/#AVNormalize

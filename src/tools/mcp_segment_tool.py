@@ -151,7 +151,7 @@ def _open_journal(run: Run, folder: Path, tool: MCPTool) -> None:
     from ..audit.journal import JournalWriteError
     from ..types.texts import canonical_json
 
-    about = canonical_json({"node": NODE_ID, "server": tool.route.display})
+    about = canonical_json({"node": NODE_ID, "server": tool.route.url})
     before = max(folder.glob(f"*{AGENT_SUFFIX}"), key=lambda file: file.name, default=None)
     try:
         if before is not None and time.time() - before.stat().st_mtime < _OPEN_FOR:

@@ -92,7 +92,9 @@ def stored(host):
         found = []
         for row in cells.storage.to_pylist():
             inside = row["1"]
-            path = host.host.file_stores.file_store_key_to_absolute_path(row["0"])
+            stores = host.host.file_stores
+            find = getattr(stores, "file_store_key_to_absolute_path", None) or stores.__getitem__
+            path = find(row["0"])
             with open(path, "rb") as file:  # noqa: PTH123 - a path as KNIME gives it
                 found.append((inside, file.read()))
         return found
