@@ -24,6 +24,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     "list": "list:list_tools",
     "call": "call:call",
     "batch": "batch:batch",
+    "make-component": "make_component:make_component",
     "agent": "agent:agent",
     "replay": "replay:replay",
     "run": "run:run",

@@ -539,7 +539,7 @@ def _read_text(text: str, parameter: Parameter) -> Any:
         kind = type_of(value)
         # A fraction where an integer is wanted: the check says so better than of the text.
         numbers = {kind, *parameter.kinds} >= {"integer", "number"}
-        return value if numbers or kind in parameter.kinds else text
+        return value if numbers or kind == "null" or kind in parameter.kinds else text
     return text
 
 

@@ -213,6 +213,14 @@ class MCPToolProvider:
         enum=_ForAgents,
         is_advanced=True,
     )
+    save_components_to = knext.StringParameter(
+        "Save tools as workflows in",
+        "A folder that gets a workflow (`.knwf`) for each tool: a Configuration node for each of its"
+        " parameters and an *MCP Tool Caller*. Imported, *Create component* makes a node of it. What is not a"
+        " full path is in the workflow's data area. Empty saves nothing.",
+        default_value="",
+        is_advanced=True,
+    )
 
     # Advanced
     connect_timeout = shared_parameters.connect_timeout()
@@ -371,7 +379,15 @@ class MCPToolProvider:
             prefix = asked[0].prefix if len(asked) == 1 else ""
             name = variable_name(prefix, [request.server for request in asked], taken=ctx.flow_variables)
             ctx.flow_variables[name] = encode_choices(choices)
-        messages = warnings(provision)
+        messages = list(warnings(provision))
+        if self.save_components_to.strip():
+            from pathlib import Path
+
+            from .tool_component import save_components
+
+            folder = Path(ctx.get_workflow_data_area_dir()) / self.save_components_to.strip()
+            problem = save_components([tool.tool for tool in provision.tools], folder)
+            messages += [problem] if problem else []
         if messages:
             ctx.set_warning("\n".join(messages))
 

@@ -23,12 +23,12 @@ from ..types.tool import MCPTool, from_json_text
 from ..version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ..audit.record import CallRecord
     from ..client.validation.argument_schemas import Parameter
-    from ..knwf import NativeNode, OtherNode, Position, Workflow
+    from ..knwf import NativeNode, OtherNode, Position, VariableControl, Workflow
     from ..types.tool import Tool, WorkflowTool
 
 
@@ -68,12 +68,33 @@ def caller_node(
     node_id: int, place: int, record: CallRecord, tool: MCPTool, position: Position
 ) -> tuple[NativeNode, list[str]]:
     """The node of a call, the ``place``-th of all, and pointers to the secrets that a person must fill in."""
-    from ..knwf import Port, extension_node
-
     arguments, secrets = _without_secrets(record)
     pairs, rest = _split(arguments, tool)
+    settings = {
+        "arguments": [{"name": name, "value": value} for name, value in pairs],
+        "arguments_json": json.dumps(rest, ensure_ascii=False, indent=2) if rest else "",
+        "pinned_digest": record.digest or tool.digest or "",
+    }
+    label = _label(place, record, tool, secrets)
+    node = caller_of(node_id, tool, settings, position=position, annotation=label)
+    return replace(node, description=_description(record)), secrets
+
+
+def caller_of(
+    node_id: int,
+    tool: MCPTool,
+    settings: Mapping[str, Any],
+    *,
+    position: Position,
+    annotation: str,
+    variables: Sequence[VariableControl] = (),
+) -> NativeNode:
+    """A Caller without tables; ``settings`` are beside those of the tool and its server."""
+    from ..knwf import Port, extension_node
+
     route = replace(tool.route, tool=None, digest=None)
-    document: dict[str, Any] = _defaults() | {
+    document: dict[str, Any] = {
+        **_defaults(),
         "server_url": route.url,
         "credentials": route.credential or _defaults()["credentials"],
         "send_credentials_as": route.send_credentials_as,
@@ -82,13 +103,12 @@ def caller_node(
         "extra_headers": "\n".join(f"{name}: {value}" for name, value in route.headers),
         "transport": route.transport,
         "tool_name": tool.tool_name,
-        "arguments": [{"name": name, "value": value} for name, value in pairs],
-        "arguments_json": json.dumps(rest, ensure_ascii=False, indent=2) if rest else "",
-        "pinned_digest": record.digest or tool.digest or "",
+        "pinned_digest": tool.digest or "",
+        **settings,
     }
     if route.header_name:
         document["header_name"] = route.header_name
-    node = extension_node(
+    return extension_node(
         node_id,
         "MCP Tool Caller",
         extension_id=EXTENSION_ID,
@@ -102,11 +122,11 @@ def caller_node(
             Port(name="Parameters", optional=True, present=0),
             Port(name="Credential", type="PortType.CREDENTIAL", optional=True, present=0),
         ),
-        outputs=(Port(name="Results"),),
+        outputs=(Port(name="Results"), Port(name="Records")),
+        variables=variables,
         position=position,
-        annotation=_label(place, record, tool, secrets),
+        annotation=annotation,
     )
-    return replace(node, description=_description(record)), secrets
 
 
 def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, str]], dict[str, Any]]:

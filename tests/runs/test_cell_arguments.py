@@ -57,7 +57,7 @@ def test_a_missing_cell_is_an_omitted_argument():
         ({"type": "integer"}, "5.5", 5.5),
         ({"type": "integer"}, "five", "five"),
         ({"type": "integer"}, "true", "true"),
-        ({"type": "integer"}, "null", "null"),
+        ({"type": "integer"}, "null", None),
         ({"type": "number"}, " 2.5 ", 2.5),
         ({"type": "boolean"}, "TRUE", True),
         ({"type": "boolean"}, "1", "1"),

@@ -100,7 +100,7 @@ def test_settings_are_those_of_the_caller(host, tmp_path):
     assert loaded["model"] == model_of(node)
     declared = {own["id"]: own for own in host.describe()["nodes"]}["mcp_tool_caller"]
     names = [port["name"] for port in declared["input_port_specifier"]]
-    assert [group.name for group in node.port_groups] == [*names, "Results"]
+    assert [group.name for group in node.port_groups] == [*names, "Results", "Records"]
 
 
 def test_steps_stand_in_the_order_of_calls_and_cover_no_note(host):

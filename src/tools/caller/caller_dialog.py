@@ -206,6 +206,14 @@ class CallerDialog:
         is_advanced=True,
     )
 
+    omit_empty = knext.BoolParameter(
+        "Leave out empty arguments",
+        "An argument above whose value is empty is not sent, instead of an empty text. For values that flow"
+        " variables set.",
+        default_value=False,
+        is_advanced=True,
+    )
+
     # Rows
     tool_per_row_column = knext.StringParameter(
         "Column with the tool's name",

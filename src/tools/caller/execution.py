@@ -284,7 +284,7 @@ def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> 
         tool=tool,
         problem=problem,
         values=parse_arguments_setting(node.arguments_json),
-        pairs=[(pair.name, pair.value) for pair in node.arguments],
+        pairs=[(pair.name, pair.value) for pair in node.arguments if pair.value or not node.omit_empty],
         parameters=None if rows is None else ParameterRows(table=rows),
         tool_column=per_row,
         json_column=connection.chosen_column(node.arguments_column) if is_json else None,
