@@ -173,14 +173,22 @@ class MCPToolCaller(CallerDialog):
         return output, records_output, knext.view_html(calls_page(summary))
 
     def _layout(self, parameters: Any) -> ResultsLayout:
-        from .caller.calls_report import image_type, plan_results
+        from .caller.calls_report import image_type, json_type, plan_results
 
+        if self.json_cells and json_type() is None:
+            raise SettingInvalid(
+                "This KNIME has no JSON cells",
+                setting="json_cells",
+                fix="Install the KNIME JSON-Processing extension, or switch off 'Structured result as JSON"
+                " cells'",
+            )
         return plan_results(
             () if parameters is None else [column.name for column in parameters],
             form=choose_form("auto"),
             images=image_type() is not None,
             expand=self.expand_structured,
             compact=self.result_columns == ResultColumns.compact.name,
+            json_cells=self.json_cells,
         )
 
     def chosen_tool(self) -> str:

@@ -267,6 +267,13 @@ class CallerDialog:
         style=knext.EnumParameter.Style.VALUE_SWITCH,
         is_advanced=True,
     )
+    json_cells = knext.BoolParameter(
+        "Structured result as JSON cells",
+        "*Structured result* has KNIME's JSON type, for *JSON Path* and *JSON to Table*. Each cell becomes a"
+        " file of its own; without it, the column is text.",
+        default_value=False,
+        is_advanced=True,
+    )
     expand_structured = knext.StringParameter(
         "Structured values as columns",
         "Properties of the structured result that get columns of their own, separated by commas, with their"

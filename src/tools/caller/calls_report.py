@@ -11,7 +11,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 
 from ...audit.record import CallStatus
 from ...client.protocol.messages import as_object
@@ -95,6 +95,7 @@ class ResultsLayout:
     images: bool  # whether there is an *Image* column
     structured: tuple[StructuredColumn, ...]
     compact: bool = False  # whether there are only the columns that say what came of the call
+    json_cells: bool = False  # whether *Structured result* has KNIME's JSON type
 
     @property
     def own(self) -> tuple[tuple[str, str, ResultKind], ...]:
@@ -102,6 +103,12 @@ class ResultsLayout:
         if self.compact:
             return tuple(column for column in RESULT_COLUMNS if column[1] in _COMPACT)
         return tuple(column for column in RESULT_COLUMNS if self.images or column[2] != "image")
+
+    def special_type(self, attribute: str) -> Any | None:
+        """KNIME's type of a column whose cells are neither texts nor numbers."""
+        if attribute == "image":
+            return image_type()
+        return json_type() if self.json_cells and attribute == "structured_result" else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,9 +127,12 @@ class ResultsLayout:
         ]
         if not self.compact:
             columns.append(knext.Column(knime_type(self.form), column_name(self.form)))
-        for name, _, kind in self.own:
+        for name, attribute, kind in self.own:
+            special = self.special_type(attribute)
             columns += (
-                [knext.Column(image_type(), name)] if kind == "image" else knime_columns([(name, kind)])
+                knime_columns([(name, cast("ColumnKind", kind))])
+                if special is None
+                else [knext.Column(special, name)]
             )
         columns += knime_columns((entry.column, entry.type) for entry in self.structured)
         return knext.Schema.from_columns(columns)
@@ -135,6 +145,7 @@ def plan_results(
     images: bool,
     expand: str = "",
     compact: bool = False,
+    json_cells: bool = False,
 ) -> ResultsLayout:
     """Decides on the columns, whose names are all different.
 
@@ -155,7 +166,7 @@ def plan_results(
         shown = key if key not in taken else _free_name(f"{key} (result)", taken)
         taken.add(shown)
         structured.append(StructuredColumn(key, kind, shown))
-    return ResultsLayout(tuple(inputs), form, images, tuple(structured), compact)
+    return ResultsLayout(tuple(inputs), form, images, tuple(structured), compact, json_cells)
 
 
 def _kinds_by_property(expand: str) -> dict[str, JsonKind]:
@@ -191,6 +202,25 @@ def image_type() -> Any:
         return knext.logical(_pillow().Image)
     except (ImportError, TypeError):
         return None
+
+
+def json_type() -> Any:
+    """KNIME's type of JSON cells; None where there is none."""
+    import knime.extension as knext
+
+    try:
+        return knext.logical(dict)
+    except TypeError:
+        return None
+
+
+def json_cells(texts: list[str | None]) -> Any:
+    """JSON texts as cells of KNIME's JSON type."""
+    import pyarrow as pa
+
+    arrow_type: Any = json_type().to_pyarrow()
+    storage = [None if text is None else arrow_type.encode(json.loads(text)) for text in texts]
+    return pa.ExtensionArray.from_storage(arrow_type, pa.array(storage, arrow_type.storage_type))
 
 
 def image_cells(paths: list[str | None]) -> Any:
@@ -288,7 +318,9 @@ class ResultsWriter:
                 cells_without_gaps((outcome.tool for outcome in outcomes), form), form
             )
         for name, attribute, kind in self.layout.own:
-            columns[name] = _array([_value(record, attribute) for record in records], kind)
+            values = [_value(record, attribute) for record in records]
+            is_json = attribute == "structured_result" and self.layout.json_cells
+            columns[name] = json_cells(values) if is_json else _array(values, kind)
         texts = [record.structured_result for record in records] if self.layout.structured else []
         objects = [as_object(None if text is None else json.loads(text)) for text in texts]
         for found in objects:

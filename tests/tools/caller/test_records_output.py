@@ -82,3 +82,23 @@ def test_the_next_caller_takes_a_compact_result(call, answering, rows_of):
         again = call(None, first.outputs[0].as_input(), **options)
     assert list(rows_of(again)[0])[-3:] == ["Status", "Result", "Error"]
     assert isinstance(again.outputs[0].arrow, pa.Table)
+
+
+@pytest.mark.standin  # KNIME has its JSON type from another extension
+def test_a_structured_result_can_be_a_json_cell(call, rows_of):
+    for value in ({"a": [1, {"b": None}]}, [1, 2]):
+        answer = rpc({"content": [], "structuredContent": value})
+        listed = rpc({"tools": [tool("rows", inputSchema={"type": "object"})]})
+        with ScriptedServer(modern(tools__list=listed, tools__call=answer)) as server:
+            result = call(None, {"q": ["a"]}, server_url=server.url, tool_name="rows", json_cells=True)
+        (row,) = rows_of(result)
+        assert row["Structured result"] == value, row["Error"]
+
+
+def test_json_cells_that_this_knime_does_not_have(call, message, host):
+    options = {"server_url": "http://h/mcp", "tool_name": "rows", "json_cells": True}
+    result = call(None, execute=False, **options)
+    if host.is_real:
+        assert "no JSON cells" in message(result)
+    else:
+        assert result.ok, result.failure
