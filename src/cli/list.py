@@ -87,7 +87,8 @@ def _tools_table(provision: Provision) -> Any:
     from ..tools.provider.provision_report import tools_table
     from ..types.columns import ColumnForm
 
-    return tools_table(provision.tools, ColumnForm.PORTABLE)
+    # As text, which no agent of KNIME runs.
+    return tools_table(provision.tools, ColumnForm.PORTABLE, for_agents="none", settings={})
 
 
 def _print(provision: Provision) -> None:

@@ -52,7 +52,7 @@ def tool_workflow(tool: MCPTool) -> Workflow:
     widgets = _widgets(tool)
     settings = list(widgets.values())
     if credential := tool.route.credential:
-        about = f"Login for {tool.route.display}; a token or key goes into the password"
+        about = f"Login for {tool.route.url}; a token or key goes into the password"
         login = Configuration(
             kind="credentials",
             variable=credential,
@@ -82,7 +82,7 @@ def tool_workflow(tool: MCPTool) -> Workflow:
         ],
     )
     heading = tool.title or tool.name
-    text = f"{heading}\n\n{shortened(tool.description, _LONGEST_NOTE)}\n\n{tool.route.display}"
+    text = f"{heading}\n\n{shortened(tool.description, _LONGEST_NOTE)}\n\n{tool.route.url}"
     chain = [*nodes, caller]
     return Workflow(
         file_stem(tool),
