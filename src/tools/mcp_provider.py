@@ -6,7 +6,7 @@ between calls of KNIME, and imports large modules in `execute` only.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import knime.extension as knext
@@ -279,7 +279,7 @@ class MCPToolProvider:
                 provision.tools,
                 form,
                 for_agents=cast("Any", self.for_agents),
-                settings=shared_parameters.timeouts_of(self),
+                settings={f"{name}_timeout": float(value) for name, value in asdict(timeouts).items()},
             )
         )
         reached = _table(provision_report.servers_table(provision.outcomes))

@@ -177,11 +177,6 @@ def total_timeout() -> Any:
     )
 
 
-def timeouts_of(node: Any) -> dict[str, float]:
-    """The three timeouts of a node, as settings of another."""
-    return {name: float(getattr(node, name)) for name in ("connect_timeout", "idle_timeout", "total_timeout")}
-
-
 def _seconds(label: str, description: str, default: float) -> Any:
     return knext.DoubleParameter(
         label, description, default_value=default, min_value=0.1, max_value=_LONGEST, is_advanced=True
