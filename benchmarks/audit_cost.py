@@ -20,8 +20,9 @@ from batch import run_of
 from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
-from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal import Journal, SentCall
 from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.audit.signatures import Sealer, add_key
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.call_values import PlannedCall
@@ -87,7 +88,13 @@ def _calls(
             table.compare(title, [*own_ways, Way(HTTPX.name, lambda: bare.seconds(calls))], rounds)
             record = shared.call(call).record
             appended = Way("journal.append alone", repeated(lambda: journal.append(record), calls))
-            table.compare(f"{title}: per row", [appended], rounds, unit="us")
+            line = SentCall(key="0" * 32, plan="0" * 64, tool_name=name)
+            sent = Way("journal.sent alone", repeated(lambda: journal.sent(line), calls))
+            keys = path.with_suffix(".keys")
+            add_key(keys, "benchmark", "", keyring=False)
+            sealer = Sealer.of(keys, None)
+            signed = Way("a signature, of 1,000 calls", repeated(lambda: sealer.note(9, "0" * 64, ""), calls))
+            table.compare(f"{title}: per row", [appended, sent, signed], rounds, unit="us")
 
 
 def checked_and_sent(plan: PlannedCall, run: Run) -> None:

@@ -194,9 +194,10 @@ def show_records(
         verified = verify_file(file)
     records.sort(key=lambda record: (record.run, record.call))
     if html is not None:
-        from .audit_page import audit_page
+        from .audit_page import audit_pages
 
-        write_page(html, audit_page(file.name, records, verified))
+        for page_file, page in audit_pages(html, file.name, records, verified):
+            write_page(page_file, page)
     if out is not None:
         with writing(out):
             write_calls(records, out, raw_csv=raw_csv)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from ..audit.verdicts import Verdict
 from ..tools.views.html import (
@@ -21,11 +22,12 @@ from ..tools.views.html import (
     properties,
     status_badge,
 )
-from ..types.texts import beginning, counted
+from ..types.texts import beginning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from ..audit.record import CallRecord
     from ..audit.verdicts import Verification
@@ -36,18 +38,36 @@ _LONGEST_TEXT: Final = 20_000
 _KINDS: Final = {"mcp": "⚡ MCP", "workflow": "⧉ workflow"}
 
 
-def audit_page(name: str, records: Sequence[CallRecord], verification: Verification) -> str:
-    """Writes the page, self-contained; the records are sorted by run and number."""
-    runs = groupby(records[:_MOST_CALLS], key=attrgetter("run"))
-    left_out = len(records) - _MOST_CALLS
-    more = counted(left_out, "more call")
-    return page(
-        f"Calls in {name}",
-        heading(1, f"Calls in {name}"),
-        _verdict(verification),
-        join(_run(run, list(calls), verification) for run, calls in runs),
-        paragraph(f"… and {more}, in the file", soft=True) if left_out > 0 else None,
-    )
+def audit_pages(
+    file: Path, name: str, records: Sequence[CallRecord], verification: Verification
+) -> Iterator[tuple[Path, str]]:
+    """The pages, self-contained, each with its file: the given one, then ``NAME-2`` and so on.
+
+    The records are sorted by run and number.
+    """
+    starts = range(0, max(len(records), 1), _MOST_CALLS)
+    files = [
+        file if not n else file.with_name(f"{file.stem}-{n + 1}{file.suffix}") for n in range(len(starts))
+    ]
+    for number, start in enumerate(starts):
+        shown = records[start : start + _MOST_CALLS]
+        others = [
+            element("a", str(n + 1), href=quote(other.name)) if n != number else str(n + 1)
+            for n, other in enumerate(files)
+        ]
+        yield (
+            files[number],
+            page(
+                f"Calls in {name}",
+                heading(1, f"Calls in {name}"),
+                _verdict(verification),
+                element("p", "Pages ", join(others, " ")) if len(files) > 1 else None,
+                join(
+                    _run(run, list(calls), verification)
+                    for run, calls in groupby(shown, key=attrgetter("run"))
+                ),
+            ),
+        )
 
 
 def _verdict(verification: Verification) -> Html:
