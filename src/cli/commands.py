@@ -45,6 +45,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "verify": "audit:verify",
             "show": "audit:show_records",
             "export": "audit:export",
+            "collect": "audit_collect:collect",
             "key": _Group(
                 "Keys that sign journals.",
                 {"new": "audit_key:new", "show": "audit_key:show", "rotate": "audit_key:rotate"},

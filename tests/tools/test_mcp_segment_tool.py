@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.verify import verify_file
 from knime_mcp.knwf import PortOf, check, read_segment
 from knime_mcp.tools.agent_parameters import agent_parameters
 from knime_mcp.tools.tool_segment import tool_cell
@@ -165,6 +167,7 @@ def test_calls_of_one_agent_stand_in_one_journal(serve, provided, stored, asked,
         {"n": 1},
         {"n": 2},
     ]
+    assert verify_file(journal).verdict in (Verdict.UNANCHORED, Verdict.INTACT)
 
 
 def test_records_are_a_table(serve, provided, stored, asked):
