@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import mimetypes
 import re
 import threading
 import time
@@ -23,7 +22,7 @@ from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
 from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, prepare, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
-from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent
+from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent, file_ending
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, kind_and_place
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
@@ -54,8 +53,6 @@ _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/web
 FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 40  # file systems take 255 bytes
-# Not all of these media types are known to Python's `mimetypes`.
-_ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
 
 WorkflowRunner: TypeAlias = (
     "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
@@ -585,11 +582,9 @@ class BlobStore:
 def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str) -> str:
     """Saves one blob, and gives the file's path; its ending follows from the media type.
 
-    `name` has no ending, and must not come from a server. `MCPError`, with
-    `fix` as its advice, says that the file cannot be written.
+    `name` has no ending, and is not a server's. `MCPError` says, with `fix`, that it cannot be written.
     """
-    kind = mime_type.partition(";")[0].strip().lower()
-    file = folder / f"{name}{_ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or '.bin'}"
+    file = folder / f"{name}{file_ending(mime_type)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)

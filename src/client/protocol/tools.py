@@ -7,6 +7,7 @@ are tolerated, and ``structuredContent: null`` is a value, not an absence.
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -36,6 +37,13 @@ _SCHEMA_MAPS: Final = frozenset(
     ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 )
 _FROM_URL_ALPHABET: Final = str.maketrans("-_", "+/")
+# Not all of these media types are known to Python's `mimetypes`.
+_ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
+# Servers choose the type, so no program, script, macro or web page gets an ending with which it would run.
+_HARMLESS: Final = re.compile(
+    r"\.(?:aac|avif|bmp|csv|docx|flac|gif|gz|heic|ico|jpe?g|json|m4a|md|midi?|mov|mp[34]|mpe?g|od[pst]|og[agv]"
+    r"|opus|parquet|pdf|png|pptx|svg|tar|tiff?|tsv|txt|wav|web[amp]|xlsx|xml|ya?ml|zip)"
+)
 
 
 @dataclass(frozen=True)
@@ -478,3 +486,13 @@ def _base64(encoded: str) -> bytes | None:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
+
+
+def file_ending(media_type: str) -> str:
+    """The ending of the name of a file with a blob, by the media type that the server gave it."""
+    import mimetypes  # which reads the machine's own list
+
+    kind = media_type.partition(";")[0].strip().lower()
+    ending = _ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or ""
+    other = ".txt" if kind.startswith("text/") else ".bin"
+    return ending if _HARMLESS.fullmatch(ending) else other

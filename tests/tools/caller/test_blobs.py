@@ -19,6 +19,16 @@ from knime_mcp.runs.engine import BlobStore
         ("application/pdf", ".pdf"),
         ("", ".bin"),
         ("../evil", ".bin"),
+        ("image/svg+xml", ".svg"),
+        ("text/csv; charset=utf-8", ".csv"),
+        # What a double click would run, or a browser with the rights of a local file, is not called so.
+        ("application/x-msdownload", ".bin"),
+        ("application/x-sh", ".bin"),
+        ("application/vnd.ms-excel.sheet.macroenabled.12", ".bin"),
+        ("application/java-archive", ".bin"),
+        ("application/javascript", ".bin"),
+        ("text/html", ".txt"),
+        ("text/x-python", ".txt"),
     ],
 )
 def test_a_file_is_called_what_it_is(tmp_path, mime_type, ending):
