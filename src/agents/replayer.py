@@ -95,6 +95,7 @@ class ToolCallReplayer:
     stop_at_first_difference = settings.stop_at_first_difference
 
     dry_run = settings.dry_run
+    force_altered = settings.force_altered
     call_changed = settings.call_changed
     secret_arguments = settings.secret_arguments
     expected_head = settings.expected_head

@@ -117,6 +117,14 @@ dry_run = knext.BoolParameter(
     is_advanced=True,
 )
 
+force_altered = knext.BoolParameter(
+    "Replay altered records",
+    "Records that are not as they were written may hold other calls than those that were made, so nothing of"
+    " them is called. Switch this on if you know what was changed.",
+    default_value=False,
+    is_advanced=True,
+)
+
 call_changed = knext.BoolParameter(
     "Call changed tools",
     "A tool whose definition is not the one on record is not called. Switch this on to call it"
@@ -212,6 +220,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
         also_call=tuple(filter(None, (line.strip() for line in node.also_call.splitlines()))),
         call_changed=node.call_changed,
         dry_run=node.dry_run,
+        force_altered=node.force_altered,
         rows=RowSelection.parse(node.rows),
         servers=servers,
         tools=pairs(((pair.recorded, pair.new) for pair in node.tool_mapping), "tool_mapping"),

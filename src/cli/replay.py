@@ -52,6 +52,14 @@ class ReplaySettings:
             rich_help_panel=_WHAT,
         ),
     ] = False
+    force_altered: Annotated[
+        bool,
+        typer.Option(
+            "--force-altered",
+            help="Replay records that are not as they were written, too; otherwise nothing is called.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = False
     rows: Annotated[
         str,
         typer.Option(

@@ -37,6 +37,7 @@ def replay_options(settings: ReplaySettings) -> ReplayOptions:
         also_call=tuple(settings.call or ()),
         call_changed=settings.call_changed,
         dry_run=settings.dry_run,
+        force_altered=settings.force_altered,
         rows=RowSelection.parse(settings.rows),
         servers=pairs(
             servers,

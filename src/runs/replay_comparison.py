@@ -3,8 +3,8 @@
 Both become documents with the members ``status``, ``result``, ``structured_result`` and ``error``. Text that
 is a JSON object or list is compared as JSON, so that its layout does not matter; marks of secrets are equal
 regardless of their digests, because every run has its own key. The difference is a JSON patch (RFC 6902) that
-turns the recorded document into the new one. Pictures, sounds and other files are compared by their type and
-size, which stand in the text of a result.
+turns the recorded document into the new one. Pictures, sounds and other files are compared by their SHA-256,
+and by type and size in records of versions that did not keep it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LONGEST_IN_DETAIL: Final = 100_000
 _MOST_OPERATIONS: Final = 5_000
 IGNORED: Final = "⟨ignored⟩"
-MEMBERS: Final = ("status", "result", "structured_result", "error")
+MEMBERS: Final = ("status", "result", "structured_result", "error", "files")
 """The members of the document that is compared."""
 _ANY: Final = "*"
 _REGEX: Final = "re:"
@@ -42,9 +42,16 @@ def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> str | 
     Gives the JSON text of the patch from the recorded document to the new one; None if all differences are
     ignored.
     """
-    if recorded.status is new.status and _texts(recorded) == _texts(new):
+    blobs = [_blobs(record) for record in (recorded, new)]
+    same_blobs = None in blobs or blobs[0] == blobs[1]  # older records do not tell
+    if recorded.status is new.status and same_blobs and _texts(recorded) == _texts(new):
         return None  # in most cases; no JSON has to be parsed
     before, now = document_of(recorded, rules), document_of(new, rules)
+    if not same_blobs:
+        before, now = (
+            {**document, "files": found} for document, found in zip((before, now), blobs, strict=True)
+        )
+        before, now = rules.applied(before), rules.applied(now)
     if canonical_json(before) == canonical_json(now):
         return None
     return canonical_json(patch_between(before, now))
@@ -64,6 +71,16 @@ def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
     if error:
         document["error"] = error
     return rules.applied(document)
+
+
+def _blobs(record: CallRecord) -> list[Any] | None:
+    """Type and SHA-256 of each picture, sound and other file of a result; None if they are not on record."""
+    if record.content is None:
+        return None
+    try:
+        return [block for block in json.loads(record.content) if "size" in block]
+    except (ValueError, AttributeError, TypeError):
+        return None
 
 
 def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ class ReplayOptions:
     also_call: tuple[str, ...] = ()
     call_changed: bool = False  # whether tools are called whose definition differs from the recorded one
     dry_run: bool = False  # whether no calls are made at all
+    force_altered: bool = False  # whether calls of altered records are made, too; otherwise none is
     rows: RowSelection = field(default_factory=lambda: RowSelection())  # the calls to replay
     # new server by old server: a URL or the beginning of a URL, to a URL, which may hold routing in its
     # fragment. Credentials are not sent to another origin, see `credentials`.

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..audit.calls_table import is_journal, records_of
 from ..audit.record import CallStatus
 from ..audit.table_formats import read_table_file
-from ..audit.verify import verify_file, verify_table
+from ..audit.verify import Verdict, verify_file, verify_table
 from ..types.columns import ROW_ID, arrow_columns
-from ..types.errors import Canceled
+from ..types.errors import Canceled, MCPError
 from ..types.tool import WorkflowTool
 from .recorded_calls import JournalCalls, RecordedCall, ReplayedCall, ReplayVerdict
 from .replay_comparison import compare
@@ -74,6 +74,10 @@ class Replayer:
         tables, and once with none if there are none; ``on_finished`` with the number of finished calls.
         """
         summary = ReplaySummary(recording.verification)
+        if recording.verification.verdict is Verdict.ALTERED and not (
+            self.options.force_altered or self.options.dry_run
+        ):
+            raise _altered(recording.verification)
         piece: list[ReplayedCall] = []
         with self.run:
             try:
@@ -183,6 +187,15 @@ class Replayer:
             changes=ready.changes,
             digest=ready.digest,
         )
+
+
+def _altered(verification: Verification) -> MCPError:
+    found = next(f.text for f in verification.findings if f.verdict is Verdict.ALTERED)
+    return MCPError(
+        f"The records are altered, so nothing was called: {found.rstrip('.')}",
+        fix="Restore them; or, if you know what was changed: --force-altered, in the node 'Replay altered"
+        " records'",
+    )
 
 
 def _status_change(recorded: CallRecord, new: CallRecord) -> str | None:
@@ -326,7 +339,7 @@ class ReplaySummary:
 
     def add(self, call: ReplayedCall) -> None:
         self.counts[call.verdict] += 1
-        self.called += call.new is not None
+        self.called += call.new is not None and bool(call.new.attempts)
         self.first.setdefault(call.verdict, call)
         if call.reason:
             self.reasons.setdefault(call.verdict, Counter())[call.reason] += 1

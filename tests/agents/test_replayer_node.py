@@ -134,7 +134,9 @@ def test_tampering_and_filtering_are_told(replay, recorded):
     place = table.column_names.index("Result")
     cells = table.column("Result").to_pylist()
     tampered = table.set_column(place, "Result", pa.array(["4", *cells[1:]]))
-    result = replay(tampered)
+    refused = replay(tampered)
+    assert "The records are altered, so nothing was called" in refused.failure["message"]
+    result = replay(tampered, force_altered=True)
     assert rows_of(result)[0]["Verdict"] == "different"
     assert rows_of(result, 1)[-1]["Verdict"] == "altered"
     assert "altered" in result.warnings[-1]

@@ -168,9 +168,14 @@ def test_altered_records_are_no_success(cli, record, tmp_path):
     (tmp_path / "run.jsonl").write_text(
         text.replace('"iteration"', '"x"').replace('"attempts":1', '"attempts":2', 1)
     )
-    done = cli("replay", "run.jsonl")
+    done = cli("replay", "run.jsonl", "--audit", "new.jsonl")
     assert done.code == 1
-    assert "Records altered" in done.err
+    assert "The records are altered, so nothing was called" in done.err
+    assert '"kind":"call"' not in (tmp_path / "new.jsonl").read_text("utf-8")
+    forced = cli("replay", "run.jsonl", "--force-altered", "--json")
+    assert forced.code == 1
+    assert "Records altered" in forced.err
+    assert forced.json["counts"]["same"]
 
 
 def test_a_head_that_is_not_there_is_no_success(cli, record, tmp_path):

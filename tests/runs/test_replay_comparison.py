@@ -171,3 +171,17 @@ def test_two_entries_for_the_same_are_refused():
     assert pairs([(" a ", "b"), ("", "x"), ("c", "")], "servers") == {"a": "b", "c": ""}
     with pytest.raises(SettingInvalid, match="two entries for 'a'"):
         pairs([("a", "b"), ("a", "c")], "servers")
+
+
+def _with_file(digest, text="image/png, 3 bytes"):
+    content = canonical_json([{"type": "image", "sha256": digest, "mime_type": "image/png", "size": 3}])
+    return CallRecord(run="r", status=CallStatus.OK, result=text, content=content)
+
+
+def test_another_picture_of_the_same_size_is_different():
+    assert compare(_with_file("a"), _with_file("a"), NOTHING) is None
+    patch = json.loads(compare(_with_file("a"), _with_file("b"), NOTHING))
+    assert patch == [{"op": "replace", "path": "/files/0/sha256", "value": "b"}]
+    assert compare(_with_file("a"), _with_file("b"), IgnoreRules.parse(["/files/*/sha256"])) is None
+    older = CallRecord(run="r", status=CallStatus.OK, result="image/png, 3 bytes")
+    assert compare(older, _with_file("b"), NOTHING) is None
