@@ -17,6 +17,8 @@ from .shared_options import SaveDirOption, takes
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .agent_run import AgentRun
 
 _MODEL = "The model"
@@ -166,6 +168,10 @@ class AgentSettings:
     time_limit: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds for the whole answer.", rich_help_panel=_LIMITS)
     ] = None
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Go on with a conversation that chat has saved."),
+    ] = None
     audit: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal.")
     ] = None
@@ -205,6 +211,12 @@ def agent(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write the run as a page with all details, for a browser."),
     ] = None,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask", help="Ask me before each call that no rule decides about.", rich_help_panel=_LIMITS
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print answer, conversation and calls as JSON.")
     ] = False,
@@ -223,20 +235,14 @@ def agent(
     text = (read_stdin() if question == "-" else question).strip()
     if not text and settings.resume is None:
         raise UsageError("What is the question? Write it in quotes after the command.")
-    check_journal(settings.audit)
     if settings.resume is not None and settings.audit is not None:
         raise UsageError("--resume goes on in its own file: leave out --audit.")
     if settings.resume is not None and not settings.resume.is_file():
         raise CommandError(f"There is no file {settings.resume} to resume from.")
     check_page(html)
-    for file in workflow or ():
-        if not file.is_file():
-            raise CommandError(f"There is no file {file}.")
-    check_folder(settings.save_dir)
-    if settings.api_key and settings.api_key_env:
-        raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
-    if settings.system is not None:
-        settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
+    settings = checked_settings(settings, workflow or [])
+    if ask:
+        settings = replace(settings, rule=[*(settings.rule or ()), "ask *"])
     urls = server or []
     routes = connection.routes(urls) if urls or connection.servers else []
     from .agent_run import AgentRun
@@ -247,6 +253,20 @@ def agent(
     if html is not None:
         write_page(html, run.page())
     return _show(run, as_json=as_json)
+
+
+def checked_settings(settings: AgentSettings, workflows: Sequence[Path]) -> AgentSettings:
+    """The settings with the text of the system message, after their files were looked for."""
+    check_journal(settings.audit)
+    for file in (*workflows, *([settings.history] if settings.history else [])):
+        if not file.is_file():
+            raise CommandError(f"There is no file {file}.")
+    check_folder(settings.save_dir)
+    if settings.api_key and settings.api_key_env:
+        raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
+    if settings.system is not None:
+        settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
+    return settings
 
 
 def _show(run: AgentRun, *, as_json: bool) -> ExitCode:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import json
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, TokenBudget
+from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, TokenBudget, TokenUsage
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
+from ..agents.prompter.conversation_table import ConversationLayout, Entry, MessageForm
 from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
@@ -16,28 +18,28 @@ from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
 from ..runs.resuming import learn_unknown
-from .agent_timeline import AgentTimeline
+from .agent_timeline import AgentTimeline, ChatTimeline
+from .asking import PersonAsked, can_ask
 from .command_errors import CommandError, UsageError, command_line_hint
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
 from .sessions import Sessions
-from .terminal import complain
+from .terminal import complain, note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-    from ..agents.prompter.conversation_table import Entry
     from ..agents.prompter.prompter import Answered
     from ..audit.journal import JournalContent
     from ..headless.host import ExtensionHost
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool
     from .agent import AgentSettings
-    from .command_errors import Interrupt
 
 _TOOL_TOKENS: Final = 20_000
+_SAVED: Final = ConversationLayout(form=MessageForm.PLAIN)
 
 
 class AgentRun:
@@ -45,41 +47,112 @@ class AgentRun:
 
     answered: Answered
 
-    def __init__(self, settings: AgentSettings, connection: ConnectionOptions, interrupt: Interrupt) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        connection: ConnectionOptions,
+        interrupt: Callable[[], bool],
+        *,
+        streams: bool = False,
+    ) -> None:
         self._settings = settings
         self._connection = connection
         self._interrupt = interrupt
+        self._timeline = ChatTimeline() if streams else AgentTimeline()
+        self._usage = TokenUsage()
         self._runs: PromptRuns
+        self._agent: Prompter
+        self._host: ExtensionHost | None = None
+        self._finished: FinishedPrompts | None = None
 
     def ask(self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]) -> None:
         """Asks the question, and shows the run on standard error."""
+        what = {"kind": "agent", "question": question}
+        with self.opened(routes=routes, workflows=workflows, what=what):
+            self.turn(what["question"], self.history)
+
+    @contextmanager
+    def opened(
+        self, *, routes: list[ServerRoute], workflows: Sequence[Path], what: dict[str, Any]
+    ) -> Generator[None]:
+        """The run with its servers, in which questions can be asked."""
         model = _model(self._settings)
-        with AgentTimeline() as timeline, Sessions(self._connection, self._interrupt) as sessions:
+        with self._timeline as timeline, Sessions(self._connection, self._interrupt) as sessions:
             timeline.show("asking the servers for their tools")
             tools: list[Tool] = [*self._tools(sessions, routes)]
-            host = _load_host() if workflows else None
+            host = self._host = _load_host() if workflows else None
             if host is not None:
                 tools += _workflow_tools(host, workflows)
-            timeline.show("the model reads the question")
             sessions.run.records.journal = MemoryJournal()
-            prompter = self._prompter(model, tools, sessions, routes, host)
-            earlier, finished = self._kept(sessions.run.id)
-            question = question or self._open_question(finished)
-            what = {"kind": "agent", "question": question, **prompter.described()}
-            after = None if earlier is None else earlier.chain
+            prompter = self._agent = self._prompter(model, tools, sessions, routes, host)
+            is_chat = what["kind"] == "chat"
+            earlier, finished = (None, None) if is_chat else self._kept(sessions.run.id)
+            if not is_chat:
+                what["question"] = what["question"] or self._open_question(finished)
             open_journal(
-                self._settings.journal, sessions.run, about="knime-mcp agent", what=what, after=after
+                self._settings.journal,
+                sessions.run,
+                about=f"knime-mcp {what['kind']}",
+                what={**what, **prompter.described()},
+                after=None if earlier is None else earlier.chain,
             )
             if earlier is not None:
                 learn_unknown(earlier, sessions.run)
-            self._runs = PromptRuns(prompter=prompter, keep_errors=True, finished=finished)
-            with host.tables_usable() if host is not None else nullcontext():
-                self._runs.run([Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline)
-            assert self._runs.first is not None
-            self.answered = self._runs.first
-            sessions.run.close("complete" if self.answered.error is None else "failed")
-            if finished is not None and self.answered.error is None:
+            self._finished = finished
+            timeline.hide()
+            yield
+            has_failed = not is_chat and self.answered.error is not None
+            sessions.run.close("failed" if has_failed else "complete")
+            if finished is not None and not has_failed:
                 finished.forget()
+
+    def turn(self, question: str, history: Sequence[Entry]) -> None:
+        """Asks a question that goes on with a conversation; raises `Canceled`."""
+        self._timeline.show("the model reads the question")
+        self._runs = PromptRuns(prompter=self._agent, keep_errors=True, finished=self._finished)
+        prompt = Prompt(text=question, history=tuple(history))
+        try:
+            with self._host.tables_usable() if self._host is not None else nullcontext():
+                self._runs.run([prompt], is_canceled=self._interrupt, on_event=self._timeline)
+        finally:
+            self._timeline.hide()
+        assert self._runs.first is not None
+        self.answered = self._runs.first
+        self._usage += self.answered.timeline.usage
+
+    @property
+    def history(self) -> list[Entry]:
+        """The conversation that the settings name."""
+        if self._settings.history is None:
+            return []
+        from ..agents.prompter.conversation_history import message_of
+
+        file = self._settings.history
+        try:
+            rows = json.loads(file.read_text(encoding="utf-8"))
+            return [Entry(message=message_of(row, row[_SAVED.column])) for row in rows]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise CommandError(f"{file} is no conversation that chat has saved ({error}).") from None
+
+    def save(self, file: Path, conversation: Sequence[Entry]) -> None:
+        """Writes a conversation, with its secrets marked as in the records."""
+        rows = [_SAVED.cells(entry) for entry in conversation]
+        try:
+            file.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")
+        except OSError as error:
+            complain(f"{file} cannot be written: {error.strerror or error}.")
+        else:
+            note(f"{len(rows)} messages are in {file}.")
+
+    @property
+    def tool_names(self) -> list[str]:
+        return [bound.shown_name for bound in self._agent.toolset.bound]
+
+    def cost(self) -> str:
+        usage, budget = self._usage, self._budget()
+        price = f", {budget.cost_of(usage):.4f} in money" if self._settings.prices else ""
+        calls = len(self._agent.records)
+        return f"{usage.input:,} tokens read, {usage.output:,} written{price}; {calls} tool calls."
 
     def _kept(self, run: str) -> tuple[JournalContent | None, FinishedPrompts | None]:
         """The journal to go on from, and what is beside it and the present one; None without a journal."""
@@ -169,6 +242,7 @@ class AgentRun:
                 rules=CallRules.parse(rules, trusted), search_above=_TOOL_TOKENS, limits=self._limits()
             ),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
+            approver=PersonAsked(self._interrupt, self._timeline.hide) if can_ask() else None,
             data_prefix=DATA_PREFIX,
             to_table=None if host is None else host.table,
         )
@@ -243,7 +317,7 @@ def _workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[Workflow
     return tools
 
 
-def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
+def _workflow_runner(host: ExtensionHost, interrupt: Callable[[], bool]) -> Any:
     from ..headless.port_values import written
     from ..headless.workflows import ToolRunner
 

@@ -80,3 +80,32 @@ class AgentTimeline(StatusLine):
         for text, style in parts:
             line.append(visible(text), style=style)
         err().print(line)
+
+
+class ChatTimeline(AgentTimeline):
+    """The same in a chat, where what the model writes stands on standard output as it is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_written = False
+
+    def __call__(self, event: AgentEvent) -> None:
+        match event:
+            case TextDelta(text=text):
+                self.hide()
+                print(visible(text), end="", flush=True)
+                self._is_written = True
+            case ModelAnswered(message=message):
+                if not self._is_written and (text := shown_text(message)):
+                    print(visible(text), end="")
+                    self._is_written = True
+                self._end_line()
+                super().__call__(event)
+            case _:
+                self._end_line()
+                super().__call__(event)
+
+    def _end_line(self) -> None:
+        if self._is_written:
+            print(flush=True)
+            self._is_written = False

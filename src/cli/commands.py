@@ -26,6 +26,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     "batch": "batch:batch",
     "make-component": "make_component:make_component",
     "agent": "agent:agent",
+    "chat": "chat:chat",
     "replay": "replay:replay",
     "run": "run:run",
     "login": "login:login",

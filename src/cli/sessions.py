@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
-    from .command_errors import Interrupt
     from .connection_options import ConnectionOptions
 
 
@@ -41,7 +40,7 @@ class Sessions:
     def __init__(
         self,
         options: ConnectionOptions,
-        interrupt: Interrupt,
+        interrupt: Callable[[], bool],
         *,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:

@@ -182,6 +182,9 @@ class StatusLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.hide()
+
+    def hide(self) -> None:
         if self._status is not None:
             self._status.stop()
             self._status = None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from ...audit.record import CallRecord
+    from ...runs.call_values import Approver
     from ...runs.engine import Run, WorkflowRunner
     from ...types.tool import WorkflowTool
     from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
@@ -93,6 +94,7 @@ class Prompter:
     data: Sequence[Any] = ()
     data_prefix: str = ""
     to_table: Callable[[Any], Any] | None = None
+    approver: Approver | None = None  # asks a person, in the host's thread
     records: list[CallRecord] = field(default_factory=list["CallRecord"])
 
     def __post_init__(self) -> None:
@@ -198,6 +200,7 @@ class Prompter:
         run_workflow, digest = self.run.run_workflow, self.run.workflow_digest
         return replace(
             self.run,
+            ask=None if self.approver is None else host.here(self.approver),
             input_row=prompt.row,
             run_workflow=None if run_workflow is None else host.here(_until_ended(ended, run_workflow)),
             workflow_digest=None if digest is None else host.here(digest),

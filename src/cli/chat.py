@@ -1,0 +1,141 @@
+"""``knime-mcp chat``: a conversation with a model that may call tools, and asks before it does."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ..types.errors import Canceled
+from .agent import AgentSettings, checked_settings
+from .command_errors import ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
+from .connection_options import ConnectionOptions, takes_connection
+from .shared_options import takes
+from .terminal import complain, is_terminal, note, visible
+
+if TYPE_CHECKING:
+    from ..agents.prompter.conversation_table import Entry
+    from .agent_run import AgentRun
+
+_ASK: Final = "ask * if not read-only"
+_HELP: Final = """/tools      the tools that the model may call
+/cost       what was spent so far
+/undo       forgets the last question and its answer
+/save FILE  writes the conversation, for --history
+/exit       ends, like Ctrl-D; Ctrl-C stops an answer"""
+
+
+class _Stop:
+    """Whether the person wants to stop the turn that is under way."""
+
+    turn: Interrupt | None = None
+
+    def __call__(self) -> bool:
+        return self.turn is not None and self.turn()
+
+
+@reports_errors
+@takes_connection
+@takes(AgentSettings, "settings")
+def chat(
+    server: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A server whose tools the model may call; may be repeated."),
+    ] = None,
+    workflow: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.knwf", help="A KNIME workflow that the model may call as a tool; may be repeated."
+        ),
+    ] = None,
+    *,
+    settings: AgentSettings,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """Talk to a model that may call tools.
+
+    Before each call that no rule decides about you are asked, unless a server that you trust says that the
+    tool only reads. /help lists what else can be typed. The exit code is 0.
+
+    Example: knime-mcp chat --server http://127.0.0.1:8931/mcp --model-url http://localhost:11434/v1
+    --model qwen3
+    """
+    if settings.resume is not None:
+        raise UsageError("A chat goes on with --history, and cannot be resumed.")
+    settings = checked_settings(settings, workflow or [])
+    settings = replace(settings, rule=[*(settings.rule or ()), _ASK])
+    routes = connection.routes(server or []) if server or connection.servers else []
+    from .agent_run import AgentRun
+
+    stop = _Stop()
+    run = AgentRun(settings, connection, stop, streams=True)
+    with Interrupt() as stop.turn, run.opened(routes=routes, workflows=workflow or [], what={"kind": "chat"}):
+        stop.turn.__exit__(None, None, None)  # from here on, Ctrl-C stops a turn
+        note(f"{len(run.tool_names)} tools. /help says what can be typed.")
+        _talk(run, stop, list(run.history))
+    return ExitCode.OK
+
+
+def _talk(run: AgentRun, stop: _Stop, conversation: list[Entry]) -> None:
+    lengths: list[int] = []  # of the conversation before each question
+    while (line := _line()) is not None:
+        command, _, rest = line.strip().partition(" ")
+        match command:
+            case "":
+                pass
+            case "/exit" | "/quit":
+                return
+            case "/help":
+                note(_HELP)
+            case "/tools":
+                note("\n".join(run.tool_names) or "There are no tools.")
+            case "/cost":
+                note(run.cost())
+            case "/undo" if lengths:
+                del conversation[lengths.pop() :]
+                note("Forgotten. What tools have done stays done.")
+            case "/undo":
+                note("There is nothing to undo.")
+            case "/save" if rest.strip():
+                run.save(Path(rest.strip()), conversation)
+            case _ if command.startswith("/"):
+                note(f"There is no {command}.\n{_HELP}")
+            case _:
+                lengths.append(len(conversation))
+                conversation[:] = _turn(run, stop, line.strip(), conversation)
+
+
+def _turn(run: AgentRun, stop: _Stop, question: str, conversation: list[Entry]) -> list[Entry]:
+    try:
+        with Interrupt() as stop.turn:
+            run.turn(question, conversation)
+    except Canceled:
+        note("Stopped. The question is forgotten; what tools have done stays done.")
+        return conversation
+    finally:
+        stop.turn = None
+    answered = run.answered
+    if answered.error is not None:
+        complain(f"{answered.error}{command_line_hint(answered.error)}")
+        return conversation
+    for remark in answered.notes:
+        note(remark)
+    return list(answered.entries)
+
+
+def _line() -> str | None:
+    """The next line that is typed; None at the end."""
+    if is_terminal(sys.stdin):
+        import_module("readline")  # `input` then knows the lines before, and keys to edit them
+    while True:
+        try:
+            return input(visible("> "))
+        except KeyboardInterrupt:
+            print()  # the line is dropped
+        except EOFError:
+            print()
+            return None

@@ -1,0 +1,189 @@
+"""``knime-mcp chat`` on a terminal: a scripted model, a real server, and what people type and see."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.support.chat_server import ChatServer, call, calls, says
+
+DEADLINE = 40
+
+
+class Terminal:
+    """A program on a terminal, into which somebody types."""
+
+    def __init__(self, folder, *arguments):
+        self._ours, its = pty.openpty()
+        environment = {**os.environ, "TERM": "dumb", "COLUMNS": "200"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
+            cwd=folder,
+            env={**environment, "KNIME_MCP_SERVERS": str(folder / "servers.json")},
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            start_new_session=True,
+        )
+        os.close(its)
+        self.shown = ""
+        self._read = 0
+
+    def until(self, text):
+        """Waits until a text is shown, after what was waited for before; returns what came before it."""
+        deadline = time.monotonic() + DEADLINE
+        while (found := self.shown.find(text, self._read)) < 0:
+            assert time.monotonic() < deadline, f"{text!r} never came: {self.shown}"
+            if select.select([self._ours], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self._ours, 4096).decode()
+                except OSError:
+                    raise AssertionError(f"it ended without {text!r}: {self.shown}") from None
+        before, self._read = self.shown[self._read : found], found + len(text)
+        return before
+
+    def type(self, line):
+        os.write(self._ours, f"{line}\n".encode())
+
+    def interrupt(self):
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def ends(self):
+        while self._process.poll() is None and select.select([self._ours], [], [], DEADLINE)[0]:
+            try:
+                self.shown += os.read(self._ours, 4096).decode()
+            except OSError:
+                break
+        return self._process.wait(DEADLINE)
+
+    def close(self):
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        os.close(self._ours)
+
+
+@pytest.fixture
+def chat(server, tmp_path):
+    """Starts a chat with a scripted model; at the end the script was played."""
+    opened, models = [], []
+
+    def start(*turns, more=(), command=("chat",)):
+        model = ChatServer(turns)
+        model.__enter__()
+        models.append(model)
+        url = ["--model-url", model.url, "--model", "test-model", "--server", server.url]
+        opened.append(Terminal(tmp_path, *command, *url, *more))
+        return opened[-1], model
+
+    yield start
+    for terminal in opened:
+        terminal.close()
+    for model in models:
+        model.__exit__()
+    assert [(model.complaints, model.unplayed) for model in models] == [([], 0)] * len(models)
+
+
+ADD = calls(call("add", {"a": 40, "b": 2}))
+
+
+def test_a_conversation(chat, tmp_path):
+    terminal, model = chat(ADD, says("It is 42."), says("Yes."), says("No."))
+    terminal.until("tools. /help")
+    terminal.until("> ")
+    terminal.type("What is 40 + 2?")
+    terminal.until("May add be called")
+    terminal.until("e(dit): ")
+    terminal.type("y")
+    terminal.until("It is 42.")
+    terminal.until("> ")
+    terminal.type("Sure?")
+    terminal.until("Yes.")
+    terminal.until("> ")
+    terminal.type("/undo")
+    terminal.until("Forgotten")
+    terminal.type("Really?")
+    terminal.until("No.")
+    terminal.until("> ")
+    terminal.type("/tools")
+    terminal.until("add")
+    terminal.type("/cost")
+    terminal.until("1 tool calls")
+    terminal.type("/save talk.json")
+    terminal.until("6 messages are in talk.json")
+    terminal.type("/exit")
+    assert terminal.ends() == 0
+    saved = json.loads((tmp_path / "talk.json").read_text(encoding="utf-8"))
+    assert [row["Role"] for row in saved] == ["user", "ai", "tool", "ai", "user", "ai"]
+    asked = [message["content"] for message in model.requests[-1].messages if message["role"] == "user"]
+    assert asked == ["What is 40 + 2?", "Really?"]
+    assert all(request.body["stream"] for request in model.requests)
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "decision", "result"),
+    [
+        (["y"], "ok", "allowed by a person", "42"),
+        (["a"], "ok", "allowed by a person, for all calls of the tool", "42"),
+        (["n too much"], "denied", "denied by a person: too much", None),
+        (["what", "n"], "denied", "denied by a person", None),
+        (["e", "{no", "e", '{"a": 1, "b": 2}'], "ok", "edited by a person: a", "3"),
+    ],
+)
+def test_a_person_decides_about_a_call(chat, tmp_path, typed, status, decision, result):
+    more = ["--ask", "--audit", "run.jsonl"]
+    terminal, _ = chat(ADD, says("done"), more=more, command=("agent", "What is 40 + 2?"))
+    for line in typed:
+        terminal.until("JSON: " if line.startswith("{") else "e(dit): ")
+        terminal.type(line)
+    terminal.until("done")
+    assert terminal.ends() == 0
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text(encoding="utf-8").splitlines()]
+    (record,) = [line for line in lines if line.get("status")]
+    assert (record["status"], record["decision"], record.get("result")) == (status, decision, result)
+
+
+def test_control_c_stops_the_turn_and_not_the_program(chat, server, until):
+    slow = calls(call("slow", {"seconds": 60, "label": "chat-stop"}))
+    terminal, _ = chat(slow, says("Still here."), more=["--rule", "allow *"])
+    terminal.until("> ")
+    terminal.type("Wait.")
+    until(lambda: "started chat-stop" in server.said(), "the call reached the server")
+    terminal.interrupt()
+    terminal.until("Stopped.")
+    terminal.until("> ")
+    terminal.type("Hello?")
+    terminal.until("Still here.")
+    terminal.until("> ")
+    terminal.type("/exit")
+    assert terminal.ends() == 0
+
+
+def test_a_saved_conversation_goes_on(chat, tmp_path):
+    rows = [{"Role": "user", "Conversation": "My name is Ada."}, {"Role": "ai", "Conversation": "Hello Ada."}]
+    (tmp_path / "talk.json").write_text(json.dumps(rows), encoding="utf-8")
+    command = ("agent", "Who am I?")
+    terminal, model = chat(says("Ada."), more=["--history", "talk.json"], command=command)
+    terminal.until("Ada.")
+    assert terminal.ends() == 0
+    assert [m["content"] for m in model.requests[0].messages][1:] == [
+        "My name is Ada.",
+        "Hello Ada.",
+        "Who am I?",
+    ]
+
+
+def test_without_a_terminal_nobody_is_asked(cli, server):
+    with ChatServer([ADD, says("no")]) as model:
+        url = ["--model-url", model.url, "--model", "test-model", "--server", server.url]
+        done = cli("agent", "x", "--ask", *url)
+    assert (done.code, done.out) == (0, "no\n")
+    assert re.search(r"add denied", done.err)
+    assert "nobody can be asked" in done.err
