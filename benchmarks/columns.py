@@ -17,6 +17,7 @@ import pyarrow as pa
 from processes import ROOT, child, line_from
 from timing import Table, Way, kept, repeated
 
+from knime_mcp.tools.tool_segment import tool_cell
 from knime_mcp.types.arrow import decode_tools, encode_tools
 from knime_mcp.types.columns import ColumnForm, write_tools
 from knime_mcp.types.texts import definition_digest
@@ -76,6 +77,13 @@ def digests(tools: list[MCPTool]) -> None:
         )
 
 
+def cells_for_agents(tools: list[MCPTool]) -> None:
+    """The segment of each, as MCP Tool Provider writes them."""
+    settings = {"connect_timeout": 10.0, "idle_timeout": 60.0, "total_timeout": 300.0}
+    for tool in tools:
+        tool_cell(tool, tool.name, settings)
+
+
 def mixed(texts: list[str], cells: pa.Array) -> None:
     """Reads both forms of the same tools, as a workflow has them that was made with and without our cells."""
     for text in texts:
@@ -87,6 +95,9 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     """Every operation at every size; the largest fewer times."""
     for count in (100, 1_000) if smoke else (1_000, 100_000, 1_000_000):
         _of_size(table, count, rounds * TURNS if count <= 100_000 else 1)
+    few = tools_like_real_ones(50 if smoke else 500)
+    made = Way("cells for KNIME's agents", repeated(lambda: cells_for_agents(few)))
+    table.compare(f"make {len(few)} cells for KNIME's own agents", [made], rounds * TURNS)
     with _knime() as seconds:
         for count in (1_000, 100_000) if seconds else ():
             for operation in ("encode", "decode"):
