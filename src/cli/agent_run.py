@@ -160,6 +160,8 @@ class AgentRun:
         if journal is None or (journal.exists() and not journal.is_file()):  # nothing stands beside a device
             return None, None
         earlier = None if resume is None else journal_to_resume(resume)
+        if earlier is not None and earlier.outcome == "complete":  # asked again, it would do everything twice
+            raise CommandError(f"The run in {resume} is complete: there is nothing to go on with.")
         return earlier, FinishedPrompts(journal, run, earlier, in_one_file=True)
 
     def _open_question(self, finished: FinishedPrompts | None) -> str:

@@ -91,7 +91,7 @@ def test_an_agent_that_is_killed_again_and_again(cli, tmp_path):
             )
             killed(process)
         done = cli(*command(server, model, "--resume", "r.jsonl", "--json"))
-        if "has not exactly one question" in done.err:  # it had ended before it was killed
+        if "is complete" in done.err:  # it had ended before it was killed
             return
         assert done.code == 0, done.err
         assert max(len(keys) for keys in calls_of(server).values()) == 1
@@ -110,3 +110,13 @@ def test_what_times_out_may_have_been_carried_out(cli, tmp_path):
     assert results
     assert all("may have been carried out; check before you repeat" in text for text in results)
     assert not any("ry again" in text for text in results)
+
+
+def test_a_complete_run_is_not_made_again(cli):
+    turns = [calls(call("pay", {"n": 1})), says("Paid.")]
+    with pays() as server, ChatServer(turns) as model:
+        assert cli(*command(server, model, "Pay", "--audit", "r.jsonl")).code == 0
+        again = cli(*command(server, model, "Pay", "--resume", "r.jsonl"))
+        assert again.code == 1
+        assert "r.jsonl is complete: there is nothing to go on with" in again.err
+        assert len(server.named("tools/call")) == 1
