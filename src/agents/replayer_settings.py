@@ -236,7 +236,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
 
 def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
     """Reads the input of the node; `head` is the expected head hash, or empty."""
-    from ..audit.calls_table import TableError
+    from ..audit.table_formats import TableError
     from ..runs.replaying import recording_of
     from ..types.columns import read_tools, tool_column_names
 

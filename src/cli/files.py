@@ -189,7 +189,6 @@ def _connects_nowhere(route: ServerRoute) -> MCPClient:
 
 @contextmanager
 def reading_records() -> Generator[None]:
-    from ..audit.calls_table import TableError
     from ..audit.journal import JournalError
 
     try:

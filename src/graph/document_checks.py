@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..yaml_text import as_mapping, did_you_mean, kind_of
 from .expressions import check_jsonata, unset_variables
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
-from .expressions.jsonata import FUNCTIONS
+from .expressions.jsonata_functions import FUNCTIONS
 from .graph_model import (
     Dialect,
     EntryNode,

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..audit.calls_table import is_journal, records_of
 from ..audit.record import CallStatus
 from ..audit.table_formats import read_table_file
-from ..audit.verify import Verdict, verify_file, verify_table
+from ..audit.verdicts import Verdict
+from ..audit.verify import verify_file, verify_table
 from ..types.columns import ROW_ID, arrow_columns
 from ..types.errors import Canceled, MCPError
 from ..types.tool import WorkflowTool

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from knime_mcp.types.secret_rules import stands_out
+from tests.support.files import csv_rows
 from tests.support.scripted_server import ScriptedServer, http, modern, rpc, text, tool
 from tests.support.short_secrets import rows_of_values
 
@@ -168,3 +169,41 @@ def test_every_reader_takes_a_mark_that_somebody_wrote_as_text(cli, tmp_path, ho
     else:
         assert sent == [shown.json[0]["arguments"]["text"]] * 3, replays
         assert "fill in" not in exported.err
+
+
+FORMULA = '=HYPERLINK("http://127.0.0.1/", "click")'
+
+
+def test_a_result_that_is_a_formula_is_guarded_in_csv_and_read_back_as_it_was(cli, tmp_path):
+    (tmp_path / "p.jsonl").write_text("{}\n", "utf-8")
+    with ScriptedServer(says(FORMULA)) as server:
+        done = cli("batch", server.url, "echo", "p.jsonl", "--out", "r.csv", "--audit", "a.jsonl", "--json")
+        raw = cli("batch", server.url, "echo", "p.jsonl", "--out", "raw.csv", "--raw-csv")
+    assert (done.code, raw.code) == (0, 0)
+    assert done.json[0]["result"] == FORMULA
+    (guarded,) = csv_rows(tmp_path / "r.csv")
+    assert guarded["Result"] == f"'{FORMULA}"
+    (bare,) = csv_rows(tmp_path / "raw.csv")
+    assert bare["Result"] == FORMULA
+    cli("audit", "show", "a.jsonl", "--out", "calls.csv")
+    (shown,) = csv_rows(tmp_path / "calls.csv")
+    assert shown["Result"] == f"'{FORMULA}"
+    assert cli("audit", "show", "calls.csv", "--json").json[0]["result"] == FORMULA
+
+
+def test_a_run_that_is_gone_on_with_takes_marks_of_results_as_text(cli, tmp_path):
+    (tmp_path / "p.jsonl").write_text(json.dumps({"text": LIKE_A_MARK}) + "\n", "utf-8")
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    listed = rpc({"tools": [tool("echo", inputSchema=schema)], "resultType": "complete"})
+    with ScriptedServer(says(f"said {LIKE_A_MARK}") | {"tools/list": listed}) as server:
+        cli("batch", server.url, "echo", "p.jsonl", "--audit", "a.jsonl")
+        resumed = cli("batch", server.url, "echo", "p.jsonl", "--resume", "a.jsonl", "--json")
+        before = len(server.requests)
+        lines = (tmp_path / "a.jsonl").read_text("utf-8").replace("said ", "told ")
+        (tmp_path / "a.jsonl").write_text(lines, "utf-8")
+        altered = cli("batch", server.url, "echo", "p.jsonl", "--resume", "a.jsonl", "--json")
+        called = [r for r in server.requests[before:] if r.rpc == "tools/call"]
+    assert resumed.json[0]["result"] == f"said {LIKE_A_MARK}"
+    assert resumed.json[0]["arguments"] == {"text": LIKE_A_MARK}
+    assert altered.code == 1
+    assert called == []

@@ -29,7 +29,7 @@ from tests.support.canaries import (
     login_with,
     processes,
 )
-from tests.support.scripted_server import ScriptedServer
+from tests.support.scripted_server import ScriptedServer, http, modern
 from tests.support.short_secrets import rows_of_values
 
 GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
@@ -88,6 +88,24 @@ def test_what_was_taken_from_our_environment_is_hidden(tmp_path):
     assert "my-c0de" not in (tmp_path / "run.json").read_text() + ended.stderr
     assert "I am ⟨secret " in ended.stdout
     assert "held a secret" in ended.stderr
+
+
+def test_our_own_sentences_stay_with_a_token_that_is_one_of_their_words(tmp_path):
+    refused = http(401, "wrong token", headers={"WWW-Authenticate": "Bearer"})
+    with ScriptedServer(modern(tools__call=refused)) as server:
+        servers = (
+            f"mcpServers:\n  fx: {{type: streamableHttp, url: '{server.url}',"
+            " headers: {Authorization: 'Bearer ${MINE}'}}\n"
+        )
+        file = tmp_path / "graph.yaml"
+        file.write_text(yaml(tool(ENTRY, call("echo", "{}", node="x"), EXIT), servers=servers))
+        ended = subprocess.run(
+            [*GRAPH, "run", "graph.yaml", "t"],
+            capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+            env={**os.environ, "MINE": "token"},
+        )  # fmt: skip
+    assert ended.returncode == 1
+    assert "the server wants a Bearer token" in " ".join(ended.stderr.split())
 
 
 DECLARED = "{type: object, properties: {door: {type: string, format: password}}}"

@@ -5,7 +5,7 @@
 ``node_kind``). `make_workflow_tool` makes a tool from a workflow, and `ToolRunner` runs such tools.
 """
 
-from .flow_variables import CredentialValue
+from ..node_results import CredentialValue
 from .node_kind import RunError
 from .workflow_plan import NotRunnable, Step, label
 from .workflow_run import NodeOutcome, NodeStatus, RunOptions, RunReport, Watcher, run_workflow

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...knwf import Config, created_columns, read_boundary, read_concatenation, read_configuration
 from ...types.columns import ROW_ID
 from ..column_types import factory_of
-from ..node_results import OutputTable
-from .flow_variables import CredentialValue, FlowVariable, VariableKind, parsed
+from ..node_results import CredentialValue, OutputTable
+from .flow_variables import FlowVariable, VariableKind, parsed
 from .node_kind import Done, Ports, Ready, RunError
 
 if TYPE_CHECKING:

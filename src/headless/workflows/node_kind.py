@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from ...knwf import Config, NativeNode
     from ..host import ExtensionHost
+    from ..node_results import CredentialValue
     from ..node_run import ToolHandler
-    from .flow_variables import CredentialValue, FlowVariable, Stack
+    from .flow_variables import FlowVariable, Stack
 
 
 class RunError(MCPError):

@@ -24,8 +24,8 @@ from ...knwf.json_parameters import to_model
 from ...runs.replay_decision import ReplayOptions
 from ...types.errors import MCPError
 from ...types.routing import ServerRoute
-from ..node_results import HeadlessError
-from .flow_variables import CredentialValue, available, controlled, merged, parsed, workflow_stack
+from ..node_results import CredentialValue, HeadlessError
+from .flow_variables import available, controlled, merged, parsed, workflow_stack
 from .native_kinds import from_text
 from .node_kind import Done, Job, RunError, World
 from .workflow_plan import label, plan_run

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from ...knwf import Configuration, Workflow
     from ..host import ExtensionHost
-    from .flow_variables import CredentialValue
+    from ..node_results import CredentialValue
     from .workflow_run import RunReport
 
 

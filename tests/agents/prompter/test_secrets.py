@@ -87,6 +87,17 @@ def test_the_model_itself_remembers_the_secret_that_it_wrote(run, script, rows_o
     assert PASSWORD in str(sent)
 
 
+def test_our_own_sentences_stay_with_a_key_that_is_one_of_their_words(host, model_of, script):
+    stored = {"llm": ("", "credential")}
+    model = model_of(script(fails(401, "no")), stored, credentials="llm")
+    result = host.run(
+        "mcp_agent_prompter", [model, None, None, [], None], {"user_message": "hi"}, credentials=stored
+    )
+    assert "does not accept the credential (401)" in str(result.failure)
+    assert "Choose a credential whose password is the API key" in str(result.failure)
+    assert "secret" not in str(result.failure)
+
+
 @pytest.mark.parametrize("handling", ["FAIL", "COLUMN"])
 @pytest.mark.parametrize(
     "turn",

@@ -20,7 +20,7 @@ from tests.support.canaries import (
     login_with,
     processes,
 )
-from tests.support.scripted_server import ScriptedServer, legacy, rpc, text, tool
+from tests.support.scripted_server import ScriptedServer, http, legacy, modern, rpc, text, tool
 from tests.support.short_secrets import rows_of_values
 
 CANARY = 'canary-9f3e"ü-7c1d'
@@ -117,6 +117,21 @@ def test_a_short_password_changes_no_value(server, call, password):
     assert json.loads(row["Arguments"]) == {"value": value}
     assert "⟨secret" not in str(row)
     assert "secret" not in str(result.warnings)
+
+
+def test_our_own_sentences_stay_with_a_password_that_is_one_of_their_words(call):
+    refused = http(401, "wrong token", headers={"WWW-Authenticate": "Bearer"})
+    with ScriptedServer(modern(tools__call=refused)) as server:
+        result = call(
+            server_url=server.url,
+            credentials="prod",
+            stored={"prod": ("me", "wrong")},
+            tool_name="echo",
+        )
+    assert result.ok, result.failure
+    (row,) = result.outputs[0].to_pylist()
+    assert "it may be wrong, expired" in row["Error"]
+    assert "'[secret] token'" in row["Error"]
 
 
 @pytest.mark.parametrize("form", [str, lambda s: base64.b64encode(s.encode()).decode(), quote])
