@@ -24,6 +24,7 @@ MAY_IMPORT = {
         "message_content",
         "agent_events",
         "model_messages",
+        "model_calls",
         "agent_loop",
         "timeline",
     },

@@ -16,6 +16,7 @@ NODES = {
     "mcp_agent_prompter": ("other", "table", "table", "group", "credential"),
     "tool_call_replayer": ("table", "credential"),
     "openai_compatible_chat_model": (),
+    "mcp_tool_in_segment": (),
 }
 SECRET = "canary-5b1e0f7a33"
 XML = "<b a='1'>&amp;\"]]></b>"

@@ -127,8 +127,9 @@ def test_a_cluster_without_workers_ends_the_run(server, doomed, monkeypatch):
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(workers.call, server.call(text="slow", seconds=60))
         server.wait_for("begun slow")
+        pids = holders(doomed)  # asked while they are there
         doomed.cluster.scale(0)
-        for pid in holders(doomed):
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
         assert future.result(60).record.status is CallStatus.UNKNOWN
     later = workers.call(server.call(text="later")).record
