@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 @knext.output_table(
     "Summary",
     "How many calls have which verdict, with the reasons. The last row, `records`, says whether the records"
-    " are what was written: *intact*, *rows missing* (a Row Filter does that), or *altered*.",
+    " are what was written: *intact*, *consistent, but not anchored* (nobody signed them),"
+    " *rows missing* (a Row Filter does that), or *altered*.",
 )
 @knext.output_view("Differences", "The verdicts, and every difference side by side.")
 class ToolCallReplayer:
