@@ -220,10 +220,10 @@ def test_credentials_are_not_sent_unasked(cli, record, tmp_path, replayed):
     named = [line.replace("#digest=", "#credential=prod&digest=") for line in lines]
     (tmp_path / "run.jsonl").write_text("\n".join(named) + "\n", encoding="utf-8")
     env = {"KNIME_MCP_PROD_PASSWORD": "canary-7f3a9c51d2"}
-    done = cli("replay", "run.jsonl", "--json", env=env)
+    done = cli("replay", "run.jsonl", "--json", "--force-altered", env=env)
     assert done.json["counts"] == {"failed": 3}
     assert "--with-credential prod" in done.json["calls"][0]["reason"]
-    allowed = cli("replay", "run.jsonl", "--json", "--with-credential", "prod", env=env)
+    allowed = cli("replay", "run.jsonl", "--json", "--force-altered", "--with-credential", "prod", env=env)
     assert allowed.json["counts"] == {"same": 2, "skipped": 1}
 
 
@@ -279,8 +279,8 @@ def test_a_replay_that_is_stopped_keeps_what_is_done(cli, server, tmp_path, unti
     (tmp_path / "run.jsonl").write_text(
         text.replace(r"\"seconds\":0.5", r"\"seconds\":60.5"), encoding="utf-8"
     )
-    files = ("--out", "r.csv", "--html", "r.html", "--audit", "again.jsonl")
-    process = cli.start("replay", "run.jsonl", "--call", "slow", "--json", *files)
+    options = ("--out", "r.csv", "--html", "r.html", "--audit", "again.jsonl", "--force-altered")
+    process = cli.start("replay", "run.jsonl", "--call", "slow", "--json", *options)
     until(lambda: server.said().count(f"started {label}") == 2, "the second call began", 60)
     process.send_signal(number)
     stopped = cli.finish(process)

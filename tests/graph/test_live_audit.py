@@ -99,5 +99,7 @@ def test_a_call_that_was_changed_on_record_is_found(tmp_path):
     verified = command("audit", "verify", journal)
     assert verified.returncode == 1
     assert "altered" in verified.stdout + verified.stderr
-    replayed = command("replay", journal, "--stdio", SERVER, "--json")
+    refused = command("replay", journal, "--stdio", SERVER, "--json")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    replayed = command("replay", journal, "--stdio", SERVER, "--json", "--force-altered")
     assert json.loads(replayed.stdout)["counts"].get("same", 0) < 5

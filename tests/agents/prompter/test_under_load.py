@@ -22,7 +22,7 @@ WANTED = [
     (call("add", {"a": 1}), call("add", {"a": "x"}), call("nope"), call("add", '{"a":')),
     (call("add", {"a": 1}, id="same"), call("called", id="same"), call("ADD", {"a": 2}, id="")),
     (call("add", {"a": 2}, id="same"), call("fail", {"why": "y"}), call("wait", {"seconds": 0.01})),
-    (call("add", "null"), call("add", ""), call("functions.add", {"a": 3})),
+    (call("add", '{"b": 1}'), call("add", ""), call("functions.add", {"a": 3})),
 ]
 
 
