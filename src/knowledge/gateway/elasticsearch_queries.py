@@ -2,24 +2,30 @@
 
 What is not in the schema is refused, also what later versions of Elasticsearch add. So no search runs a
 script, reads another index (lookups of terms, shapes and documents), hides a query in another one, or raises
-a limit of the server (``max_determinized_states``). How many buckets a histogram has only Elasticsearch
-knows; it refuses more than ``search.max_buckets``.
+a limit of the server (``max_determinized_states``). Sizes are numbers, as Elasticsearch also takes a text for
+one. How many buckets a histogram has only Elasticsearch knows; it refuses more than ``search.max_buckets``.
 https://www.elastic.co/docs/reference/query-languages/query-dsl
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import jsonschema_rs
 
 from .gateway import does_not_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _Schema = dict[str, Any]
 NAME: Final = "elasticsearch"
 _DEFAULT_SIZE: Final = 10
 _MOST_BUCKETS: Final = 10_000
 _LAST_HIT: Final = 10_000  # as ``index.max_result_window``
+_LARGEST_SLOP: Final = 100
+_DEEPEST: Final = 100
+_LARGEST_FRAGMENT: Final = 10_000
 
 _PLAIN: Final = ["string", "number", "boolean", "null"]
 _VALUE: Final[_Schema] = {"type": _PLAIN, "maxLength": 4_096}
@@ -33,6 +39,10 @@ def _object(names: str = "", **special: _Schema) -> _Schema:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
+def _up_to(most: int, least: int = 0) -> _Schema:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
 def _map_of(schema: _Schema, most: int = 100) -> _Schema:
     return {"type": "object", "additionalProperties": schema, "maxProperties": most}
 
@@ -41,21 +51,21 @@ def _or_list(schema: _Schema, most: int = 1_000) -> _Schema:
     return {"if": {"type": "array"}, "then": {"items": schema, "maxItems": most}, "else": schema}
 
 
-def _by_field(names: str) -> _Schema:
+def _by_field(names: str, **special: _Schema) -> _Schema:
     """A field with options, or with a plain value instead of them, as in ``{"term": {"a": 1}}``."""
-    return _map_of(_object(names) | _VALUE | {"type": [*_PLAIN, "object"]})
+    return _map_of(_object(names, **special) | _VALUE | {"type": [*_PLAIN, "object"]})
 
 
 _TEXT: Final = "query operator minimum_should_match fuzziness analyzer lenient boost"
-_PHRASE: Final = "query slop analyzer boost"
+_PHRASE: Final = _by_field("query analyzer boost", slop=_up_to(_LARGEST_SLOP))
 _TERM: Final = "value case_insensitive boost"
 _QUERIES: Final[_Schema] = {
     "match_all": _object("boost"),
     "match_none": _object(),
     "match": _by_field(_TEXT),
     "match_bool_prefix": _by_field(_TEXT),
-    "match_phrase": _by_field(_PHRASE),
-    "match_phrase_prefix": _by_field(_PHRASE),
+    "match_phrase": _PHRASE,
+    "match_phrase_prefix": _PHRASE,
     "multi_match": _object(f"{_TEXT} type tie_breaker", fields=_VALUES),
     "simple_query_string": _object("query default_operator analyzer lenient boost", fields=_VALUES),
     "term": _by_field(_TERM),
@@ -82,7 +92,7 @@ _SOURCE: Final = _or_list(_object(includes=_VALUES, excludes=_VALUES) | _VALUE |
 
 
 def _aggregations(most: int) -> _Schema:
-    size = {"type": "integer", "minimum": 1, "maximum": most}
+    size = _up_to(most, 1)
     bounds = _or_list(_object("from to key"), most)
     ranges = _object("field keyed format missing time_zone", ranges=bounds)
     histogram = "field min_doc_count missing offset keyed format time_zone"
@@ -92,15 +102,19 @@ def _aggregations(most: int) -> _Schema:
         **dict.fromkeys(metrics, _object("field missing")),
         "percentiles": _object("field missing keyed", percents=_VALUES),
         "terms": _object("field missing min_doc_count", size=size, **listed),
-        "histogram": _object(f"{histogram} interval"),
-        "date_histogram": _object(f"{histogram} calendar_interval fixed_interval"),
+        "histogram": _object(histogram, interval={"type": "number", "exclusiveMinimum": 0}),
+        "date_histogram": _object(
+            histogram,
+            calendar_interval={"pattern": "^(1?[mhdwMqy]|minute|hour|day|week|month|quarter|year)$"} | _VALUE,
+            fixed_interval={"pattern": "^[1-9][0-9]{0,5}[mhd]$"} | _VALUE,
+        ),
         "range": ranges,
         "date_range": ranges,
         "filter": _QUERY,
         "filters": _object("other_bucket other_bucket_key", filters=_map_of(_QUERY, most)),
         "nested": _object("path"),
         "reverse_nested": _object("path"),
-        "top_hits": _object("from", size=size, sort=_SORT, _source=_SOURCE),
+        "top_hits": _object("", size=size, sort=_SORT, _source=_SOURCE),
         "aggs": {"$ref": "#/$defs/aggs"},
     }
 
@@ -111,13 +125,18 @@ class AllowedSearches:
     def __init__(self, most: int) -> None:
         self._most = most
         self._aggregations = _aggregations(most)
-        styles = "type order encoder require_field_match fragment_size"
-        marks = {"pre_tags": _VALUES, "post_tags": _VALUES, "number_of_fragments": {"maximum": most} | _VALUE}
-        begin: dict[str, _Schema] = {"from": {"type": "integer", "minimum": 0, "maximum": _LAST_HIT}}
+        styles = "type order encoder require_field_match"
+        marks = {
+            "pre_tags": _VALUES,
+            "post_tags": _VALUES,
+            "number_of_fragments": _up_to(most),
+            "fragment_size": _up_to(_LARGEST_FRAGMENT),
+        }
+        begin = {"from": _up_to(_LAST_HIT)}
         self._body = _object(
             "",
             query=_QUERY,
-            size={"type": "integer", "minimum": 0, "maximum": most},
+            size=_up_to(most),
             aggs={"$ref": "#/$defs/aggs"},
             sort=_SORT,
             _source=_SOURCE,
@@ -141,10 +160,12 @@ class AllowedSearches:
         if unknown := ", ".join(sorted(set(body) - set(keys)))[:200]:
             what = f"A search body may not have {unknown}. Allowed: {', '.join(sorted(keys))}."
             raise does_not_fit(NAME, "/query", what)
+        if _levels(body) > _DEEPEST:
+            raise does_not_fit(NAME, "/query", f"is nested deeper than {_DEEPEST} levels")
         try:
             found = next(iter(self._validator.iter_errors(body)), None)
-        except ValueError:  # the validator reads 255 levels, and numbers of a usual size
-            raise does_not_fit(NAME, "/query", "is nested too deeply, or has a number too large") from None
+        except ValueError:
+            raise does_not_fit(NAME, "/query", "has a number that is too large") from None
         if found is not None:
             place = [str(part) for part in found.instance_path][0 if is_body else 1 :]
             pointer = "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in place)
@@ -158,6 +179,19 @@ class AllowedSearches:
             what = f"{buckets} buckets are too many: {_MOST_BUCKETS} at most. Ask for smaller sizes."
             raise does_not_fit(NAME, "/query/aggs", what)
         return body
+
+
+def _levels(value: Any) -> int:
+    """How deeply a value is nested; counted level by level, as recursion would end at Python's own limit."""
+    levels, inner = 0, [value]
+    while inner := [part for value in inner for part in _parts(value)]:
+        levels += 1
+    return levels
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    parts: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return cast("Iterable[Any]", parts)
 
 
 def _buckets(aggregations: dict[str, Any]) -> int:
