@@ -190,8 +190,9 @@ def _levels(value: Any) -> int:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    parts: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return cast("Iterable[Any]", parts)
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _buckets(aggregations: dict[str, Any]) -> int:

