@@ -132,52 +132,67 @@ class MCPAgentPrompter:
     user_message = dialog.user_message
     prompt_column = dialog.prompt_column
     conversation_column = dialog.conversation_column
-    recursion_limit = dialog.recursion_limit
+    data_message_prefix = dialog.data_message_prefix
+    send_images = dialog.send_images
 
+    rules = dialog.rules
+    trusted_servers = dialog.trusted_servers
+    tool_column = shared_parameters.tool_column(dialog.TOOLS)
+    pinning = shared_parameters.pinning()
+    suspicious_tools = dialog.suspicious_tools
+    parallel_calls = dialog.parallel_calls
+    tool_budget = dialog.tool_budget
+    result_limit = dialog.result_limit
+    debug = dialog.debug
+
+    prompt_concurrency = dialog.prompt_concurrency
+
+    recursion_limit = dialog.recursion_limit
     recursion_limit_handling = dialog.recursion_limit_handling
     recursion_limit_prompt = dialog.recursion_limit_prompt
-    time_limit = dialog.time_limit
-    longest_wait = dialog.longest_wait
-    tool_column = shared_parameters.tool_column(dialog.TOOLS)
-    rules = dialog.rules
-    secret_arguments = dialog.secret_arguments
-    trusted_servers = dialog.trusted_servers
-    suspicious_tools = dialog.suspicious_tools
-    on_tool_error = dialog.on_tool_error
     call_limit = dialog.call_limit
     calls_per_tool = dialog.calls_per_tool
     token_budget = dialog.token_budget
-    parallel_calls = dialog.parallel_calls
-    prompt_concurrency = dialog.prompt_concurrency
+    time_limit = dialog.time_limit
+    longest_wait = dialog.longest_wait
+
+    errors = dialog.ErrorSettings()  # a group has a heading of its own
+    on_tool_error = dialog.on_tool_error
     resume = dialog.resume
-    tool_budget = dialog.tool_budget
-    result_limit = dialog.result_limit
-    send_images = dialog.send_images
-    data_message_prefix = dialog.data_message_prefix
-    pinning = shared_parameters.pinning()
-    debug = dialog.debug
+
     conversation_form = dialog.conversation_form
     conversation_column_name = dialog.conversation_column_name
+
+    secret_arguments = dialog.secret_arguments
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
+
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
-    # Last, as KNIME draws a group as a section, to which everything after it belongs.
-    errors = dialog.ErrorSettings()
 
+    shared_parameters.headings(
+        Prompt=[developer_message],
+        Tools=[rules],
+        Rows=[prompt_concurrency],
+        Limits=[recursion_limit],
+        Output=[conversation_form],
+        Audit=[secret_arguments],
+        Advanced=[connect_timeout],
+    )
     _with_history = knext.DialogContextCondition(shared_parameters.is_connected(dialog.HISTORY))
     conversation_column.rule(_with_history, knext.Effect.SHOW)
     conversation_column_name.rule(_with_history, knext.Effect.HIDE)
-    prompt_column.rule(
-        knext.DialogContextCondition(shared_parameters.is_connected(dialog.DATA)), knext.Effect.SHOW
-    )
+    for _setting in (prompt_column, prompt_concurrency):
+        _setting.rule(
+            knext.DialogContextCondition(shared_parameters.is_connected(dialog.DATA)), knext.Effect.SHOW
+        )
     tool_column.rule(
         knext.DialogContextCondition(shared_parameters.is_connected(dialog.TOOLS)), knext.Effect.SHOW
     )
     recursion_limit_prompt.rule(
         knext.OneOf(recursion_limit_handling, [dialog.LimitHandling.FINAL_RESPONSE.name]), knext.Effect.SHOW
     )
-    del _with_history
+    del _with_history, _setting
 
     def configure(
         self,

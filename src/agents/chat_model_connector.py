@@ -126,6 +126,14 @@ class OpenAICompatibleChatModelConnector:
         default_value="",
     )
     credentials = shared_parameters.credentials()
+    extra_headers = shared_parameters.extra_headers()
+    check_connection = knext.BoolParameter(
+        "Check the connection when executed",
+        "Asks the endpoint for its models when the node is executed, to find a wrong address or key here"
+        " instead of in the agent. Costs no tokens.",
+        default_value=True,
+        is_advanced=True,
+    )
     model = knext.StringParameter(
         "Model",
         "Which model to use, from the list that the endpoint gives. If it gives none, enter the name below.",
@@ -137,12 +145,6 @@ class OpenAICompatibleChatModelConnector:
         "Name of the model, as the provider writes it; at Azure the name of the deployment. Counts if *Model*"
         " is *As entered below*.",
         default_value="",
-    )
-    check_connection = knext.BoolParameter(
-        "Check the connection when executed",
-        "Asks the endpoint for its models when the node is executed, to find a wrong address or key here"
-        " instead of in the agent. Costs no tokens.",
-        default_value=True,
     )
     set_temperature = knext.BoolParameter(
         "Set the temperature",
@@ -180,8 +182,10 @@ class OpenAICompatibleChatModelConnector:
         max_value=_LONGEST,
         is_advanced=True,
     )
-    extra_headers = shared_parameters.extra_headers()
 
+    shared_parameters.headings(
+        Connection=[base_url], Model=[model], Output=[set_temperature], Advanced=[timeout]
+    )
     model_name.rule(knext.OneOf(model, [_AS_ENTERED]), knext.Effect.SHOW)
     temperature.rule(knext.OneOf(set_temperature, [True]), knext.Effect.SHOW)
     token_limit.rule(knext.OneOf(token_limit_as, [_TokenLimit.none.name]), knext.Effect.HIDE)

@@ -90,31 +90,45 @@ class ToolCallReplayer:
     where to find them.
     """
 
-    also_call = settings.also_call
-    rows = settings.rows
-    ignore = settings.ignore
-    stop_at_first_difference = settings.stop_at_first_difference
+    servers = settings.servers
+    credential_mapping = settings.credential_mapping
 
-    dry_run = settings.dry_run
-    force_altered = settings.force_altered
+    also_call = settings.also_call
     call_changed = settings.call_changed
-    secret_arguments = settings.secret_arguments
-    expected_head = settings.expected_head
     tool_column = shared_parameters.tool_column(
         0,
         "Which column holds the tools. `<auto>` takes the one that there is. A table that has lost it, as CSV"
         " files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
     )
+    tool_mapping = settings.tool_mapping
+
+    secrets = settings.secrets
+
+    rows = settings.rows
     concurrency = settings.concurrency
+
+    stop_at_first_difference = settings.stop_at_first_difference
+
+    ignore = settings.ignore
+
+    secret_arguments = settings.secret_arguments
+    expected_head = settings.expected_head
+    force_altered = settings.force_altered
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
+
+    dry_run = settings.dry_run
     connect_timeout = shared_parameters.connect_timeout()
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
-    # Last, as KNIME draws an array as a section, to which everything after it belongs.
-    servers = settings.servers
-    tool_mapping = settings.tool_mapping
-    credential_mapping = settings.credential_mapping
-    secrets = settings.secrets
+
+    shared_parameters.headings(
+        Tools=[also_call],
+        Rows=[rows],
+        Errors=[stop_at_first_difference],
+        Output=[ignore],
+        Audit=[secret_arguments],
+        Advanced=[dry_run],
+    )
 
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and promises the columns; makes no connection."""

@@ -108,6 +108,7 @@ stop_at_first_difference = knext.BoolParameter(
     "Stop at the first difference",
     "Makes one call at a time and none after the first that is not the same. The others are *skipped*.",
     default_value=False,
+    is_advanced=True,
 )
 
 dry_run = knext.BoolParameter(

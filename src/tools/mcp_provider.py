@@ -158,21 +158,6 @@ class MCPToolProvider:
     transport = shared_parameters.transport()
 
     # Tool
-    prefix = knext.StringParameter(
-        "Prefix for tool names",
-        "Put in front of each tool's name as it is, such as `crm_`, to tell servers with the same tools"
-        " apart. The server does not see it.",
-        default_value="",
-    )
-    prefix_column = knext.ColumnParameter(
-        "Column with prefixes",
-        "Which column of the *Servers* table holds a prefix for the names of each server's tools, such as"
-        " `crm_`. Without prefixes, names that several servers have are shown as `name @ server`.",
-        port_index=0,
-        column_filter=_is_text,
-        include_none_column=True,
-        default_value=NO_COLUMN,
-    )
     include = knext.StringParameter(
         "Tools to include",
         "Which tools to keep, by the names that the server gives them: patterns separated by commas, where"
@@ -186,6 +171,23 @@ class MCPToolProvider:
         default_value="",
         is_advanced=True,
     )
+    prefix = knext.StringParameter(
+        "Prefix for tool names",
+        "Put in front of each tool's name as it is, such as `crm_`, to tell servers with the same tools"
+        " apart. The server does not see it.",
+        default_value="",
+        is_advanced=True,
+    )
+    prefix_column = knext.ColumnParameter(
+        "Column with prefixes",
+        "Which column of the *Servers* table holds a prefix for the names of each server's tools, such as"
+        " `crm_`. Without prefixes, names that several servers have are shown as `name @ server`.",
+        port_index=0,
+        column_filter=_is_text,
+        include_none_column=True,
+        default_value=NO_COLUMN,
+        is_advanced=True,
+    )
 
     # Errors
     on_failure = knext.EnumParameter(
@@ -194,6 +196,7 @@ class MCPToolProvider:
         default_value=_OnFailure.fail.name,
         enum=_OnFailure,
         style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
     )
 
     # Output
@@ -227,6 +230,13 @@ class MCPToolProvider:
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
 
+    shared_parameters.headings(
+        Connection=[server_url, server_url_column],
+        Tools=[include],
+        Errors=[on_failure],
+        Output=[column_form],
+        Advanced=[connect_timeout],
+    )
     _with_servers = knext.DialogContextCondition(shared_parameters.is_connected(_SERVERS))
     for _setting in (server_url, credentials, prefix):
         _setting.rule(_with_servers, knext.Effect.HIDE)

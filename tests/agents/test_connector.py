@@ -66,7 +66,7 @@ def test_keys_and_defaults(host):
 
 
 def test_at_most_five_settings_are_visible(host):
-    visible = ["base_url", "credentials", "model", "model_name", "check_connection"]
+    visible = ["base_url", "credentials", "model", "model_name"]
     assert shown(host.dialog(NODE, [])) == visible
 
 

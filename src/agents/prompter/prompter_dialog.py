@@ -132,6 +132,7 @@ recursion_limit = knext.IntParameter(
     default_value=25,
     min_value=1,
     max_value=1000,
+    is_advanced=True,
 )
 
 recursion_limit_handling = knext.EnumParameter(

@@ -180,7 +180,16 @@ class CallerDialog:
         is_advanced=True,
     )
 
-    # Arguments
+    # Arguments: an array has a heading of its own
+    arguments = knext.ParameterArray(
+        label="Arguments",
+        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
+        " same for every row, and a row's own values win.",
+        parameters=_Argument(),
+        layout_direction=knext.LayoutDirection.HORIZONTAL,
+        button_text="Add argument",
+        array_title="Argument",
+    )
     arguments_json = knext.MultilineStringParameter(
         "Arguments as JSON",
         'Arguments as one JSON object, such as `{"city": "Konstanz", "days": 3}`, for values that are lists,'
@@ -292,29 +301,34 @@ class CallerDialog:
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
 
-    # Last, as KNIME draws an array as a section, to which everything after it belongs.
-    arguments = knext.ParameterArray(
-        label="Arguments",
-        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
-        " same for every row, and a row's own values win.",
-        parameters=_Argument(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add argument",
-        array_title="Argument",
-    )
-
     _with_tools = knext.DialogContextCondition(shared_parameters.is_connected(TOOLS))
     _with_parameters = knext.DialogContextCondition(shared_parameters.is_connected(PARAMETERS))
+    _without_tools = knext.DialogContextCondition(
+        lambda context: not shared_parameters.is_connected(TOOLS)(context)
+    )
     for _setting in (server_url, credentials, send_credentials_as, extra_headers, transport):
         _setting.rule(_with_tools, knext.Effect.HIDE)
-    for _setting in (arguments_source, tool_per_row_column):
+    for _setting in (arguments_source, tool_per_row_column, concurrency):
         _setting.rule(_with_parameters, knext.Effect.SHOW)
     tool_column.rule(_with_tools, knext.Effect.SHOW)
     tool_name.rule(knext.OneOf(tool, [BY_NAME]), knext.Effect.SHOW)
-    header_name.rule(knext.OneOf(send_credentials_as, ["header"]), knext.Effect.SHOW)
-    for _setting in (issuer, scope):
-        _setting.rule(knext.OneOf(send_credentials_as, ["client_credentials"]), knext.Effect.SHOW)
+    for _setting, _way in (
+        (header_name, "header"),
+        (issuer, "client_credentials"),
+        (scope, "client_credentials"),
+    ):
+        _setting.rule(knext.And(_without_tools, knext.OneOf(send_credentials_as, [_way])), knext.Effect.SHOW)
     arguments_column.rule(
-        knext.OneOf(arguments_source, [ArgumentsSource.json_column.name]), knext.Effect.SHOW
+        knext.And(_with_parameters, knext.OneOf(arguments_source, [ArgumentsSource.json_column.name])),
+        knext.Effect.SHOW,
     )
-    del _setting, _with_tools, _with_parameters
+    del _setting, _way, _with_tools, _without_tools, _with_parameters
+    shared_parameters.headings(
+        Connection=[server_url],
+        Tool=[tool],
+        Rows=[tool_per_row_column],
+        Errors=[on_error],
+        Output=[result_columns],
+        Audit=[secret_arguments],
+        Advanced=[connect_timeout],
+    )

@@ -28,6 +28,35 @@ _IN_TOOLS: Final = (
 )
 
 
+def headings(**firsts: list[Any]) -> None:
+    """Draws headings in the dialog above parameters, by label; what follows a parameter belongs there, too.
+
+    Where a heading has several parameters, one of them is shown at a time. KNIME draws headings only for
+    groups and arrays. In a group, the keys of the settings would be nested, and keys are what saved
+    workflows hold. So the parameter describes itself as KNIME describes an array: a section with one
+    control. A KNIME that asks in another way shows the dialog without headings.
+    """
+    for label, parameters in firsts.items():
+        for parameter in parameters:
+            parameter._extract_ui_schema = _below_heading(label, parameter)
+
+
+def _below_heading(label: str, parameter: Any) -> Callable[..., dict[str, Any]]:
+    def describe(*context: Any, **named: Any) -> dict[str, Any]:
+        control = cast("Any", type(parameter))._extract_ui_schema(parameter, *context, **named)
+        scope = f"#/properties/model/properties/{parameter._name}"
+        # KNIME adds the rule of the parameter to what is described here, so it hides the heading, too.
+        return {
+            "type": "Section",
+            "label": label,
+            "scope": "#",  # not that of the control, which would be there twice
+            "options": {"isAdvanced": True} if parameter._is_advanced else {},
+            "elements": [{"scope": scope, **control}],
+        }
+
+    return describe
+
+
 def server_url() -> Any:
     return knext.StringParameter(
         "Server URL",

@@ -56,10 +56,10 @@ def test_parameter_keys_and_defaults_are_those_of_saved_workflows(host):
 
 def test_at_most_five_settings_are_shown(host):
     alone = shown(host.dialog(NODE, [None, None]))
-    assert alone == ["server_url", "credentials", "prefix", "include", "on_failure"]
+    assert alone == ["server_url", "credentials", "include"]
     table = host.table(pa.table({"URL": ["x"], "n": [1]})).schema
     connected = shown(host.dialog(NODE, [table, None]))
-    assert connected == ["server_url_column", "credentials_column", "prefix_column", "include", "on_failure"]
+    assert connected == ["server_url_column", "credentials_column", "include"]
 
 
 def test_a_dialog_does_not_change_a_fresh_node(host):
