@@ -137,7 +137,7 @@ def _run(
     from ..headless.workflows import RunOptions, run_workflow
     from ..headless.workflows.run_results import write_results
 
-    _check(workflow, settings, servers, tables, host.id)
+    _check(workflow, settings, servers, tables, host)
     check_folder(out)
     folder = Path(tempfile.mkdtemp(prefix="knime-mcp-run-")) if out is None else out / "workflow"
     report: RunReport | None = None
@@ -191,17 +191,19 @@ def _check(
     settings: Mapping[str, str],
     servers: Mapping[str, str],
     tables: Mapping[str, Path],
-    extension: str,
+    host: ExtensionHost,
 ) -> None:
     """Refuses names that the workflow does not have."""
     from ..headless.workflows import RunError
+    from ..headless.workflows.workflow_plan import opened
     from ..headless.workflows.workflow_run import with_inputs, with_servers, with_settings
     from ..knwf import KnwfError
     from ..types.errors import SettingInvalid
 
     try:
-        with_servers(workflow, servers, extension)
-        with_settings(workflow, settings)
+        whole = opened(workflow, host).workflow
+        with_servers(whole, servers, host.id)
+        with_settings(whole, settings)
         with_inputs(workflow, tables)
     except (RunError, SettingInvalid) as error:
         raise UsageError(str(error)) from None

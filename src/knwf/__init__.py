@@ -5,6 +5,13 @@
 `table_creator` make nodes, `arranged` places them.
 """
 
+from .component_file import (
+    COMPONENT_INPUT_FACTORY,
+    COMPONENT_OUTPUT_FACTORY,
+    Component,
+    read_component,
+    read_edge,
+)
 from .configuration_nodes import (
     CONFIGURATION_FACTORIES,
     Configuration,
@@ -59,6 +66,8 @@ from .workflow_model import (
 
 __all__ = [
     "BOUNDARY_FACTORIES",
+    "COMPONENT_INPUT_FACTORY",
+    "COMPONENT_OUTPUT_FACTORY",
     "CONCATENATE_FACTORY",
     "CONFIGURATION_FACTORIES",
     "PYTHON_FACTORY",
@@ -70,6 +79,7 @@ __all__ = [
     "ArchiveLimits",
     "Boundary",
     "Column",
+    "Component",
     "Concatenation",
     "Config",
     "Configuration",
@@ -102,8 +112,10 @@ __all__ = [
     "declared_ports",
     "extension_node",
     "read_boundary",
+    "read_component",
     "read_concatenation",
     "read_configuration",
+    "read_edge",
     "read_inside",
     "read_segment",
     "read_string_to_path",

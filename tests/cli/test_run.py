@@ -21,7 +21,9 @@ from knime_mcp.knwf import (
     table_creator,
     write_workflow,
 )
+from knime_mcp.knwf.settings_xml import Config, string
 from tests.cli.conftest import SECRET
+from tests.headless.workflows.building import component
 from tests.support.host import described, get_host
 
 
@@ -308,7 +310,47 @@ def test_a_metanode_on_its_own(cli, write):
     done = cli("run", file)
     assert done.code == 0, done.err
     assert "in a metanode" in done.out
-    assert "Closed (#3) was left out: only KNIME runs components. No other node needs it" in done.err
+    assert (
+        "Closed (#3) was left out: it cannot be read: workflow.knime is missing. No other node needs it"
+        in done.err
+    )
     said = cli("run", file, "--json").json
-    assert said["left_out"] == [{"id": 3, "name": "Closed", "why": "only KNIME runs components"}]
+    assert said["left_out"] == [
+        {"id": 3, "name": "Closed", "why": "it cannot be read: workflow.knime is missing"}
+    ]
     assert [own["inside"] for own in said["nodes"]] == [None, "Part"]
+
+
+def test_the_workflow_of_an_agent_of_knime_runs_again(cli, server, write, tmp_path):
+    """Its combined workflow: each call of a tool is a component, with the arguments in its dialog."""
+    from knime_mcp.knwf import read_segment
+    from knime_mcp.tools.tool_segment import tool_cell
+    from knime_mcp.types.tool import MCPTool
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    times = {"connect_timeout": 5.0, "idle_timeout": 30.0, "total_timeout": 60.0}
+    tool = MCPTool("echo", "Says it again", schema, server.url, "echo")
+    segment = read_segment(tool_cell(tool, "echo", times).store)
+    message = segment.outputs[0]
+    nodes, files = [], {}
+    for number, said in ((3, "one"), (4, "two")):
+        node, own = component(
+            number,
+            *segment.workflow.nodes,
+            ins=0,
+            lines=[
+                *((c.source, c.source_port, c.destination, c.destination_port)
+                  for c in segment.workflow.connections),
+                (message.node, message.index, 101, 1),
+            ],
+            dialog=(Config("text-1", (string("string", said),)),),
+            name=f"echo {said}",
+        )  # fmt: skip
+        nodes, files = [*nodes, node], files | own
+    file = write(*nodes, concatenate_node(9), lines=[(3, 1, 9, 1), (4, 1, 9, 2)], files=files)
+    done = cli("run", file, "--out", "out")
+    assert done.code == 0, done.err
+    rows = pq.read_table(tmp_path / "out" / "9 Concatenate.parquet").to_pylist()
+    assert [row["Message"] for row in rows] == ["one", "two"]
+    journals = list((tmp_path / "out" / "workflow" / "data" / "mcp-audit").glob("*.agent.jsonl"))
+    assert len(journals) == 1

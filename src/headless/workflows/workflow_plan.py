@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...knwf import (
     BOUNDARY_FACTORIES,
+    COMPONENT_INPUT_FACTORY,
+    COMPONENT_OUTPUT_FACTORY,
     CONCATENATE_FACTORY,
     CONFIGURATION_FACTORIES,
     PYTHON_FACTORY,
@@ -17,20 +19,19 @@ from ...knwf import (
     WORKFLOW_TO_TOOL_FACTORY,
     KnwfError,
     NativeNode,
-    OtherNode,
     check,
-    read_inside,
 )
-from ...knwf.workflow_file import inner_nodes
+from .containers import ComponentEdge, expanded
 from .native_kinds import BoundaryNode, Concatenate, ConfigurationNode, TableCreator
 from .node_kind import RunError
 from .path_kinds import StringToPath, WorkflowToTool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from ...knwf import Node, Workflow
     from ..host import ExtensionHost
+    from .containers import Expanded, LeftOut, Place
     from .node_kind import NodeKind, Ready
 
 
@@ -41,11 +42,12 @@ _NATIVE: Final[dict[str, NodeKind]] = {
     WORKFLOW_TO_TOOL_FACTORY: WorkflowToTool(),
     **dict.fromkeys(CONFIGURATION_FACTORIES, ConfigurationNode()),
     **dict.fromkeys(BOUNDARY_FACTORIES, BoundaryNode()),
+    **dict.fromkeys((COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY), ComponentEdge()),
 }
 _RUNS_HERE: Final = (
     "the nodes of this extension, Table Creator, Concatenate, String, Integer, Double, Boolean and"
     " Credentials Configuration, String to Path, Workflow to Tool, Workflow Input and Output, Tool Message"
-    " Output"
+    " Output, metanodes and components of these"
 )
 _ONLY_KNIME: Final = "Only KNIME runs this node"
 _IN_KNIME: Final = "Run the workflow in KNIME, or take the node out"
@@ -61,12 +63,17 @@ class Step:
     ready: Ready  # the result of checking the node
     #: Per input port from 0 on, the node and output port that are connected, or None.
     sources: tuple[tuple[int, int] | None, ...]
-    inside: str = ""  # the name of the metanode that contains the node (with another id), or ""
+    place: Place | None = None  # where the node is, in a metanode or component; it has another id there
 
     @property
     def label(self) -> str:
         """The name of the node in messages."""
-        return f"{label(self.node)} in '{self.inside}'" if self.inside else label(self.node)
+        return label(self.node, self.place)
+
+    @property
+    def inside(self) -> str:
+        """The name of the metanode or component that contains the node, or ""."""
+        return "" if self.place is None else self.place.name
 
     @property
     def is_source(self) -> bool:
@@ -82,6 +89,10 @@ class Plan:
     steps: tuple[Step, ...]  # the nodes, in an order in which they can run
     notes: tuple[str, ...] = ()  # remarks for the person, in sentences
     left_out: tuple[LeftOut, ...] = ()  # metanodes and components without connections that are not run here
+    #: For nodes at the edge of and in components, the nodes that have to be executed before, see `Expanded`.
+    after: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    #: The *Component Input* of a component, by its *Component Output*.
+    entries: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 class NotRunnable(RunError):  # noqa: N818
@@ -100,67 +111,84 @@ class NotRunnable(RunError):  # noqa: N818
         return str(self.args[0])
 
 
-def label(node: Node) -> str:
+def label(node: Node, place: Place | None = None) -> str:
     """The name of a node in messages: its name, the first line of its annotation, and its id."""
     first = node.annotation.strip().partition("\n")[0].strip() if isinstance(node, NativeNode) else ""
     note = f" '{first}'" if first else ""
-    return f"{node.name}{note} (#{node.id})"
+    if place is None:
+        return f"{node.name}{note} (#{node.id})"
+    return f"{node.name}{note} (#{place.number}) in '{place.name}'"
+
+
+def opened(workflow: Workflow, host: ExtensionHost) -> Expanded:
+    """The workflow with the nodes of its metanodes and components in their place."""
+    return expanded(workflow, lambda inside: plan_run(inside, host))
 
 
 def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
     """Checks a workflow before anything runs, and orders its nodes; NotRunnable names every problem."""
+    return plan_opened(opened(workflow, host), workflow, host)
+
+
+def plan_opened(found: Expanded, whole: Workflow, host: ExtensionHost) -> Plan:
+    """As `plan_run`, for the nodes of `opened`, which may have been changed; ``whole`` is as the file is."""
     from .python_kind import PythonNode
 
     problems: list[tuple[str, str]] = []
     steps: dict[int, Step] = {}
     notes: list[str] = []
     python = PythonNode(host)
-    whole, opened = workflow, expanded(workflow, lambda inside: plan_run(inside, host))
-    workflow = opened.workflow
+    workflow = found.workflow
     for node in workflow.nodes:
+        place = found.places.get(node.id)
         try:
-            kind = _kind(node, workflow, host, python)
+            kind = _kind(node, found, host, python)
             ready = kind.ready(node)  # pyright: ignore[reportArgumentType]  # only native nodes have a kind
-            step = _step(workflow, node, kind, ready)  # pyright: ignore[reportArgumentType]
+            step = _step(workflow, node, kind, ready, place)  # pyright: ignore[reportArgumentType]
         except RunError as error:
-            problems.append((label(node), str(error)))
+            problems.append((label(node, place), str(error)))
             continue
         except KnwfError as error:
-            problems.append((label(node), f"{error}."))
+            problems.append((label(node, place), f"{error}."))
             continue
         steps[node.id] = step
-        notes += [f"{label(node)}: {note}" for note in ready.notes]
+        notes += [f"{label(node, place)}: {note}" for note in ready.notes]
     problems += _file_problems(whole, {node.id for node in workflow.nodes} - steps.keys())
     if not whole.nodes:
         problems.append(("workflow", "It has no nodes."))
     elif not workflow.nodes:
-        problems += [
-            (label(container.node), _container_problem(container, whole)) for container in opened.left_out
-        ]
+        problems += [(label(own.node), f"{own.why[:1].upper()}{own.why[1:]}.") for own in found.left_out]
+    order = _order(found)
+    if not problems and len(order) < len(workflow.nodes):
+        stuck = ", ".join(label(n, found.places.get(n.id)) for n in workflow.nodes if n.id not in set(order))
+        problems.append(("workflow", f"It has a cycle; these nodes wait for each other: {stuck}."))
     if problems:
         raise NotRunnable(workflow.name, tuple(problems))
     return Plan(
         workflow=workflow,
-        steps=tuple(
-            replace(steps[node_id], inside=opened.names.get(node_id, "")) for node_id in _order(opened)
-        ),
+        steps=tuple(steps[node_id] for node_id in order),
         notes=tuple(notes),
-        left_out=opened.left_out,
+        left_out=found.left_out,
+        after=found.after,
+        entries=found.entries,
     )
 
 
-def _order(opened: Expanded) -> list[int]:
+def _order(found: Expanded) -> list[int]:
     """An order in which the nodes can run. If several nodes can be next, the lowest id comes first.
 
     So the calls in an audit workflow run in recorded order, even without connections between them. Nodes of a
-    metanode count with the id of the metanode.
+    metanode count with the id of the metanode. Without the nodes of a cycle.
     """
-    behind: dict[int, list[int]] = {node.id: [] for node in opened.workflow.nodes}
+    behind: dict[int, list[int]] = {node.id: [] for node in found.workflow.nodes}
     waiting = dict.fromkeys(behind, 0)
-    for connection in opened.workflow.connections:
-        behind[connection.source].append(connection.destination)
-        waiting[connection.destination] += 1
-    ready = [(opened.places.get(node_id, node_id), node_id) for node_id in behind if not waiting[node_id]]
+    lines = [(own.source, own.destination) for own in found.workflow.connections]
+    lines += [(before, node_id) for node_id, own in found.after.items() for before in own]
+    for before, node_id in lines:
+        behind[before].append(node_id)
+        waiting[node_id] += 1
+    first = {node_id: place.outer for node_id, place in found.places.items()}
+    ready = [(first.get(node_id, node_id), node_id) for node_id in behind if not waiting[node_id]]
     heapq.heapify(ready)
     order: list[int] = []
     while ready:
@@ -169,14 +197,16 @@ def _order(opened: Expanded) -> list[int]:
         for next_id in behind[node_id]:
             waiting[next_id] -= 1
             if not waiting[next_id]:
-                heapq.heappush(ready, (opened.places.get(next_id, next_id), next_id))
+                heapq.heappush(ready, (first.get(next_id, next_id), next_id))
     return order
 
 
-def _kind(node: Node, workflow: Workflow, host: ExtensionHost, python: NodeKind) -> NodeKind:
+def _kind(node: Node, found: Expanded, host: ExtensionHost, python: NodeKind) -> NodeKind:
     """The runner for a node; ``python`` for nodes of the host's extension."""
     if not isinstance(node, NativeNode):
-        raise _container(node, workflow)
+        raise found.closed.get(node.id) or RunError(
+            f"Its settings are broken: {node.problem}", fix="Open and save the workflow in KNIME"
+        )
     if node.factory == PYTHON_FACTORY:
         if node.extension_id == host.id:
             return python
@@ -195,26 +225,7 @@ def _kind(node: Node, workflow: Workflow, host: ExtensionHost, python: NodeKind)
     raise RunError(f"{_ONLY_KNIME} ({node.factory})", fix=_IN_KNIME)
 
 
-def _container(node: OtherNode, workflow: Workflow) -> RunError:
-    if node.kind == "broken":
-        return RunError(f"Its settings are broken: {node.problem}", fix="Open and save the workflow in KNIME")
-    inside = inner_nodes(workflow, node)
-    holds = f", with {', '.join(inside)} inside" if inside else ""
-    what = "metanode" if node.kind == "metanode" else "component"
-    return RunError(
-        f"It is a {what}{holds}; metanodes and components are not run here",
-        fix=f"Run the workflow in KNIME, or expand the {what} there (right click, Expand) and save it",
-    )
-
-
-def _container_problem(container: LeftOut, workflow: Workflow) -> str:
-    """The problem of a left out container, for a workflow that has no other nodes."""
-    if container.node.kind == "component":
-        return str(_container(container.node, workflow))
-    return f"{container.why[:1].upper()}{container.why[1:]}."
-
-
-def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready) -> Step:
+def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready, place: Place | None) -> Step:
     ports = ready.ports
     sources: list[tuple[int, int] | None] = [None] * (len(ports.inputs) + 1)
     for connection in workflow.connections:
@@ -234,7 +245,7 @@ def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready) ->
     missing = next((port for port in leaving if not VARIABLE_PORT <= port <= len(ports.outputs)), None)
     if missing is not None:
         raise RunError(f"A connection leaves its output port {missing}, which it does not have")
-    return Step(node=node, kind=kind, ready=ready, sources=tuple(sources))
+    return Step(node=node, kind=kind, ready=ready, sources=tuple(sources), place=place)
 
 
 def _file_problems(workflow: Workflow, known_bad: set[int]) -> Iterator[tuple[str, str]]:
@@ -243,106 +254,3 @@ def _file_problems(workflow: Workflow, known_bad: set[int]) -> Iterator[tuple[st
     for problem in check(workflow):
         if problem.severity == "error" and problem.where not in reported:
             yield problem.where, f"{problem.what[:1].upper()}{problem.what[1:]}."
-
-
-# Metanodes and components without connections. The nodes of such a metanode run as if they were in the
-# workflow itself, as after KNIME's *Expand*. Metanodes with nodes that only KNIME can run are left out, and
-# so are all components, which do more than group nodes. The other nodes do not depend on them.
-_MAX_DEPTH: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A metanode or component that is not run."""
-
-    node: OtherNode  # the metanode or component
-    why: str  # the reason, as a part of a sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Expanded:
-    """A workflow in which metanodes and components without connections are replaced or left out."""
-
-    workflow: Workflow  # the workflow, with the nodes of such metanodes in place of the metanodes
-    #: The name of the metanode, by the id of each of these nodes.
-    names: dict[int, str] = field(default_factory=dict[int, str])
-    #: The id of the metanode, by the id of each of these nodes.
-    places: dict[int, int] = field(default_factory=dict[int, int])
-    left_out: tuple[LeftOut, ...] = ()  # the metanodes and components that are not run
-
-    def without(self, node: Node, *left_out: LeftOut) -> Expanded:
-        """The workflow without a node, and with further left out containers."""
-        rest = tuple(own for own in self.workflow.nodes if own is not node)
-        return replace(
-            self, workflow=replace(self.workflow, nodes=rest), left_out=(*self.left_out, *left_out)
-        )
-
-    def with_inner_nodes(self, node: OtherNode, inside: Expanded, first: int) -> Expanded:
-        """The workflow with the nodes of a metanode added, which get new ids from ``first`` on."""
-        ids = {own.id: first + place for place, own in enumerate(inside.workflow.nodes)}
-        nodes = [replace(own, id=ids[own.id]) for own in inside.workflow.nodes]
-        connections = [
-            replace(own, source=ids[own.source], destination=ids[own.destination])
-            for own in inside.workflow.connections
-        ]
-        return Expanded(
-            replace(
-                self.workflow,
-                nodes=(*self.workflow.nodes, *nodes),
-                connections=(*self.workflow.connections, *connections),
-            ),
-            {**self.names, **dict.fromkeys(ids.values(), node.name)},
-            {**self.places, **dict.fromkeys(ids.values(), node.id)},
-            (*self.left_out, *inside.left_out),
-        )
-
-
-def expanded(workflow: Workflow, check: Callable[[Workflow], object], depth: int = 0) -> Expanded:
-    """Replaces metanodes without connections by their nodes, and leaves out components.
-
-    ``check`` raises a `RunError` for a workflow that cannot run here; ``depth`` counts the metanodes around.
-    """
-    connected = {end for own in workflow.connections for end in (own.source, own.destination)}
-    found = Expanded(workflow)
-    first = max((own.id for own in workflow.nodes), default=0) + 1
-    for node in workflow.nodes:
-        if not isinstance(node, OtherNode) or node.kind == "broken" or node.id in connected:
-            continue
-        try:
-            inside = _inside(workflow, node, check, depth)
-        except KnwfError as error:
-            found = found.without(node, LeftOut(node, f"it cannot be read: {error}"))
-        except RunError as error:
-            found = found.without(node, LeftOut(node, _why(error)))
-        else:
-            found = found.without(node).with_inner_nodes(node, inside, first)
-            first += len(inside.workflow.nodes)
-    return found
-
-
-def _inside(workflow: Workflow, node: OtherNode, check: Callable[[Workflow], object], depth: int) -> Expanded:
-    if node.kind == "component":
-        raise RunError("only KNIME runs components")
-    if depth == _MAX_DEPTH:
-        raise RunError(f"metanodes are in each other more than {_MAX_DEPTH} deep")
-    inside = read_inside(workflow, node)
-    ids = {own.id for own in inside.nodes}
-    # Without connections to the metanode's ports, the inner connections to these ports have no effect.
-    connections = tuple(own for own in inside.connections if {own.source, own.destination} <= ids)
-    if len(ids) < len(inside.nodes):
-        raise KnwfError("two of its nodes have the same number")
-    found = expanded(replace(inside, connections=connections), check, depth + 1)
-    fed = {own.destination for own in connections if own.destination_port > 0}
-    for own in found.workflow.nodes:
-        is_native = isinstance(own, NativeNode)
-        if is_native and BOUNDARY_FACTORIES.get(own.factory) == "input" and own.id not in fed:
-            raise RunError("it wants an input table")
-    if found.workflow.nodes:
-        check(found.workflow)
-    return found
-
-
-def _why(error: RunError) -> str:
-    problems: tuple[tuple[str, str], ...] = getattr(error, "problems", ())
-    names = ", ".join(own for own, _ in problems)
-    return f"only KNIME runs what is in it ({names})" if names else error.what

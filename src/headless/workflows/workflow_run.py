@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from ...knwf import (
     BOUNDARY_FACTORIES,
+    COMPONENT_INPUT_FACTORY,
     CONFIGURATION_FACTORIES,
     KnwfError,
     NativeNode,
@@ -28,7 +29,7 @@ from ..node_results import CredentialValue, HeadlessError
 from .flow_variables import available, controlled, merged, parsed, workflow_stack
 from .native_kinds import from_text
 from .node_kind import Done, Job, RunError, World
-from .workflow_plan import label, plan_run
+from .workflow_plan import label, opened, plan_opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,9 +72,10 @@ def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -
     NotRunnable, or RunError for a setting or input that the workflow does not have or that does not fit:
     nothing was run.
     """
-    workflow = with_servers(workflow, options.servers, host.id)
-    plan = plan_run(workflow, host)
-    workflow, values = with_settings(workflow, options.settings)
+    found = opened(workflow, host)
+    found = replace(found, workflow=with_servers(found.workflow, options.servers, host.id))
+    plan = plan_opened(found, workflow, host)
+    changed, values = with_settings(plan.workflow, options.settings)
     values |= with_inputs(workflow, options.inputs)
     unpack_data_area(workflow, options.workflow_dir)
     world = World(
@@ -89,7 +91,7 @@ def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -
         ),
         values=values,
     )
-    return run_plan(replace(plan, workflow=workflow), world, options.watcher)
+    return run_plan(replace(plan, workflow=changed), world, options.watcher)
 
 
 def settable(workflow: Workflow) -> list[str]:
@@ -104,7 +106,8 @@ def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Work
     """Applies texts by name to Configuration nodes (by flow variable or parameter) and workflow variables.
 
     Returns the workflow with changed variables, and the values by id of Configuration nodes. RunError for a
-    name that is unknown or that several nodes have, and for a value that does not fit.
+    name that is unknown or that several nodes have, and for a value that does not fit. Settings of components
+    are those of the Configuration nodes in them, see `opened`.
     """
     values: dict[int, Any] = {}
     variables = {own.name: own for own in workflow.variables}
@@ -270,8 +273,9 @@ class _WorkflowRun:
     def _blocked(self, step: Step) -> NodeOutcome | None:
         if self._world.is_canceled():
             return NodeOutcome(step=step, status=NodeStatus.CANCELED, message="Canceled")
-        for source in filter(None, step.sources):
-            before = self.outcomes[source[0]]
+        needed = dict.fromkeys(source[0] for source in step.sources if source is not None)
+        for node_id in (*needed, *sorted(self._plan.after.get(step.node.id, ()))):
+            before = self.outcomes[node_id]
             if before.status is not NodeStatus.EXECUTED:
                 why = f"{before.label} was not executed"
                 return NodeOutcome(step=step, status=NodeStatus.NOT_RUN, message=why)
@@ -304,12 +308,20 @@ class _WorkflowRun:
             message = f"Unexpected {type(error).__name__}: {error}"
             return NodeOutcome(step=step, status=NodeStatus.FAILED, message=message, stack=incoming)
         # The first exposed variable is on top of the others, and the node's own variables are above these.
-        stack = (*incoming, *reversed(exposed), *done.variables)
+        stack = (*self._before(step, incoming), *reversed(exposed), *done.variables)
         return NodeOutcome(step=step, status=NodeStatus.EXECUTED, done=done, stack=stack)
+
+    def _before(self, step: Step, incoming: Stack) -> Stack:
+        """The variables below those of a node: what arrives, but not across the border of a component."""
+        if step.node.factory == COMPONENT_INPUT_FACTORY:
+            return ()
+        entry = self._plan.entries.get(step.node.id)
+        return incoming if entry is None else self._incoming(self.outcomes[entry].step)
 
     def _incoming(self, step: Step) -> Stack:
         if step.is_source:
-            return self._variables
+            # In a component, only the variables that its Component Input lets in are seen.
+            return () if self._plan.after.get(step.node.id) else self._variables
         return merged([self.outcomes[source[0]].stack for source in step.sources if source is not None])
 
     def _value(self, source: tuple[int, int] | None) -> Any:

@@ -85,7 +85,7 @@ def test_every_node_that_does_not_run_here_is_named(trial, tmp_path):
         "Chunk Loop Start (#1)",
         "CSV Reader 'orders' (#2)",
         "Odd (#3)",
-        "Clean up (#4)",
+        "Row Filter (#4:2) in 'Clean up'",
         "Part (#5)",
     }
     assert "loop" in problems["Chunk Loop Start (#1)"]
@@ -93,8 +93,7 @@ def test_every_node_that_does_not_run_here_is_named(trial, tmp_path):
     assert unknown in problems["CSV Reader 'orders' (#2)"]
     assert text.count("What runs here: the nodes of this extension, Table Creator, Concatenate") == 1
     assert "org.other.x" in problems["Odd (#3)"]
-    assert "metanode, with Row Filter (#4:2) inside" in problems["Clean up (#4)"]
-    assert "component" in problems["Part (#5)"]
+    assert "component: it cannot be read" in problems["Part (#5)"]
     assert "nothing was run" in text
 
 
