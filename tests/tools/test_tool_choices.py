@@ -9,6 +9,7 @@ from knime_mcp.tools.calling_hints import (
     decode_choices,
     encode_choices,
     offered,
+    parameters_in,
     signature,
     type_in_words,
     variable_name,
@@ -136,3 +137,51 @@ def test_a_signature_lists_required_parameters_first_with_their_types(schema, te
 def test_alternatives_of_alternatives_end():
     schema = {"anyOf": [{"$ref": "#"}] * 1000}
     assert type_in_words(schema, schema) == "any"
+
+
+PARAMETERS = {
+    "city": {"type": "string"},
+    "days?": {"type": ["integer", "null"], "default": 3},
+    "a, b: c": {"default": "x, y: z"},
+    "unit": {"enum": ["C", "F"], "default": "C"},
+    "long": {"type": "array", "default": ["a"] * 50},
+    "ä\nö": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+}
+
+
+def test_the_parameters_of_a_signature_are_read_again():
+    schema = {"type": "object", "properties": PARAMETERS, "required": ["city"]}
+    found = {hint.name: hint.label for hint in parameters_in(signature(schema))}
+    assert found["city"] == "city: string, required"
+    assert found["days?"] == "days?: integer = 3"
+    assert found["a, b: c"] == 'a, b: c: any = "x, y: z"'
+    assert found["unit"] == 'unit: choice = "C"'
+    assert found["long"].startswith('long: array = ["a", "a"')
+    assert found["ä\nö"] == "ä\nö: string or number"
+
+
+NAMES = st.from_regex(r"[a-z_]{1,9}", fullmatch=True)
+
+
+@given(st.dictionaries(NAMES, st.sampled_from(list(PARAMETERS.values()))))
+def test_each_parameter_is_read_once(properties):
+    names = [hint.name for hint in parameters_in(signature({"properties": properties}))]
+    assert names == [*properties][:12]
+
+
+@pytest.mark.parametrize("length", range(1, 90))
+def test_a_cut_signature_names_only_what_is_whole(length):
+    whole = signature({"properties": PARAMETERS, "required": ["city"]})
+    entry = encode_choices([ToolChoice(name="t", signature=whole)])
+    assert decode_choices({"mcp_tools: x": entry})[0].signature == whole
+    cut = whole[:length] + "…"
+    known = {hint.name: hint for hint in parameters_in(whole)}
+    for hint in parameters_in(cut):
+        assert hint.type == known[hint.name].type
+
+
+@pytest.mark.parametrize(
+    "text", ["", "…", "a", ": string", "a: , b", "a: string = ", "… 3 more", "a: string = {…"]
+)
+def test_a_text_that_is_no_signature_has_no_wrong_parameters(text):
+    assert [hint.name for hint in parameters_in(text)] in ([], ["a"])

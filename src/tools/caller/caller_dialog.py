@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import knime.extension as knext
 
 from ...types.columns import may_hold_tools
+from ...types.errors import SettingInvalid
 from ...types.routing import ServerRoute
 from ...types.texts import shortened, visible
-from ..calling_hints import decode_choices, offered
+from ..calling_hints import decode_choices, offered, parameters_in
 from ..node_settings import shared_parameters
 from ..node_settings.connection import NO_COLUMN, route_from_settings
 from ..node_settings.shared_parameters import column_choices, labelled
@@ -54,12 +55,44 @@ class OnError(knext.EnumParameterOptions):
     )
 
 
+# KNIME tells the functions that make the choices nothing of the settings, but loads them just before, in the
+# same thread. So a saved choice is still offered when its Provider was reset, and not shown as missing.
+_loaded = threading.local()
+
+
+class _Name(knext.StringParameter):
+    """A text that is chosen where there is a choice, and else entered."""
+
+    def _get_options(self, dialog_creation_context: Any) -> dict[str, Any]:  # noqa: ARG002
+        return {"format": "string"}  # without choices KNIME would draw an empty list
+
+
+def _parameter_choices(context: Any) -> list[Any]:
+    """The parameters of the chosen tool, and what the settings name. Never raises, see `_tool_choices`."""
+    try:
+        known = offered(decode_choices(context.flow_variables)).get(getattr(_loaded, "called", "").strip())
+        hints = [] if known is None else parameters_in(known.signature)
+    except Exception as error:
+        _log.debug("No parameters in the dialog: %s", type(error).__name__)
+        hints = []
+    if not hints:
+        return []
+    labels = {hint.name: visible(hint.label) for hint in hints}
+    others = {name: visible(f"{name} (not known now)") for name in getattr(_loaded, "names", ())}
+    return labelled((name, label, "") for name, label in (others | labels).items() if name)
+
+
 @knext.parameter_group(label="Argument")
 class _Argument:
     """An argument with name and value."""
 
-    name = knext.StringParameter(
-        "Name", "Name of the parameter, exactly as the tool has it.", default_value=""
+    name = _Name(
+        "Name",
+        "Name of the parameter. The parameters of a tool that a Provider announced are offered with their"
+        " types and defaults: after choosing the tool, apply and open the dialog again. Otherwise enter the"
+        " name exactly as the tool has it.",
+        default_value=lambda version: "",  # noqa: ARG005 - KNIME would replace an empty text by a choice
+        choices=_parameter_choices,
     )
     value = knext.StringParameter(
         "Value",
@@ -67,11 +100,6 @@ class _Argument:
         ' `["a", "b"]`, are read as such where the tool wants them.',
         default_value="",
     )
-
-
-# KNIME tells the function that makes the choices nothing of the settings, but loads them just before, in the
-# same thread. So a saved choice is still offered when its Provider was reset, and not shown as missing.
-_loaded = threading.local()
 
 
 def _tool_choices(context: Any) -> list[Any]:
@@ -131,6 +159,8 @@ class CallerDialog:
 
     def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         _loaded.tool = parameters.get("tool", BY_NAME)
+        _loaded.called = parameters.get("tool_name", "") if _loaded.tool == BY_NAME else _loaded.tool
+        _loaded.names = [argument.get("name", "") for argument in parameters.get("arguments") or ()]
         return parameters
 
     def target(self, flow_variables: Mapping[str, Any]) -> Target:
@@ -141,6 +171,13 @@ class CallerDialog:
         name = self.tool_name.strip() if self.tool == BY_NAME else self.tool
         known = None if self.tool == BY_NAME else offered(decode_choices(flow_variables)).get(self.tool)
         url = self.server_url.strip()
+        if known is None and self.tool != BY_NAME and not url:
+            raise SettingInvalid(
+                f"The tool '{visible(self.tool)}' is not known now, and there is no server URL",
+                setting="tool",
+                fix="Execute the MCP Tool Provider whose flow variable port is connected, or choose another"
+                " tool",
+            )
         if known is None or not known.route or url not in ("", known.server):
             return Target(route_from_settings(self), name, name)
         return Target(ServerRoute.parse(known.route), known.tool or known.name, known.name, known.digest)
