@@ -3,6 +3,7 @@
 import os
 
 import hypothesis
+import keyring
 import pytest
 
 # Speed is no property of the code under test; and what CI tries must not change from run to run.
@@ -16,6 +17,9 @@ hypothesis.settings.load_profile("default")
 
 # Whoever runs the tests may sign journals of their own.
 os.environ["KNIME_MCP_AUDIT_KEYS"] = os.devnull + "/none"
+
+# keyring chooses among all classes that are known when it is first asked: not among those of the tests.
+keyring.get_keyring()
 
 #: Names by which a module can start processes.
 STARTING = {"subprocess", "multiprocessing", "peers", "local_cluster", "CommandLine"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import knime.extension as knext
 
 from ..types.columns import ROW_ID
-from ..types.errors import Canceled, MCPError, SettingInvalid
+from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
 from .node_settings import shared_parameters
 from .node_settings.connection import (
     KEYRING_SERVICE,
@@ -77,16 +77,16 @@ class MCPToolInSegment:
         message, records = f"Error: {self.refusal}.", None
         if not self.refusal:
             try:
-                outcome = self._called(ctx)
+                route, outcome = self._called(ctx)
             except Canceled:
                 raise
             except MCPError as error:  # before the call, such as a data area that cannot be written
                 message = f"Error: {error}"
             else:
-                message, records = _message(outcome), _records(outcome)
+                message, records = _message(outcome, route), _records(outcome)
         return _table({MESSAGE: [message]}), _table(records)
 
-    def _called(self, ctx: Any) -> CallOutcome:
+    def _called(self, ctx: Any) -> tuple[ServerRoute, CallOutcome]:
         from ..runs.call_values import PlannedCall
         from ..runs.engine import BlobStore
         from ..types.tool import MCPTool, from_json_text
@@ -113,11 +113,11 @@ class MCPToolInSegment:
             try:
                 arguments = arguments_given(agent_parameters(tool), ctx.flow_variables)
             except MCPError as error:
-                return run.not_made(PlannedCall(tool=tool), error)
+                return tool.route, run.not_made(PlannedCall(tool=tool), error)
             outcome = run.call(PlannedCall(tool=tool, arguments=arguments))
         if isinstance(outcome.error, Canceled):
             raise outcome.error
-        return outcome
+        return tool.route, outcome
 
 
 def _credential(ctx: Any, name: str) -> Credential | None:
@@ -162,14 +162,17 @@ def _open_journal(run: Run, folder: Path, tool: MCPTool) -> None:
     run.open_journal(folder / f"{run.id}{AGENT_SUFFIX}", about=about)
 
 
-def _message(outcome: CallOutcome) -> str:
+def _message(outcome: CallOutcome, route: ServerRoute) -> str:
     """What the model reads: the result's text and where its files are, or what went wrong."""
     from ..audit.record import CallStatus
 
     record = outcome.record
     if record.status is not CallStatus.OK:
         lead = "the tool failed: " if record.status is CallStatus.TOOL_ERROR else ""
-        return f"Error: {lead}{record.error or record.status.value}"
+        said = f"Error: {lead}{record.error or record.status.value}"
+        if isinstance(outcome.error, AuthError) and route.credential is None:
+            said += f" Or log in, in a terminal: knime-mcp login {route.url}"
+        return said
     parts = [record.result or "(no text)"]
     parts += [f"Files: {', '.join(record.files)}"] if record.files else []
     parts += [f"Note: {outcome.note}"] if outcome.note else []

@@ -4,19 +4,26 @@ import io
 import json
 import zipfile
 
+import keyring
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from keyring.backend import KeyringBackend
+from keyring.credentials import SimpleCredential
 
 from knime_mcp.audit.journal import read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
+from knime_mcp.client.oauth.grants import AuthorizationCode
+from knime_mcp.client.oauth.logins import KeyringStore
+from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.knwf import PortOf, check, read_segment
 from knime_mcp.tools.agent_parameters import agent_parameters
 from knime_mcp.tools.tool_segment import tool_cell
 from knime_mcp.types.arrow import MARKER
 from knime_mcp.types.columns import read_tools
 from knime_mcp.types.tool import MCPTool, from_json_text
+from tests.client.oauth.world import Person, open_world
 from tests.support.hard_schemas import HARD
 from tests.support.java_segments import as_a_model_gives, run_segment
 from tests.support.scripted_server import ScriptedServer, discover, modern, rpc, text
@@ -274,32 +281,58 @@ def test_a_missing_credential_is_told_with_what_to_do(serve, asked):
     assert server.arrived == []
 
 
-def test_the_keyring_is_asked_where_knime_has_no_credential(serve, asked):
-    import keyring
-    from keyring.backend import KeyringBackend
-    from keyring.credentials import SimpleCredential
+class Ring(KeyringBackend):
+    """A keyring in memory."""
 
-    class Ring(KeyringBackend):
-        priority = 1
+    priority = 5
 
-        def get_credential(self, service, username):
-            return SimpleCredential("me", "pw-of-ring") if service == "knime-mcp:prod" else None
+    def __init__(self):
+        super().__init__()
+        self.entries = {}
 
-        def get_password(self, service, username):
-            return None
+    def get_credential(self, service, username):
+        found = [own for own in self.entries if own[0] == service and username in (own[1], None)]
+        return SimpleCredential(found[0][1], self.entries[found[0]]) if found else None
 
-        def set_password(self, service, username, password): ...
+    def get_password(self, service, username):
+        return self.entries.get((service, username))
 
+    def set_password(self, service, username, password):
+        self.entries[service, username] = password
+
+    def delete_password(self, service, username):
+        del self.entries[service, username]
+
+
+@pytest.fixture
+def ring():
     before = keyring.get_keyring()
-    keyring.set_keyring(Ring())
-    try:
-        server = serve(listed())
-        tool = MCPTool("echo", "", {"type": "object"}, f"{server.server.url}#credential=prod", "echo")
-        asked(tool_cell(tool, "echo", TIMES).store)
-    finally:
-        keyring.set_keyring(before)
+    own = Ring()
+    keyring.set_keyring(own)
+    yield own
+    keyring.set_keyring(before)
+
+
+def test_the_keyring_is_asked_where_knime_has_no_credential(serve, asked, ring):
+    ring.set_password("knime-mcp:prod", "me", "pw-of-ring")
+    server = serve(listed())
+    tool = MCPTool("echo", "", {"type": "object"}, f"{server.server.url}#credential=prod", "echo")
+    asked(tool_cell(tool, "echo", TIMES).store)
     (call,) = [request for request in server.server.requests if request.rpc == "tools/call"]
     assert call.headers["authorization"] == "Bearer pw-of-ring"
+
+
+def test_a_login_that_was_stored_before_is_used(asked, ring):
+    """``knime-mcp login``, then an agent of KNIME, which passes no credentials on."""
+    with open_world() as world:
+        tool = MCPTool("ask", "", {"type": "object"}, world.url, "ask")
+        store = tool_cell(tool, "ask", TIMES).store
+        refused, _ = asked(store)
+        assert "knime-mcp login" in refused
+        OAuth(world.url, AuthorizationCode(Person()), store=KeyringStore()).log_in()
+        message, _ = asked(store)
+    assert message == "answer"
+    assert ring.entries
 
 
 def test_our_nodes_read_the_marker(host, serve, provided, tmp_path):
@@ -352,3 +385,21 @@ def test_tools_of_both_kinds_in_one_column_survive(host, serve, provided, stored
     with host.executing():
         tools = read_tools(given)
     assert [type(tool).__name__ for tool in tools] == ["MCPTool", "MCPTool", "WorkflowTool"]
+
+
+def test_cells_survive_a_file(host, serve, provided, stored, tmp_path):
+    """The Arrow file in which KNIME keeps a table, beside its file stores."""
+    server = serve(listed(schema=schema_of({"a": {"type": "integer"}}, "a")), listed("other"))
+    table = provided(server)
+    path = tmp_path / "table.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.arrow.schema) as writer:
+        writer.write_table(table.arrow)
+    with pa.OSFile(str(path), "rb") as source:
+        again = pa.ipc.open_file(source).read_all()
+    assert again.schema.equals(table.arrow.schema, check_metadata=True)
+    given = host.table(again.select(["Tool"]))
+    with host.executing():
+        before, after = read_tools(table.as_input()), read_tools(given)
+    assert [type(tool).__name__ for tool in after] == ["MCPTool", "MCPTool"]
+    assert after == before
+    assert [read_segment(store).workflow for _, store in stored(table)]
