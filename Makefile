@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test quick coverage browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
+.PHONY: demo test quick coverage kill-test browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -49,6 +49,9 @@ bench-smoke: $(VENV)/.test  ## the same with small counts, beside the peers that
 conformance: $(VENV)/.test peers  ## the protocol's official suite against our client, one process per scenario
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run_nodes.py
+
+kill-test: $(VENV)/.test  ## 200 runs killed at random moments and resumed: nothing lost, nothing twice
+	$(BIN)/python -m tests.faults.kills $(KILL_ARGS)
 
 browser: $(VENV)/.test  ## the gateway's page by keyboard in a real browser; needs chromium and chromedriver
 	$(BIN)/python -m tests.knowledge.gateway.try_in_browser

@@ -6,6 +6,7 @@ between KNIME's calls, and loads heavy imports only in `execute`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
@@ -159,6 +160,7 @@ class MCPAgentPrompter:
     errors = dialog.ErrorSettings()  # a group has a heading of its own
     on_tool_error = dialog.on_tool_error
     resume = dialog.resume
+    repeat_unknown = dialog.repeat_unknown
 
     conversation_form = dialog.conversation_form
     conversation_column_name = dialog.conversation_column_name
@@ -227,18 +229,21 @@ class MCPAgentPrompter:
         layout = dialog.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
         folder, about = data_area(ctx), self._about()
-        interrupted = latest_to_resume(folder / JOURNALS, about) if self.resume else None
         ctx.set_progress(0.0, "starting")
-        with Sessions(
-            ctx,
-            credential,
-            connection.timeouts_from_settings(self),
-            pinning=self.pinning,
-            # The default mode, as in KNIME's own agent: the output tables stay readable.
-            workflow_mode="DEBUG" if self.debug else "DEFAULT",
-            secret_arguments=self.secret_arguments,
-        ) as sessions:
+        with (
+            latest_to_resume(folder / JOURNALS, about) if self.resume else nullcontext() as interrupted,
+            Sessions(
+                ctx,
+                credential,
+                connection.timeouts_from_settings(self),
+                pinning=self.pinning,
+                # The default mode, as in KNIME's own agent: the output tables stay readable.
+                workflow_mode="DEBUG" if self.debug else "DEFAULT",
+                secret_arguments=self.secret_arguments,
+            ) as sessions,
+        ):
             run = sessions.run
+            run.repeat_unknown = self.repeat_unknown
             path = folder / JOURNALS / f"{run.id}{SUFFIX}"
             finished = FinishedPrompts(path, run.id, interrupted, outputs=_data_outputs(ctx))
             prompter = self._prompter(ctx, model, tools, tables, sessions, folder)

@@ -47,7 +47,7 @@ from .record import CallRecord, chained, chained_with_text, utc_text
 from .table_formats import is_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
     from types import TracebackType
 
     from .signatures import Sealer
@@ -73,6 +73,10 @@ _LOOK_SECONDS: Final = 1.0
 
 class JournalError(ValueError):
     """A journal cannot be read; the message names the file and the line."""
+
+
+class JournalBusy(JournalError):  # noqa: N818
+    """Another run writes the journal, or goes on with its run."""
 
 
 class JournalWriteError(OSError):
@@ -366,16 +370,20 @@ def _who() -> dict[str, str]:
     return {"user": user, "machine": platform.node(), "system": system, "product": f"knime-mcp {VERSION}"}
 
 
-def _lock(file: BinaryIO, path: Path, *, seconds: float) -> None:
-    """Locks a file until it is closed, or its process ends.
+@contextlib.contextmanager
+def held(path: Path) -> Generator[None]:
+    """Keeps others from writing a journal, and from going on with its run; `JournalBusy` if they do."""
+    with path.open("rb") as file:
+        _lock(file, path, seconds=0.0)
+        yield
 
-    Raises:
-        JournalError: Another run has locked it, for so many seconds.
-    """
+
+def _lock(file: BinaryIO, path: Path, *, seconds: float) -> None:
+    """Locks a file until it is closed, or its process ends; `JournalBusy` if another run has for so long."""
     until = time.monotonic() + seconds
     while not _is_locked(file):
         if time.monotonic() >= until:
-            raise JournalError(f"{path.name} is being written by another run: wait for its end, or stop it")
+            raise JournalBusy(f"{path.name} is being written by another run: wait for its end, or stop it")
         time.sleep(0.02)
 
 

@@ -183,6 +183,14 @@ class AgentSettings:
             " called is not asked or called again. The question may be left out.",
         ),
     ] = None
+    repeat_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--repeat-unknown",
+            help="With --resume: make calls again of which nobody knows whether they were carried out,"
+            " instead of telling the model so.",
+        ),
+    ] = False
     save_dir: SaveDirOption = None
 
     @property
@@ -235,6 +243,8 @@ def agent(
     text = (read_stdin() if question == "-" else question).strip()
     if not text and settings.resume is None:
         raise UsageError("What is the question? Write it in quotes after the command.")
+    if settings.repeat_unknown and settings.resume is None:
+        raise UsageError("--repeat-unknown needs --resume: it is about the calls of an interrupted run.")
     if settings.resume is not None and settings.audit is not None:
         raise UsageError("--resume goes on in its own file: leave out --audit.")
     if settings.resume is not None and not settings.resume.is_file():

@@ -231,6 +231,7 @@ class AgentRun:
         settings = self._settings
         run = sessions.run_for(routes, settings.save_dir)
         run.secrets.learn(model.secrets)
+        run.repeat_unknown = settings.repeat_unknown
         if host is not None:
             run.run_workflow = _workflow_runner(host, self._interrupt)
             run.workflow_digest = workflow_digest

@@ -18,6 +18,7 @@ from .files import (
     check_folder,
     check_journal,
     check_table,
+    going_on,
     is_same,
     read_table,
     split_pairs,
@@ -133,6 +134,8 @@ def batch(
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
     tool, table, constants = words[0], Path(words[1]), split_pairs(words[2:])
     journal = audit or resume
+    if repeat_unknown and resume is None:
+        raise UsageError("--repeat-unknown needs --resume: it is about the calls of an interrupted run.")
     _check_files(table, out, records, audit, resume)
     check_folder(save_dir)
     from .batch_run import run_and_write, table_run
@@ -143,7 +146,11 @@ def batch(
         raise UsageError(
             f"{table} has no column '{arguments_column}'. Its columns are {', '.join(parameters.columns)}."
         )
-    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+    with (
+        Interrupt() as interrupt,
+        going_on(resume, journal),
+        Sessions(connection, interrupt) as sessions,
+    ):
         found = sessions.find_tool(route, tool)
         if decimal_comma:
             parameters = _with_decimal_points(parameters, found)

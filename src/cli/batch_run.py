@@ -58,7 +58,8 @@ def table_run(
         fail=fail,
         journal_file=journal_file,
         about=f"knime-mcp batch {tool.route.url} {tool.tool_name}",
-        append=journal_file is not None and journal_file.is_file(),  # a device or pipe has no earlier runs
+        # A device or pipe has no earlier runs.
+        append=journal_file is not None and journal_file.is_file() and journal_file.stat().st_size > 0,
         earlier=None if earlier_file is None else journal_to_resume(earlier_file),
         rows_for_unmade=True,
     )

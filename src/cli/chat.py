@@ -64,7 +64,7 @@ def chat(
     Example: knime-mcp chat --server http://127.0.0.1:8931/mcp --model-url http://localhost:11434/v1
     --model qwen3
     """
-    if settings.resume is not None:
+    if settings.resume is not None or settings.repeat_unknown:
         raise UsageError("A chat goes on with --history, and cannot be resumed.")
     settings = checked_settings(settings, workflow or [])
     settings = replace(settings, rule=[*(settings.rule or ()), _ASK])

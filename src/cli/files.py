@@ -143,6 +143,21 @@ def journal_to_resume(file: Path) -> JournalContent:
         raise CommandError(f"{file} cannot be resumed from: {error}.") from None
 
 
+@contextmanager
+def going_on(file: Path | None, journal: Path | None) -> Generator[None]:
+    """Keeps others from going on with the run in a file while it is gone on with in another journal."""
+    if file is None or journal is None or is_same(file, journal):  # it is locked as it is written
+        yield
+        return
+    from ..audit.journal import JournalBusy, held
+
+    try:
+        with held(file):
+            yield
+    except JournalBusy as error:
+        raise CommandError(f"{error}.") from None
+
+
 def open_journal(
     file: Path | None,
     run: Run,

@@ -5,9 +5,19 @@ Only calls in the journal count as done.
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.journal import Journal, JournalContent, JournalError, SentCall, latest, read_journal
+from ..audit.journal import (
+    Journal,
+    JournalBusy,
+    JournalContent,
+    JournalError,
+    SentCall,
+    held,
+    latest,
+    read_journal,
+)
 from ..audit.record import CallStatus, plan_digest
 from ..audit.secrets import HiddenSecrets
 from ..audit.verdicts import Verdict
@@ -19,7 +29,7 @@ from .call_values import CallOutcome
 from .engine import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
     from ..audit.record import CallRecord
@@ -48,20 +58,29 @@ def to_resume(path: Path) -> JournalContent:
     return content
 
 
-def latest_to_resume(folder: Path, about: str) -> JournalContent | None:
+@contextmanager
+def latest_to_resume(folder: Path, about: str) -> Generator[JournalContent | None]:
     """The journal of the last run of its kind (see `Journal.about`) in a folder, if that run is not complete.
 
-    Raises `JournalAltered`, see `to_resume`.
+    Within the block nobody else goes on with that run. Raises `JournalAltered`, see `to_resume`, and
+    `MCPError` if somebody else goes on with it, or it is still going on.
     """
     path = latest(folder, about)
-    try:
-        content = None if path is None else read_journal(path)
-        if path is None or content is None or content.outcome == "complete":
-            return None
-        return to_resume(path)
-    except JournalError as error:
-        assert path is not None
-        raise _altered(path, str(error)) from None
+    if path is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(path))
+            if latest(folder, about) != path:  # who held it before has ended meanwhile
+                raise MCPError(f"Another run has gone on with {path}", fix="Execute again to go on after it")
+            content = read_journal(path)
+            earlier = None if content.outcome == "complete" else to_resume(path)
+        except JournalBusy as error:
+            raise MCPError(str(error)) from None
+        except JournalError as error:
+            raise _altered(path, str(error)) from None
+        yield earlier
 
 
 def repeated_calls(records: Iterable[CallRecord]) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from knime_mcp.audit.journal import read_journal
 from tests.cli.test_killed_batch import calls_of, pays
 from tests.support import waiting
 from tests.support.chat_server import ChatServer, call, calls, says
@@ -120,3 +121,24 @@ def test_a_complete_run_is_not_made_again(cli):
         assert again.code == 1
         assert "r.jsonl is complete: there is nothing to go on with" in again.err
         assert len(server.named("tools/call")) == 1
+
+
+def test_what_is_unknown_is_made_again_if_somebody_asks_for_it(cli, tmp_path):
+    with pays(seconds=0.5) as server, ChatServer([thinks], repeat=True) as model:
+        process = cli.start(*command(server, model, "Pay all", "--audit", "r.jsonl"))
+        waiting.until(lambda: len(server.named("tools/call")) == 2, "the first turn's calls arrive")
+        killed(process)
+        open_keys = {sent.key for sent in read_journal(tmp_path / "r.jsonl").unanswered}
+        unknown = {n for n, keys in calls_of(server).items() if keys[0] in open_keys}
+        assert unknown
+        done = cli(*command(server, model, "--resume", "r.jsonl", "--repeat-unknown", "--json"))
+        assert done.code == 0, done.err
+        assert {n: len(keys) for n, keys in calls_of(server).items()} == {
+            n: 2 if n in unknown else 1 for n in range(2 * TURNS)
+        }
+        assert all(len(set(keys)) == 1 for keys in calls_of(server).values()), "the key of the first time"
+        assert all(text.endswith(f"paid {n}") for n, text in told(model).items())
+        assert {record["status"] for record in done.json["calls"]} == {"ok"}
+        alone = cli(*command(server, model, "Pay", "--repeat-unknown"))
+        assert alone.code == 2
+        assert "--repeat-unknown needs --resume" in alone.err

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal import held, read_journal
 from tests.support import waiting
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
@@ -111,3 +111,18 @@ def test_two_runs_do_not_go_on_from_one_journal_at_once(cli, tmp_path):
         assert second.code == 1
         assert "r.jsonl is being written by another run: wait for its end, or stop it" in second.err
         assert len(json.loads(out)) == ROWS
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_run_is_not_gone_on_with_in_two_other_files_at_once(cli, tmp_path):
+    with pays() as server:
+        killed_after(cli, server, 3)
+        made = len(server.named("tools/call"))
+        go_on = ("batch", server.url, "pay", "p.csv", "--resume", "r.jsonl", "--audit", "other.jsonl")
+        with held(tmp_path / "r.jsonl"):  # as a run does that goes on with it
+            second = cli(*go_on)
+        assert second.code == 1
+        assert "r.jsonl is being written by another run" in second.err
+        assert len(server.named("tools/call")) == made
+        (tmp_path / "other.jsonl").touch()
+        assert "may have been carried out" in cli(*go_on).err

@@ -95,6 +95,8 @@ class KeptTurns:
             with self._lock, suppress(IndexError):
                 record = self._left[plan.iteration, digest].popleft()
                 if record.status is CallStatus.UNKNOWN and run.unknown.get(digest):
+                    if run.repeat_unknown and plan.iteration == len(self.turns):
+                        return None  # the model has not yet been told of it
                     run.unknown[digest].pop()  # the model is told of it here, once
                 return _outcome(record, plan)
         if not kept["marked"]:

@@ -261,6 +261,15 @@ resume = knext.BoolParameter(
     is_advanced=True,
 )
 
+repeat_unknown = knext.BoolParameter(
+    "Repeat calls with unknown outcome",
+    "A call that was on its way when the interrupted run ended may have been carried out. When resuming, the"
+    " model is told so, unless its tool is declared read-only or idempotent. Switch this on to make it again"
+    " instead.",
+    default_value=False,
+    is_advanced=True,
+)
+
 tool_budget = knext.IntParameter(
     "Tokens for tools",
     "How much of the model's context the definitions of the tools may take in each turn, about. If they"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import threading
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -198,28 +199,30 @@ def run_calls(
     ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
     """
     plan = _planned(node, ctx, tools, rows, sessions)
-    about, journals, earlier = _about(node, ctx, tools), folder / JOURNALS, None
-    if node.resume:
-        from ...runs.resuming import latest_to_resume
+    about, journals = _about(node, ctx, tools), folder / JOURNALS
+    with ExitStack() as stack:
+        earlier = None
+        if node.resume:
+            from ...runs.resuming import latest_to_resume
 
-        earlier = latest_to_resume(journals, about)
-        sessions.run.repeat_unknown = node.repeat_unknown
-    table_run = TableRun(
-        plan=plan,
-        run=sessions.run,
-        stop=sessions.stop,
-        concurrency=node.concurrency,
-        fail=node.on_error == "fail",
-        journal_file=journals / f"{sessions.run.id}{SUFFIX}",
-        about=about,
-        earlier=earlier,
-    )
-    ctx.set_progress(0.0, f"0 of {plan.total} calls")
-    ending = table_run.make_calls(
-        take,
-        is_canceled=ctx.is_canceled,
-        on_finished=lambda count: ctx.set_progress(count / plan.total, f"call {count} of {plan.total}"),
-    )
+            earlier = stack.enter_context(latest_to_resume(journals, about))
+            sessions.run.repeat_unknown = node.repeat_unknown
+        table_run = TableRun(
+            plan=plan,
+            run=sessions.run,
+            stop=sessions.stop,
+            concurrency=node.concurrency,
+            fail=node.on_error == "fail",
+            journal_file=journals / f"{sessions.run.id}{SUFFIX}",
+            about=about,
+            earlier=earlier,
+        )
+        ctx.set_progress(0.0, f"0 of {plan.total} calls")
+        ending = table_run.make_calls(
+            take,
+            is_canceled=ctx.is_canceled,
+            on_finished=lambda count: ctx.set_progress(count / plan.total, f"call {count} of {plan.total}"),
+        )
     if table_run.failure is not None:
         raise _failure(table_run, table_run.failure)
     if ending == "canceled":

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from knime_mcp.audit.journal import held
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.resuming import repeated_calls
 from knime_mcp.types.tool import MCPTool, to_json_text
@@ -292,3 +293,14 @@ def test_conversations_that_cannot_be_kept_are_a_warning_and_no_answer_is_lost(
     result = ask(script(turn, turn), data=[{"text": ["a", "b"]}], prompt_column="text")
     assert answers_of(result) == ["You said a", "You said b"]
     assert any(w.startswith("Finished conversations cannot be kept: ") for w in result.warnings)
+
+
+def test_two_executions_do_not_go_on_with_one_run_at_once(servers, script, ask, tools_of, tmp_path):
+    tools = tools_of(servers[0].url("/one"))
+    interrupted(script, ask, tools)
+    (journal,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl")
+    model = script()
+    with held(journal):  # as an execution does that goes on with it
+        second = ask(model, tools, **FIVE, resume=True)
+    assert f"{journal.name} is being written by another run" in second.failure["message"]
+    assert not model.requests

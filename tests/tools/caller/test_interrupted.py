@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from knime_mcp.audit.journal import held
+
 
 def added(rows_of, call, tools):
     """How often the server was asked to add, by what it says itself."""
@@ -139,3 +141,18 @@ def test_a_journal_that_somebody_changed_is_not_resumed(server, tools_of, call, 
     resumed = rows_of(call(tools, rows, tool_name="add", resume=True))
     assert [row["Result"] for row in resumed] == ["1", "2", "3", None]
     assert added(rows_of, call, tools) - before == 4
+
+
+def test_two_executions_do_not_go_on_with_one_run_at_once(server, tools_of, call, rows_of, tmp_path):
+    tools = tools_of(server.url("/one"))
+    before = added(rows_of, call, tools)
+    rows = {"a": [1, 2, None, 4], "b": [0] * 4}
+    assert not call(tools, rows, tool_name="add", on_error="fail", concurrency=1).ok
+    interrupted = max((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
+    with held(interrupted):  # as an execution does that goes on with it
+        second = call(tools, rows, tool_name="add", resume=True)
+    assert not second.ok
+    assert f"{interrupted.name} is being written by another run" in second.failure["message"]
+    assert added(rows_of, call, tools) - before == 2
+    assert call(tools, rows, tool_name="add", resume=True).ok
+    assert added(rows_of, call, tools) - before == 3
