@@ -40,6 +40,14 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "import": "config:import_servers",
         },
     ),
+    "knime": _Group(
+        "Make an installed KNIME load the nodes, and see why it does not.",
+        {
+            "install": "knime_setup:install",
+            "uninstall": "knime_setup:uninstall",
+            "doctor": "knime_setup:doctor",
+        },
+    ),
     "audit": _Group(
         "Verify, show and export the records of calls.",
         {

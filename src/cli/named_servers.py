@@ -40,10 +40,11 @@ def servers_file() -> Path:
     named = os.environ.get(_FILE)
     if named:
         return Path(named)
-    return _settings_folder() / "knime-mcp" / "servers.json"
+    return settings_folder() / "knime-mcp" / "servers.json"
 
 
-def _settings_folder() -> Path:
+def settings_folder() -> Path:
+    """The folder in which programs of this user keep their settings."""
     # https://specifications.freedesktop.org/basedir-spec/, or the system's own rule
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
@@ -138,7 +139,7 @@ class Program:
 
 
 def programs() -> dict[str, Program]:
-    home, settings = Path.home(), _settings_folder()
+    home, settings = Path.home(), settings_folder()
     known = {
         "claude": ("Claude Desktop", (settings / "Claude" / "claude_desktop_config.json",)),
         "claude-code": ("Claude Code", (Path(".mcp.json"), home / ".claude.json")),

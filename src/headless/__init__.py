@@ -62,10 +62,15 @@ def load_own_extension() -> "ExtensionHost":
     Raises:
         HeadlessError: As for `load_extension`, or the files of the extension are missing.
     """
+    return load_extension(extension_folder() / "knime.yml")
+
+
+def extension_folder() -> Path:
+    """The folder of this project's ``knime.yml``; `HeadlessError` if that file is missing."""
     package = Path(__file__).resolve().parents[1]
     for root in (package.parent, package):
         if (root / "knime.yml").is_file():
-            return load_extension(root / "knime.yml")
+            return root
     raise HeadlessError("this installation came without the extension's knime.yml")
 
 

@@ -1,0 +1,370 @@
+"""``knime-mcp knime``: makes an installed KNIME load the nodes from here, and says why it does not."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
+
+import typer
+
+from ..headless import extension_folder
+from ..types.texts import counted
+from ..version import EXTENSION_ID, VERSION
+from .command_errors import CommandError, ExitCode, reports_errors
+from .knime_installations import (
+    INI,
+    Change,
+    Installation,
+    apply,
+    installation_at,
+    installations,
+    registered,
+    with_extension,
+    without_extension,
+)
+from .named_servers import settings_folder
+from .terminal import is_terminal, note, print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_MODULE: Final = "mcp_extension"  # in the folder src beside knime.yml
+_PROBE_SECONDS: Final = 120
+_OLDEST: Final = (5, 5, 0)
+_ALL_DIALOGS: Final = (5, 8, 0)
+#: The packages that KNIME's own Python code and the nodes need, and the first version that breaks the former.
+_PACKAGES: Final[Mapping[str, tuple[int, int] | None]] = {
+    **dict.fromkeys(
+        ("h11", "httpx", "httpx-sse", "jsonpatch", "jsonschema-rs", "langchain-core", "langchain-openai")
+    ),
+    "pydantic": None,
+    "truststore": None,
+    "py4j": None,
+    "pyarrow": None,
+    "numpy": None,
+    "pandas": (3, 0),
+    "python-dateutil": None,
+    "pytz": None,
+    "pyyaml": None,
+    "markdown": (3, 11),
+    "pillow": None,
+}
+#: Where KNIME's plug-ins have their Python code, in the order in which KNIME puts it on the path.
+_KNIMES_CODE: Final = ("nodes", "", "arrow", "views", "arrow.types")
+_PROBE: Final = """
+import importlib, importlib.metadata as m, json, pathlib, sys
+names, module, extension, version = json.loads(sys.argv[1])
+found = {}
+for name in names:
+    try: found[name] = m.version(name)
+    except m.PackageNotFoundError: found[name] = None
+hiding = [p for p in sys.path if pathlib.Path(p or ".", "knime", "__init__.py").is_file()]
+said = None
+if module:
+    try:
+        launcher = importlib.import_module("_node_backend_launcher")
+        launcher._KnimeNodeBackend().loadExtension(extension, module, version)
+        said = len(importlib.import_module("knime.extension.nodes")._nodes)
+    except BaseException as error: said = f"{type(error).__name__}: {error}"
+print("\\n" + json.dumps([list(sys.version_info[:3]), found, hiding, said]))
+"""
+
+
+class Finding(NamedTuple):
+    """What was looked at, and what it means."""
+
+    where: str
+    level: str  # "ok", "note" or "wrong"
+    what: str
+    fix: str = ""
+
+
+KnimeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--knime", metavar="FOLDER", help="The installation of KNIME; those in usual places if left out."
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")
+]
+
+
+@reports_errors
+def install(
+    knime: KnimeOption = None,
+    python: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The Python that runs the nodes; this one if left out."),
+    ] = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+) -> ExitCode:
+    """Make KNIME load the nodes from here.
+
+    Adds a line to the installation's knime.ini, and an entry to the file that it names. Both are shown before
+    they are written; uninstall takes them away again. Restart KNIME afterwards.
+
+    Example: knime-mcp knime install --knime /opt/knime_5.9.0
+    """
+    place = _one(knime)
+    entry = {"src": str(extension_folder()), "python_executable": str(python or sys.executable)}
+    bad = [own for own in _look_at_python(Path(entry["python_executable"]), place) if own.level == "wrong"]
+    _print(bad)
+    changes = with_extension(place, _own_config(), EXTENSION_ID, entry)
+    if not changes:
+        say(f"{place.folder} loads the nodes already. If they are not there, ask: knime-mcp knime doctor")
+        return ExitCode.OK if not bad else ExitCode.FAILED
+    if not _write(changes, yes=yes, dry_run=dry_run):
+        return ExitCode.OK
+    say("Restart KNIME. The nodes are under Community Nodes > Model Context Protocol.")
+    return ExitCode.OK if not bad else ExitCode.FAILED
+
+
+@reports_errors
+def uninstall(knime: KnimeOption = None, yes: YesOption = False, dry_run: DryRunOption = False) -> ExitCode:
+    """Take away what install wrote.
+
+    Example: knime-mcp knime uninstall --knime /opt/knime_5.9.0
+    """
+    place = _one(knime)
+    changes = without_extension(place, _own_config(), EXTENSION_ID)
+    if not changes:
+        say(f"{place.folder} does not load the nodes from a folder: there is nothing to take away.")
+    elif _write(changes, yes=yes, dry_run=dry_run):
+        say("Restart KNIME.")
+    return ExitCode.OK
+
+
+@reports_errors
+def doctor(
+    knime: KnimeOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> ExitCode:
+    """Say why KNIME does or does not show the nodes.
+
+    Looks at each installation of KNIME, its knime.ini, the file that it names, the Python in that, and its
+    packages; and loads the nodes with KNIME's own Python code, as KNIME does. The exit code is 1 if something
+    is wrong.
+    """
+    places = [_one(knime)] if knime is not None else _found()
+    findings: list[Finding] = []
+    if not places:
+        here = "this computer"
+        findings.append(
+            Finding(
+                here, "wrong", "No KNIME was found in the usual places", "Name its folder: --knime FOLDER"
+            )
+        )
+        findings += _look_at_python(Path(sys.executable), None)
+    for place in places:
+        findings += _look_at(place)
+    if as_json:
+        print_json([own._asdict() for own in findings])
+    else:
+        _print(findings)
+    wrong = sum(own.level == "wrong" for own in findings)
+    note(f"{counted(wrong, 'thing')} to do" if wrong else "Nothing is wrong")
+    return ExitCode.FAILED if wrong else ExitCode.OK
+
+
+def _look_at(place: Installation) -> Iterator[Finding]:
+    where, version = str(place.folder), place.version
+    if version is None:
+        yield Finding(where, "note", f"The version is not known: {place.plugins} has no org.knime.core")
+    else:
+        shown = ".".join(map(str, version))
+        if version < _OLDEST:
+            yield Finding(
+                where, "wrong", f"KNIME {shown} is too old for the nodes", "Install KNIME 5.8 or newer"
+            )
+        elif version < _ALL_DIALOGS:
+            what = f"KNIME {shown}: the nodes' dialogs show less than in 5.8 and newer"
+            yield Finding(where, "note", what)
+        else:
+            yield Finding(where, "ok", f"KNIME {shown}")
+        if place.python_plugin is None:
+            yield Finding(
+                where,
+                "wrong",
+                "KNIME Python Integration is not installed, which runs nodes written in Python",
+                "In KNIME: File > Install KNIME Extensions, KNIME Python Integration",
+            )
+    config = place.config
+    install_it = f"Write it with: knime-mcp knime install --knime {_shell(place.folder)}"
+    if config is None:
+        yield Finding(where, "wrong", f"{INI} does not name a file of Python extensions", install_it)
+        return
+    if not config.is_file():
+        yield Finding(where, "wrong", f"{INI} names {config}, which is not there", install_it)
+        return
+    entry = registered(place, EXTENSION_ID)
+    if entry is None:
+        yield Finding(where, "wrong", f"{config} has no entry {EXTENSION_ID}", install_it)
+        return
+    yield Finding(where, "ok", f"{INI} names {config}, which has {EXTENSION_ID}")
+    source = Path(str(entry.get("src")))
+    if not (source / "knime.yml").is_file():
+        what = f"{config}: there is no knime.yml in its src, {source}"
+        yield Finding(where, "wrong", what, install_it)
+        return
+    python = _python_of(entry)
+    if python is None:
+        what = f"{config} names no Python: neither python_executable nor conda_env_path"
+        yield Finding(where, "wrong", what, install_it)
+    else:
+        yield from _look_at_python(python, place)
+
+
+def _python_of(entry: Mapping[str, Any]) -> Path | None:
+    if folder := entry.get("conda_env_path"):  # it counts more than the other, for KNIME
+        names = ("python.exe", "bin/python") if sys.platform == "win32" else ("bin/python", "python.exe")
+        return next(
+            (own for name in names if (own := Path(str(folder), name)).is_file()), Path(str(folder), names[0])
+        )
+    return Path(str(named)) if (named := entry.get("python_executable")) else None
+
+
+def _look_at_python(python: Path, place: Installation | None) -> Iterator[Finding]:
+    where = str(python)
+    code = [] if place is None else _knimes_code(place)
+    module = _MODULE if code else ""
+    path = ":" if sys.platform != "win32" else ";"
+    asked = json.dumps([list(_PACKAGES), module, EXTENSION_ID, VERSION])
+    try:
+        # As KNIME starts it: with this path and no other.
+        done = subprocess.run(  # noqa: S603 - the Python that the user named
+            [where, "-c", _PROBE, asked],
+            capture_output=True, timeout=_PROBE_SECONDS, check=True, text=True,
+            env=_environment(path.join(map(str, [*code, extension_folder() / "src"] if code else []))),
+        )  # fmt: skip
+        version, packages, hiding, said = cast("list[Any]", json.loads(done.stdout.splitlines()[-1]))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
+        yield Finding(
+            where,
+            "wrong",
+            f"This Python cannot be run: {''.join(why)}",
+            "Name another: install --python FILE",
+        )
+        return
+    shown = ".".join(map(str, version))
+    if tuple(version) < (3, 11):
+        yield Finding(
+            where,
+            "wrong",
+            f"Python {shown} is too old: the nodes need 3.11 or newer",
+            "install --python FILE",
+        )
+        return
+    yield from _look_at_packages(where, shown, packages)
+    for folder in hiding:
+        yield Finding(where, "wrong", f"{folder} has a package 'knime', which hides KNIME's own", "Remove it")
+    if isinstance(said, int):
+        yield Finding(where, "ok", f"KNIME's Python code loads the extension with {counted(said, 'node')}")
+    elif said is not None:
+        yield Finding(where, "wrong", f"KNIME's Python code cannot load the extension: {said}")
+
+
+def _look_at_packages(where: str, python: str, packages: Mapping[str, str | None]) -> Iterator[Finding]:
+    missing = [name for name, version in packages.items() if version is None]
+    if missing:
+        fix = f"{_shell(where)} -m pip install 'knime-mcp[knime]', with the path of the wheel or clone"
+        yield Finding(where, "wrong", f"Python {python} lacks {', '.join(missing)}", fix)
+    for name, below in _PACKAGES.items():
+        version = packages.get(name)
+        if below is None or version is None:
+            continue
+        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= below:
+            limit = ".".join(map(str, below))
+            fix = f"{_shell(where)} -m pip install '{name}<{limit}'"
+            yield Finding(where, "wrong", f"{name} {version} does not work with KNIME's Python code", fix)
+    if not missing:
+        yield Finding(where, "ok", f"Python {python} with all packages")
+
+
+def _knimes_code(place: Installation) -> list[Path]:
+    """The folders of KNIME's Python code, if all are there."""
+    found: list[Path] = []
+    for part in _KNIMES_CODE:
+        name = f"org.knime.python3.{part}" if part else "org.knime.python3"
+        folder = max(place.plugins.glob(f"{name}_*"), default=None)
+        if folder is None or not (folder / "src" / "main" / "python").is_dir():
+            return []
+        found.append(folder / "src" / "main" / "python")
+    return found
+
+
+def _environment(path: str) -> dict[str, str]:
+    import os
+
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    return kept | ({"PYTHONPATH": path} if path else {})
+
+
+def _own_config() -> Path:
+    return settings_folder() / "knime-mcp" / "knime-extensions.yml"
+
+
+def _found() -> list[Installation]:
+    import os
+
+    home = Path.home()
+    return installations(sys.platform, home, os.environ, Path(home.anchor))
+
+
+def _one(named: Path | None) -> Installation:
+    if named is not None:
+        found = installation_at(named)
+        if found is None:
+            raise CommandError(f"There is no {INI} in {named}: it is no folder of KNIME Analytics Platform.")
+        return found
+    places = _found()
+    if not places:
+        raise CommandError("No KNIME was found in the usual places. Name its folder: --knime FOLDER.")
+    if len(places) > 1:
+        listed = ", ".join(str(own.folder) for own in places)
+        raise CommandError(f"There are several installations of KNIME: {listed}. Choose one: --knime FOLDER.")
+    return places[0]
+
+
+def _write(changes: list[Change], *, yes: bool, dry_run: bool) -> bool:
+    """Shows changes, asks, and writes them; False if they were not written."""
+    for change in changes:
+        before, after = ((text or "").splitlines() for text in (change.before, change.after))
+        name = str(change.file)
+        for line in difflib.unified_diff(before, after, name, name, n=1, lineterm=""):
+            say(line)
+    if dry_run:
+        note("Nothing was written")
+        return False
+    if not yes:
+        if not is_terminal(sys.stdin):
+            raise CommandError(
+                "Nobody can be asked here: look at this with --dry-run, then write it with --yes."
+            )
+        if not typer.confirm("Write this?"):
+            note("Nothing was written")
+            return False
+    for change in changes:
+        apply(change)
+    return True
+
+
+def _print(findings: Iterable[Finding]) -> None:
+    last = ""
+    for own in findings:
+        if own.where != last:
+            say(last := own.where)
+        say(f"  {own.level:5}  {own.what}.")
+        if own.fix:
+            say(f"         {own.fix}")
+
+
+def _shell(path: Path | str) -> str:
+    return f'"{path}"' if " " in str(path) else str(path)

@@ -1,0 +1,93 @@
+"""``knime-mcp knime``, with made-up installations and each kind of mistake."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from knime_mcp.version import EXTENSION_ID
+from tests.cli.test_knime_installations import ARGUMENT, JVM, make
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The user's settings are in a folder of the test."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setenv("APPDATA", str(tmp_path / "settings"))
+    return tmp_path
+
+
+def findings(cli, *words):
+    done = cli("knime", "doctor", "--json", *words)
+    return done, {(own["level"], own["what"]): own["fix"] for own in json.loads(done.out)}
+
+
+def test_installed_and_uninstalled(cli, here):
+    place = make(here / "knime_5.9.0")
+    before = place.ini.read_text()
+    shown = cli("knime", "install", "--knime", place.folder, "--dry-run")
+    assert f"+{ARGUMENT}" in shown.out
+    assert f"+{EXTENSION_ID}:" in shown.out
+    assert place.ini.read_text() == before
+    unasked = cli("knime", "install", "--knime", place.folder)
+    assert unasked.code == 1
+    assert "write it with --yes" in unasked.err
+    assert place.ini.read_text() == before
+    done = cli("knime", "install", "--knime", place.folder, "--yes")
+    assert "Restart KNIME" in done.out
+    assert place.config.is_file()
+    again = cli("knime", "install", "--knime", place.folder, "--yes")
+    assert "loads the nodes already" in again.out
+    gone = cli("knime", "uninstall", "--knime", place.folder, "--yes")
+    assert gone.code == 0
+    assert place.ini.read_text() == before
+    assert "nothing to take away" in cli("knime", "uninstall", "--knime", place.folder).out
+
+
+def test_what_is_no_installation(cli, here):
+    done = cli("knime", "install", "--knime", here)
+    assert done.code != 0
+    assert f"There is no knime.ini in {here}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("parts", "config", "level", "what"),
+    [
+        ({"version": "4.7.2"}, None, "wrong", "KNIME 4.7.2 is too old for the nodes"),
+        ({"version": "5.5.0"}, None, "note", "KNIME 5.5.0: the nodes' dialogs show less than in"),
+        ({"version": ""}, None, "note", "The version is not known: {plugins} has no org.knime.core"),
+        ({"python": False}, None, "wrong", "KNIME Python Integration is not installed"),
+        ({}, None, "wrong", "knime.ini does not name a file of Python extensions"),
+        ({}, "", "wrong", "knime.ini names {config}, which is not there"),
+        ({}, "a.b: {{src: /x}}", "wrong", "{config} has no entry " + EXTENSION_ID),
+        ({}, "{id}: {{src: /nowhere}}", "wrong", "{config}: there is no knime.yml in its src, /nowhere"),
+        ({}, "{id}: {{src: {src}}}", "wrong", "{config} names no Python: neither"),
+        ({}, "{id}: {{src: {src}, conda_env_path: /none}}", "wrong", "This Python cannot be run: "),
+        ({}, "{id}: {{src: {src}, python_executable: {true}}}", "wrong", "This Python cannot be run: "),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_told(cli, here, parts, config, level, what):
+    file = here / "extensions.yml"
+    place = make(here / "knime", f"{JVM}{ARGUMENT}{file}\n" if config is not None else JVM, **parts)
+    source = here / "src"
+    source.mkdir()
+    (source / "knime.yml").touch()
+    if config:
+        file.write_text(config.format(id=EXTENSION_ID, src=source, true=shutil.which("true")))
+    done, found = findings(cli, "--knime", place.folder)
+    wanted = (level, what.format(plugins=place.plugins, config=file))
+    fits = [fix for (own, said), fix in found.items() if own == level and said.startswith(wanted[1])]
+    assert fits, found
+    if level == "wrong":
+        assert fits[0]
+        assert done.code == 1
+
+
+def test_a_package_that_hides_knimes_own_is_named(cli, here):
+    """The current folder is on the path of `python -c`."""
+    place = make(here / "knime")
+    cli("knime", "install", "--knime", place.folder, "--yes", "--python", sys.executable)
+    (here / "knime" / "__init__.py").touch()
+    _, found = findings(cli, "--knime", place.folder)
+    assert any("has a package 'knime', which hides KNIME's own" in said for _, said in found)
