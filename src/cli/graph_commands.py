@@ -25,9 +25,10 @@ from .files import (
     write_page,
     writing,
 )
+from .guarding import check_exposure
 from .mcpgraph import DialectChoice, serve_document
-from .serving import LOOPBACK, LogLevel
-from .shared_options import HostOption, HttpOption, LogLevelOption
+from .serving import LogLevel
+from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
 from .terminal import complain, note, print_json, print_text, say
 
 if TYPE_CHECKING:
@@ -398,6 +399,7 @@ def serve(
         bool,
         typer.Option("--unprotected", help="Let everybody call who reaches an address beyond this machine."),
     ] = False,
+    keys_file: GuardOption = None,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> ExitCode:
     """Serve the tools of a graph document as an MCP server.
@@ -407,14 +409,8 @@ def serve(
 
     Example: knime-mcp graph serve tools.yaml --http 8080
     """
-    if http is not None and host not in LOOPBACK:
-        if not unprotected:
-            raise UsageError(
-                f"Everybody who reaches {host} could call these tools, with the rights of this program and"
-                " the credentials of its servers: nothing is encrypted, and nobody is asked for a key."
-                " --unprotected is for a proxy that guards it."
-            )
-        complain(f"Everybody who reaches {host} can call these tools, and nothing is encrypted.")
+    what = "call these tools, with the rights of this program and the credentials of its servers"
+    check_exposure(host, what, http=http, keys=keys_file, unprotected=unprotected)
     return serve_document(
         file,
         http=http,
@@ -426,4 +422,5 @@ def serve(
         reload=reload,
         validate=validate,
         log_level=log_level,
+        keys=keys_file,
     )

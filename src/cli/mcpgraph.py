@@ -93,10 +93,12 @@ def serve_document(
     reload: bool = True,
     validate: bool = True,
     log_level: LogLevel = LogLevel.INFO,
+    keys: Path | None = None,
 ) -> ExitCode:
     """Serves a document until the client leaves or a signal comes.
 
-    The port `http` is 0 for any; without one, the client is at standard input and output.
+    The port `http` is 0 for any; without one, the client is at standard input and output. With `keys`, over
+    HTTP, clients need a key of this file, or a login.
     """
     check_journal(audit)
     gc.disable()  # collections during the imports would take a tenth of the start
@@ -137,7 +139,14 @@ def serve_document(
         if http is None:
             signaled = anyio.run(serve_stdio, service, watch)
         else:
-            anyio.run(lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce))
+            guard = None
+            if keys is not None:
+                from .guarding import graph_guard
+
+                guard = stack.enter_context(graph_guard(http, host, keys))
+            anyio.run(
+                lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce, guard=guard)
+            )
     if signaled:
         end_now()
     return ExitCode.OK

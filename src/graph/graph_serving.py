@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
@@ -12,10 +13,13 @@ from ..stdio.pipes import serve_one
 from ..stdio.session import StdioSession, is_handshake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from ..stdio.pipes import Incoming, Outgoing
+    from ..web.listening import Listener
     from .graph_service import GraphService, Reload
+    from .sdk_server import GraphServer
 
 _PATIENCE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 3
@@ -52,13 +56,16 @@ async def serve_http(
     host: str = "127.0.0.1",
     reload: Reload | None = None,
     on_ready: Callable[[str], None] | None = None,
+    guard: Guard | None = None,
 ) -> None:
-    """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes."""
-    from ..web.listening import Listener, WholeRequests, serve
+    """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes.
+
+    `guard` lets in only clients that it knows; it has its own address.
+    """
+    from ..web.listening import serve
     from .sdk_server import GraphServer
 
-    served = GraphServer(service)
-    app = WholeRequests(served.server.streamable_http_app(host=host))
+    served = GraphServer(service, on_result=None if guard is None else guard.count_call)
 
     def ready(urls: Sequence[str]) -> None:
         if on_ready is not None:
@@ -69,11 +76,31 @@ async def serve_http(
         asyncio.get_running_loop().call_later(_GRACE_SECONDS, service.end_runs)
 
     try:
-        listener = Listener(app, host, port, patience=_PATIENCE_SECONDS, grace=2 * _GRACE_SECONDS)
-        async with anyio.create_task_group() as group:
+        async with (
+            _unguarded(served, host, port) if guard is None else guard.around(served) as listeners,
+            anyio.create_task_group() as group,
+        ):
             if reload is not None:
                 group.start_soon(reload.run, service)
-            await serve([listener], on_ready=ready, on_end=end)
+            await serve(listeners, on_ready=ready, on_end=end)
             group.cancel_scope.cancel()
     finally:
         service.close()
+
+
+@asynccontextmanager
+async def _unguarded(served: GraphServer, host: str, port: int) -> AsyncGenerator[list[Listener]]:
+    from ..web.listening import Listener, WholeRequests
+
+    app = WholeRequests(served.server.streamable_http_app(host=host))
+    yield [Listener(app, host, port, patience=_PATIENCE_SECONDS, grace=2 * _GRACE_SECONDS)]
+
+
+class Guard(Protocol):
+    """Stands before a server on HTTP: keys, logins, scopes, limits, metrics."""
+
+    def around(self, served: GraphServer) -> AbstractAsyncContextManager[list[Listener]]:
+        """The listeners that let clients through to the server."""
+        ...
+
+    def count_call(self, tool: str, outcome: str, seconds: float) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
@@ -15,10 +16,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ..stdio.session import Asked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
 
     from .graph_service import GraphService
+
+    OnResult = Callable[[str, str, float], None]
+    """Told of each call: its tool, ``ok`` or the kind of error, and its seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +53,9 @@ class _Server(Server[Any]):
 class GraphServer:
     """Serves a document; its `server` is the SDK's, to be run over a transport."""
 
-    def __init__(self, service: GraphService) -> None:
+    def __init__(self, service: GraphService, *, on_result: OnResult | None = None) -> None:
         self._service = service
+        self._on_result = on_result
         self._connections: WeakSet[Any] = WeakSet()
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus)
@@ -69,6 +76,9 @@ class GraphServer:
     async def run(self, reader: Any, writer: Any) -> None:
         """Serves one client over a pair of the SDK's streams, in the protocol era of its first message."""
         await self.server.run(reader, writer, self.server.create_initialization_options())
+
+    def tool_names(self) -> set[str]:
+        return {tool["name"] for tool in self._service.tools(any_json=True)}
 
     def end_streams(self) -> None:
         self._listeners.close()
@@ -98,7 +108,11 @@ class GraphServer:
         meta = cast("dict[str, Any]", ctx.meta or {})
         asked = Asked(tool=params.name, arguments=params.arguments, meta=meta, any_json=_takes_any_json(ctx))
         wants_progress = meta.get("progress_token", meta.get("progressToken")) is not None
+        started = time.perf_counter()
         result = await self._service.call(asked, ctx.session.report_progress if wants_progress else None)
+        if self._on_result is not None:
+            failed = "SERVICE_ERROR" if result.get("isError") else "ok"
+            self._on_result(params.name, failed, time.perf_counter() - started)
         return types.CallToolResult.model_validate(result)
 
     def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:

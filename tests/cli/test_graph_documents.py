@@ -100,7 +100,7 @@ def test_an_address_beyond_this_machine_needs_a_word(cli, started):
     started.write_text("broken", "utf-8")  # so that it ends where it would serve
     done = cli("graph", "serve", "g.yaml", "--http", "0", "--host", "0.0.0.0", "--unprotected")
     assert done.code == 1
-    assert "Everybody who reaches 0.0.0.0 can call these tools, and nothing is encrypted." in done.err
+    assert "Everybody who reaches 0.0.0.0 can call these tools, with the rights of this program" in done.err
 
 
 @pytest.mark.parametrize("module", ["jsonata", "mcp", "regex"])

@@ -37,6 +37,7 @@ MAY_IMPORT = {
         "graph",
         "knowledge",
         "yaml_text",
+        "web",
     },
 }
 EVERYBODY = {"version"}

@@ -162,7 +162,7 @@ def test_an_address_beyond_this_machine_needs_keys_or_a_word(catalogue_file):
     )
     assert (done.returncode, done.stdout) == (2, "")
     told = " ".join(done.stderr.split())
-    assert "nodes gateway --host 0.0.0.0" in told
+    assert "nodes keys create NAME --keys-file FILE" in told
     assert "--unprotected" in told
 
 

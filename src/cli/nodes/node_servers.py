@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..command_errors import ExitCode, UsageError, needs_gateway, needs_server, reports_errors
+from ..guarding import check_exposure, guarded_settings, tell_of_keys
 from ..serving import LogLevel, announce, end_now, log_to_stderr
-from ..shared_options import HostOption, HttpOption, LogLevelOption
-from ..terminal import complain, note, print_json, say, show, table
+from ..shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
+from ..terminal import note, print_json, say, show, table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
+    from ...knowledge.catalogue_reader import Catalogue
     from ...knowledge.gateway.api_keys import ApiKey, KeyStore
 
 _SCOPES = ("tools:read", "tools:execute", "health:check")
@@ -34,6 +36,7 @@ def serve(
         bool,
         typer.Option("--unprotected", help="Let everybody read who reaches an address beyond this machine."),
     ] = False,
+    keys_file: GuardOption = None,
     log_level: LogLevelOption = LogLevel.WARNING,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
@@ -46,26 +49,39 @@ def serve(
     """
     import anyio
 
-    from ...knowledge.mcp_server import LOOPBACK, ServedTools, serve_http, serve_stdio
+    from ...knowledge.mcp_server import ServedTools, serve_http, serve_stdio
     from ...knowledge.node_service import NodeKnowledgeMCPService
 
     log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
-    if http is not None and host not in LOOPBACK and not unprotected:
-        raise UsageError(
-            f"Everybody who reaches {host} could read this catalogue. 'knime-mcp nodes gateway --host {host}'"
-            " serves the same at /mcp to clients with a key; --unprotected is for a proxy that guards it."
-        )
+    check_exposure(host, "read this catalogue", http=http, keys=keys_file, unprotected=unprotected)
     with open_catalogue(catalogue) as opened:
+        if http is not None and keys_file is not None:
+            _serve_guarded(opened, http, host, keys_file)
+            return ExitCode.OK
         tools = ServedTools(NodeKnowledgeMCPService(opened))
         if http is None:
             if anyio.run(serve_stdio, tools):
                 end_now()
             return ExitCode.OK
         tell_origin(opened.origin)
-        if host not in LOOPBACK:
-            complain(f"Everybody who reaches {host} can read this catalogue, and nothing is encrypted.")
         anyio.run(lambda: serve_http(tools, http, host=host, on_ready=announce))
     return ExitCode.OK
+
+
+@needs_gateway
+def _serve_guarded(catalogue: Catalogue, port: int, host: str, keys: Path) -> None:
+    from ...knowledge.gateway.gateway_app import behind_door, opened_gateway
+    from ...knowledge.gateway.mcp_endpoint import PATH, node_endpoint
+    from ...web import listening
+
+    async def serve_nodes() -> None:
+        async with behind_door(built, node_endpoint(built), "POST") as listeners:
+            await listening.serve(listeners, on_ready=lambda urls: announce(urls[0] + PATH))
+
+    with opened_gateway(guarded_settings(port, host, keys), catalogue) as built:
+        tell_origin(catalogue.origin)
+        tell_of_keys(built)
+        asyncio.run(serve_nodes())
 
 
 @reports_errors
@@ -112,8 +128,7 @@ def gateway(
     configure_logging(settings)
     with open_catalogue(catalogue) as opened, opened_gateway(settings, opened) as built:
         tell_origin(opened.origin)
-        if not any(key.works() for key in built.keys.all()):
-            note(f"There are no keys in {settings.gateway_keys_file} yet: knime-mcp nodes keys create NAME")
+        tell_of_keys(built)
         asyncio.run(serve(built, on_ready=_announce))
     return ExitCode.OK
 

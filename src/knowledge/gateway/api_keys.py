@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-_PREFIX: Final = "kmcp"
+KEY_PREFIX: Final = "kmcp"
 _SECRET_BYTES: Final = 32
 _LONGEST: Final = 128
 _PATIENCE: Final = 30.0
@@ -59,14 +59,20 @@ class KeyStoreError(MCPError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
-    """A key, without its secret part. All times are in UTC."""
+class Caller:
+    """Who sends a request, by a key or by a token of the company's provider."""
 
     id: str
     name: str
-    digest: bytes = field(repr=False)
     scopes: frozenset[Scope]
-    rate_limit: int | None  # requests per minute; 0: any number, None: the default in the settings
+    rate_limit: int | None = None  # requests per minute; 0: any number, None: the default in the settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey(Caller):
+    """A key, without its secret part. All times are in UTC."""
+
+    digest: bytes = field(repr=False)
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -125,13 +131,13 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         row = (key.id, key.name, key.digest, scope_names, rate_limit, now.isoformat(), ends, None)
         with self._reported():
             self._db.execute(f"INSERT INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608 - no input
-        return f"{_PREFIX}_{key.id}_{secret}", key
+        return f"{KEY_PREFIX}_{key.id}_{secret}", key
 
     def verify(self, presented: str) -> ApiKey | None:
         """The key that a client presents; None if it is not valid."""
         prefix, _, rest = presented.partition("_")
         key_id, _, secret = rest.partition("_")
-        if len(presented) > _LONGEST or prefix != _PREFIX or not secret:
+        if len(presented) > _LONGEST or prefix != KEY_PREFIX or not secret:
             return None
         key = self.working(key_id)
         return key if key is not None and hmac.compare_digest(key.digest, _digest(secret)) else None

@@ -30,26 +30,27 @@ from .gateway_bodies import (
     ToolResult,
 )
 from .gateway_errors import UNAVAILABLE, Envelope, answer
-from .observing import CONTENT_TYPE, gateway_of, record_of
+from .observing import CONTENT_TYPE, door_of, gateway_of, record_of
 from .request_guard import CALLING, LISTING, router
 
 PREFIX: Final = "/api/v1/mcp"
 _UNHEALTHY: Final = "Something that the tools need cannot be read; the gateway's log says what."
 
 _health = router(Envelope.PLAIN, "health", scope=Scope.HEALTH_CHECK)
-_public_health = router(Envelope.PLAIN, "health", scope=None)
+PUBLIC_HEALTH: Final = router(Envelope.PLAIN, "health", scope=None)
 _listing = router(Envelope.JSON_RPC, "mcp", scope=Scope.TOOLS_READ, errors=LISTING)
 _details = router(Envelope.PLAIN, "mcp", scope=Scope.TOOLS_READ, errors=(404, *LISTING))
 _calling = router(Envelope.JSON_RPC, "mcp", scope=Scope.TOOLS_EXECUTE, errors=CALLING)
 _simple_listing = router(Envelope.PLAIN, "simple", scope=Scope.TOOLS_READ, errors=LISTING)
 _simple_calling = router(Envelope.PLAIN, "simple", scope=Scope.TOOLS_EXECUTE, errors=CALLING)
+METRICS: Final = router(Envelope.PLAIN, "internal", scope=None)
 _internal_listing = router(Envelope.PLAIN, "internal", scope=None, errors=LISTING)
 _internal_calling = router(Envelope.INTERNAL, "internal", scope=None, errors=CALLING)
 
-PUBLIC: Final = (_health, _public_health, _listing, _details, _calling, _simple_listing, _simple_calling)
+PUBLIC: Final = (_health, PUBLIC_HEALTH, _listing, _details, _calling, _simple_listing, _simple_calling)
 """The endpoints of the public listener, in the order in which their paths are matched."""
 
-INTERNAL: Final = (_public_health, _internal_listing, _internal_calling)
+INTERNAL: Final = (PUBLIC_HEALTH, METRICS, _internal_listing, _internal_calling)
 """The endpoints for programs on this machine: without keys and envelopes, and with the metrics."""
 
 
@@ -75,7 +76,7 @@ async def health(request: Request) -> Response:
     return answer(body, status=200 if problem is None else UNAVAILABLE)
 
 
-@_public_health.get(
+@PUBLIC_HEALTH.get(
     "/api/v1/public/health",
     response_model=PublicHealth,
     responses={UNAVAILABLE: {"model": PublicHealth, "description": "The gateway does not work."}},
@@ -83,7 +84,7 @@ async def health(request: Request) -> Response:
 async def public_health(request: Request) -> Response:
     """Report whether the gateway works."""
     ending = "The listener is about to end" if request.scope.get(ENDING) else None
-    record_of(request).error = problem = gateway_of(request).problem() or ending
+    record_of(request).error = problem = door_of(request).problem() or ending
     body = PublicHealth(
         status="healthy" if problem is None else "unhealthy", version=VERSION, timestamp=int(time.time())
     )
@@ -174,11 +175,11 @@ async def invoke_internally(request: Request, body: ToolCall) -> Response:
     return answer(await _call_tool(request, body))
 
 
-@_internal_listing.get("/metrics", response_class=Response)
+@METRICS.get("/metrics", response_class=Response)
 def metrics(request: Request) -> Response:
     """Return the metrics in Prometheus' format."""
-    gateway = gateway_of(request)
-    text = gateway.metrics.exposed(healthy=gateway.problem() is None)
+    door = door_of(request)
+    text = door.metrics.exposed(healthy=door.problem() is None)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..catalogue_reader import Catalogue
     from ..tool_definitions import ToolDefinition
+    from .access_tokens import TokenVerifier
     from .gateway_settings import GatewaySettings
 
 SESSION_SECONDS: Final = 12 * 3600
@@ -186,16 +187,31 @@ def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gateway:
-    """The state that all listeners of a gateway share."""
+class Door:
+    """Who may come in, and what is known of them afterwards: what each server behind keys needs."""
 
     settings: GatewaySettings
-    registry: ToolRegistry
-    catalogue: Catalogue
     keys: KeyStore
+    tokens: TokenVerifier | None = None  # of the company's provider, if it is named
     metrics: Metrics = field(default_factory=Metrics)
     spans: Spans = field(default_factory=Spans)
     limiter: RateLimiter = field(default_factory=RateLimiter)
+
+    def problem(self) -> str | None:
+        """The reason why what is behind the door does not work; None if it works."""
+        return None
+
+    def count_call(self, tool: str, outcome: str, seconds: float) -> None:
+        self.metrics.calls.labels(tool, outcome).inc()
+        self.metrics.call_seconds.labels(tool).observe(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway(Door):
+    """The state that all listeners of a gateway share."""
+
+    registry: ToolRegistry
+    catalogue: Catalogue
     sessions: TTLCache[str] = field(
         default_factory=lambda: TTLCache(seconds=SESSION_SECONDS, most=_MOST_SESSIONS)
     )
@@ -246,8 +262,7 @@ class Gateway:
             finally:
                 seconds = time.perf_counter() - started
                 record.tool_ms = round(seconds * 1000, 2)
-                self.metrics.calls.labels(name, outcome).inc()
-                self.metrics.call_seconds.labels(name).observe(seconds)
+                self.count_call(name, outcome, seconds)
 
 
 class TTLCache(Generic[V]):

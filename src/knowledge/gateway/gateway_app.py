@@ -6,7 +6,7 @@ The public application is for other machines, the internal one for programs on t
 from __future__ import annotations
 
 import ssl
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,33 +14,37 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route
 
 from ...types.errors import SettingInvalid
 from ...version import VERSION
 from ...web import listening
 from ..node_service import NodeKnowledgeMCPService
 from .api_keys import KeyStore
-from .endpoints import INTERNAL, PUBLIC
-from .gateway import Gateway, ToolRegistry
+from .endpoints import INTERNAL, METRICS, PUBLIC, PUBLIC_HEALTH
+from .gateway import Door, Gateway, ToolRegistry
 from .gateway_errors import Envelope, failure, invalid_request
 from .gateway_settings import is_loopback
-from .mcp_endpoint import PATH, MCPEndpoint
+from .mcp_endpoint import MCPEndpoint, node_endpoint
 from .node_retriever import CatalogueKnowledge
-from .observing import LOGGER, REQUEST_ID, Metrics, Observed, Spans, record_of, spans_from_environment
+from .observing import LOGGER, REQUEST_ID, Observed, Spans, record_of, spans_from_environment
 from .request_guard import KEY_HEADER, from_elsewhere, noted
 from .web_page import error_page, page_router, wants_html
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ..catalogue_reader import Catalogue
     from ..tool_definitions import ToolDefinition
+    from .access_tokens import TokenVerifier
     from .gateway import ToolSource
     from .gateway_settings import GatewaySettings
+
+
+_NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False}
+"""`Observed` makes spans and metrics; with FastAPI's own, each request would have two."""
 
 
 @contextmanager
@@ -49,8 +53,7 @@ def opened_gateway(
 ) -> Generator[Gateway]:
     """Opens a gateway, and closes it, but not its catalogue. Without `spans`, ``OTEL_*`` counts."""
     with ExitStack() as stack:
-        keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
-        metrics = Metrics()
+        door = stack.enter_context(opened_door(settings, spans=spans))
         sources: list[ToolSource] = [NodeKnowledgeMCPService(catalogue)]
         if settings.supabase() is None:
             threshold = settings.node_knowledge_default_threshold
@@ -60,7 +63,7 @@ def opened_gateway(
                 SupabaseKnowledge,  # imported here, as its HTTP client takes long to load
             )
 
-            supabase = SupabaseKnowledge(settings, on_lookup=metrics.lookups("supabase"))
+            supabase = SupabaseKnowledge(settings, on_lookup=door.metrics.lookups("supabase"))
             stack.callback(supabase.close)
             sources.append(supabase)
         if settings.elasticsearch_indices:
@@ -69,16 +72,33 @@ def opened_gateway(
             elasticsearch = ElasticsearchTool(settings)
             stack.callback(elasticsearch.close)
             sources.append(elasticsearch)
-        watching = spans or spans_from_environment()
-        stack.callback(watching.close)
         yield Gateway(
             settings=settings,
             registry=ToolRegistry(sources, most_results=settings.mcp_max_results_per_tool),
             catalogue=catalogue,
-            keys=keys,
-            metrics=metrics,
-            spans=watching,
+            keys=door.keys,
+            tokens=door.tokens,
+            metrics=door.metrics,
+            spans=door.spans,
         )
+
+
+@contextmanager
+def opened_door(settings: GatewaySettings, *, spans: Spans | None = None) -> Generator[Door]:
+    """Opens what lets callers in, and closes it. Without `spans`, ``OTEL_*`` counts."""
+    with ExitStack() as stack:
+        keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
+        watching = spans or spans_from_environment()
+        stack.callback(watching.close)
+        yield Door(settings=settings, keys=keys, tokens=_tokens(settings), spans=watching)
+
+
+def _tokens(settings: GatewaySettings) -> TokenVerifier | None:
+    if settings.gateway_oauth_issuer is None:
+        return None
+    from .access_tokens import TokenVerifier  # imported here, as cryptography takes long to load
+
+    return TokenVerifier(settings)
 
 
 def public_app(gateway: Gateway) -> FastAPI:
@@ -86,15 +106,22 @@ def public_app(gateway: Gateway) -> FastAPI:
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
     for part in (*PUBLIC, page_router(with_keys=True)):
         app.include_router(part)
-    app.state.mcp = MCPEndpoint(gateway)
-    app.router.routes.append(Route(PATH, app.state.mcp, methods=["POST"]))
-    if gateway.settings.gateway_cors_origins:
+    app.state.mcp = node_endpoint(gateway)
+    app.state.mcp.add_to(app, "POST")
+    return _watched(app, gateway)
+
+
+def _watched(app: FastAPI, door: Door) -> FastAPI:
+    if door.settings.gateway_cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=gateway.settings.cors_origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=[KEY_HEADER, "Authorization", "Content-Type", "MCP-Protocol-Version", REQUEST_ID],
-            expose_headers=[REQUEST_ID, "Retry-After"],
+            allow_origins=door.settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=[
+                *(KEY_HEADER, "Authorization", "Content-Type", REQUEST_ID),
+                *("MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID"),
+            ],
+            expose_headers=[REQUEST_ID, "Retry-After", "Mcp-Session-Id", "WWW-Authenticate"],
         )
     app.add_middleware(Observed)
     return app
@@ -149,8 +176,7 @@ def _app(gateway: Gateway, listener: str, title: str, description: str) -> FastA
         docs_url="/docs" if gateway.settings.debug else None,
         redoc_url=None,
         redirect_slashes=False,
-        # `Observed` makes spans and metrics; with FastAPI's own, each request would have two.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
+        telemetry=_NO_TELEMETRY,
     )
     app.state.gateway, app.state.listener = gateway, listener
     app.openapi = cache(partial(_document, app, gateway.registry))  # see FastAPI's "Extending OpenAPI"
@@ -228,25 +254,58 @@ async def serve(
 
     The event `stop` ends it, too: threads receive no signals.
     """
-    settings = gateway.settings
+    public, internal = public_app(gateway), internal_app(gateway)
+    listeners = _listeners(gateway.settings, public, internal)
+    async with public.state.mcp.running():
+        await listening.serve(
+            listeners,
+            on_ready=lambda urls: on_ready(urls[0], urls[1] if len(urls) > 1 else None),
+            stop=stop,
+        )
+
+
+@asynccontextmanager
+async def behind_door(
+    door: Door, endpoint: MCPEndpoint, *methods: str
+) -> AsyncGenerator[list[listening.Listener]]:
+    """The listeners of an MCP server that stands alone behind a door, without the gateway's other endpoints.
+
+    `methods` are those that the server takes.
+    """
+    public, internal = (_bare_app(door, listener) for listener in ("public", "internal"))
+    endpoint.add_to(public, *methods)
+    internal.include_router(METRICS)
+    internal.add_middleware(ThisMachineOnly)
+    internal.add_middleware(Observed)
+    listeners = _listeners(door.settings, _watched(public, door), internal)
+    async with endpoint.running():
+        yield listeners
+
+
+def _bare_app(door: Door, listener: str) -> FastAPI:
+    app = FastAPI(openapi_url=None, redirect_slashes=False, telemetry=_NO_TELEMETRY)
+    app.state.gateway, app.state.listener = door, listener
+    app.add_exception_handler(HTTPException, _no_such_endpoint)
+    app.include_router(PUBLIC_HEALTH)
+    return app
+
+
+def _listeners(settings: GatewaySettings, public: FastAPI, internal: FastAPI) -> list[listening.Listener]:
     if settings.needs_tls_warning:
         LOGGER.warning(
             "Keys travel unencrypted: this gateway listens beyond this machine on plain HTTP. Set"
             " GATEWAY_TLS_CERTIFICATE and GATEWAY_TLS_KEY, or GATEWAY_BEHIND_PROXY behind an HTTPS proxy."
         )
-    public, internal = public_app(gateway), internal_app(gateway)
-    listeners = [_listener(gateway, public, settings.gateway_host, settings.gateway_port, **_tls(settings))]
+    listeners = [_listener(settings, public, settings.gateway_host, settings.gateway_port, **_tls(settings))]
     if settings.gateway_internal_port >= 0:
         host, port = settings.gateway_internal_host, settings.gateway_internal_port
-        listeners.append(_listener(gateway, internal, host, port))
-    async with public.state.mcp.running():
-        await listening.serve(
-            listeners, on_ready=lambda urls: on_ready(urls[0], urls[1] if len(urls) > 1 else None), stop=stop
-        )
+        listeners.append(_listener(settings, internal, host, port))
+    return listeners
 
 
-def _listener(gateway: Gateway, app: FastAPI, host: str, port: int, **tls: Any) -> listening.Listener:
-    settings = gateway.settings
+def _listener(
+    settings: GatewaySettings, app: FastAPI, host: str, port: int, **tls: Any
+) -> listening.Listener:
     return listening.Listener(
         app,
         host,

@@ -6,6 +6,7 @@ import ipaddress
 import os
 from pathlib import Path  # noqa: TC003 - pydantic reads it
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -19,6 +20,7 @@ from pydantic import (
 
 from ...types.errors import SettingInvalid
 from ..default_catalogue import user_catalogue
+from .api_keys import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +71,21 @@ class GatewaySettings(BaseModel):
     )
     gateway_cors_origins: Names = Field(
         (), description="Origins whose web pages may call, apart by commas; none: no page may."
+    )
+    gateway_public_url: str | None = Field(
+        None, description="How clients reach it, such as `https://nodes.example`. Logins need it."
+    )
+    gateway_oauth_issuer: str | None = Field(
+        None, description="Provider at which clients log in; its tokens (JWT) count beside keys."
+    )
+    gateway_oauth_audience: Names = Field(
+        (), description="What its tokens are for, apart by commas; else `GATEWAY_PUBLIC_URL` with `/mcp`."
+    )
+    gateway_oauth_jwks_url: str | None = Field(
+        None, description="Where its public keys are; else its metadata says so."
+    )
+    gateway_oauth_scopes: Names = Field(
+        (), description="Its scopes or roles and what they allow: `nodes.read=tools:read`, apart by commas."
     )
     gateway_rate_limit: int = Field(
         600, ge=0, description="Requests per minute for each key that has no limit of its own; 0: any number."
@@ -132,6 +149,15 @@ class GatewaySettings(BaseModel):
             )
         if (self.gateway_tls_certificate is None) != (self.gateway_tls_key is None):
             raise ValueError("GATEWAY_TLS_CERTIFICATE and GATEWAY_TLS_KEY: one needs the other")
+        if self.gateway_oauth_issuer and not self.gateway_public_url:
+            raise ValueError("GATEWAY_PUBLIC_URL: clients that log in have to know the gateway's own URL")
+        for name in ("gateway_public_url", "gateway_oauth_issuer", "gateway_oauth_jwks_url"):
+            url: str | None = getattr(self, name)
+            if url and not is_trusted(url):
+                raise ValueError(f"{name.upper()}: an https URL, or one of this machine")
+        for pair in self.gateway_oauth_scopes:
+            if pair.partition("=")[2] not in frozenset(Scope):
+                raise ValueError(f"GATEWAY_OAUTH_SCOPES: pairs such as nodes.read={Scope.TOOLS_READ.value}")
         if self.node_knowledge_supabase_url and self.supabase() is None:
             raise ValueError("NODE_KNOWLEDGE_SUPABASE_URL is set, but NODE_KNOWLEDGE_SUPABASE_KEY is not")
         if "*" in self.gateway_cors_origins:
@@ -146,6 +172,11 @@ class GatewaySettings(BaseModel):
         url = self.node_knowledge_supabase_url or self.supabase_url
         key = self.node_knowledge_supabase_key or self.supabase_secret_key or self.supabase_anon_key
         return (url.rstrip("/"), key) if url and key else None
+
+    @property
+    def resource(self) -> str:
+        """The URL of the MCP server, as clients know it, and as tokens name it."""
+        return f"{(self.gateway_public_url or '').rstrip('/')}/mcp"
 
     @property
     def cors_origins(self) -> list[str]:
@@ -179,6 +210,15 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         raise SettingInvalid(
             f"{name}: {text}" if name else text, setting=name, fix="docs/gateway.md has all settings."
         ) from None
+
+
+def is_trusted(url: str) -> bool:
+    """Returns whether what a URL names cannot be changed on its way."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

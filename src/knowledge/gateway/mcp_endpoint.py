@@ -1,7 +1,8 @@
-"""``POST /mcp``: the MCP server of node knowledge behind the gateway's keys, scopes, limits and observation.
+"""``/mcp``: an MCP server behind the gateway's keys, logins, scopes, limits and observation.
 
-It is the one of ``nodes serve --http``, which has none of these. Clients send the key as ``X-API-Key`` or, as
-most of them can, as a bearer token.
+Of node knowledge it is the server of ``nodes serve``, but any other can stand there, such as that of a graph
+document. Clients send a key as ``X-API-Key`` or, as most of them can, as a bearer token, or the token of a
+login.
 """
 
 from __future__ import annotations
@@ -11,25 +12,31 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from ...types.errors import MCPError as BaseError
 from ...web.listening import WholeRequests
 from ..mcp_server import ServedTools, mcp_app
 from ..node_service import NodeKnowledgeMCPService
 from ..tool_definitions import TOOLS, TOOLS_BY_NAME
+from .access_tokens import METADATA_PATH
 from .api_keys import Scope as KeyScope
-from .gateway_errors import Envelope, MCPError, as_mcp_error, failure, invalid_request
+from .gateway_errors import Envelope, MCPError, as_mcp_error, failure, invalid_request, unavailable
 from .observing import LEFT, record_of
-from .request_guard import KEY_HEADER, admit_key, from_elsewhere, noted, presented_key, require, with_body
+from .request_guard import admit_caller, caller_of, from_elsewhere, noted, replayed, require, with_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Container, Mapping
 
+    from fastapi import FastAPI
+    from starlette.applications import Starlette
     from starlette.types import Receive, Scope, Send
 
-    from .gateway import Gateway
+    from .gateway import Door, Gateway
     from .observing import RequestRecord
 
 PATH: Final = "/mcp"
@@ -37,20 +44,34 @@ _record: ContextVar[RequestRecord] = ContextVar("record of the request")
 
 
 class MCPEndpoint:
-    """The ASGI application of the endpoint; it answers only within `running`."""
+    """The ASGI application of the endpoint; it answers only within `running`.
+
+    `sdk` is the server without a guard; `tools` are the names that it has at the moment, for the log.
+    """
 
     path = PATH  # for logs and metrics, like that of FastAPI's routes
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        # The SDK's own check allows no names of hosts but this machine's, even behind a proxy.
-        self._sdk = mcp_app(ServedTools(_ObservedService(gateway)), checks_host=False)
-        self._app = WholeRequests(self._sdk)
+    def __init__(self, door: Door, sdk: Starlette, tools: Callable[[], Container[str]]) -> None:
+        self._door = door
+        self._sdk = sdk
+        self._tools = tools
+        self._app = WholeRequests(sdk)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         async with self._sdk.router.lifespan_context(self._sdk):
             yield
+
+    def add_to(self, app: FastAPI, *methods: str) -> None:
+        """Adds the endpoint, and where its clients can log in (RFC 9728), also where some look for that."""
+        app.router.routes.append(Route(PATH, self, methods=methods))
+        if (tokens := self._door.tokens) is not None:
+
+            async def metadata(_: Request) -> Response:
+                return JSONResponse(tokens.metadata(), headers={"Access-Control-Allow-Origin": "*"})
+
+            for path in (METADATA_PATH + PATH, METADATA_PATH):
+                app.router.routes.append(Route(path, metadata))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
@@ -68,30 +89,47 @@ class MCPEndpoint:
 
     async def _admitted(self, request: Request) -> Request:
         """The request with its body; everything else is checked before the body is read."""
-        self._gateway.tools()
+        if not self._door.settings.mcp_enabled:
+            raise unavailable("MCP_ENABLED is false", "The tools are switched off on this gateway.")
         origin = request.headers.get("origin", "")
-        if from_elsewhere(request) and origin not in self._gateway.settings.cors_origins:
+        if from_elsewhere(request) and origin not in self._door.settings.cors_origins:
             raise invalid_request("Web pages of other origins may not call this server.", status=403)
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        sent = request.headers.getlist(KEY_HEADER)
-        if not sent and kind.lower() == "bearer":
-            sent = [token.strip()]
-        key = presented_key(request, sent)
-        admit_key(request, key)
+        caller = await caller_of(request)
+        admit_caller(request, caller)
+        # The SDK keeps a session for the caller that began it.
+        token = AccessToken(token="", client_id=caller.id, scopes=sorted(caller.scopes))
+        request.scope["user"] = AuthenticatedUser(token)
+        if request.method != "POST":  # listening to a session, or ending it
+            require(request, caller, KeyScope.TOOLS_READ)
+            return request
         request = await with_body(request, kind="application/json")
-        require(request, key, KeyScope.TOOLS_EXECUTE if _calls(await request.body()) else KeyScope.TOOLS_READ)
-        return request
+        body = await request.body()
+        called = _called(body)
+        require(request, caller, KeyScope.TOOLS_READ if called is None else KeyScope.TOOLS_EXECUTE)
+        if called is not None and called in self._tools():
+            record_of(request).tool = called
+        return replayed(request, body)
 
 
-def _calls(body: bytes) -> bool:
-    """Returns whether a body may call a tool; the SDK says what is wrong with one that is no request."""
+def node_endpoint(gateway: Gateway) -> MCPEndpoint:
+    # The SDK's own check allows no names of hosts but this machine's, even behind a proxy.
+    app = mcp_app(ServedTools(_ObservedService(gateway)), checks_host=False)
+    return MCPEndpoint(gateway, app, lambda: TOOLS_BY_NAME)
+
+
+def _called(body: bytes) -> str | None:
+    """The tool that a body calls, or none; the SDK says what is wrong with one that is no request."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
-        return False
-    if not isinstance(message, dict):
-        return isinstance(message, list)  # several at once, as in revision 2025-03-26
-    return cast("dict[str, Any]", message).get("method") == "tools/call"
+        return None
+    if isinstance(message, list):
+        return ""  # several at once, as in revision 2025-03-26, may call some
+    found = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    if found.get("method") != "tools/call":
+        return None
+    params = found.get("params")
+    return str(cast("dict[str, Any]", params).get("name")) if isinstance(params, dict) else ""
 
 
 class _ObservedService(NodeKnowledgeMCPService):

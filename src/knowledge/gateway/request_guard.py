@@ -15,16 +15,17 @@ from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from .api_keys import KEY_PREFIX
 from .gateway_bodies import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
 from .gateway_errors import NOT_JSON, Envelope, as_mcp_error, failure, invalid_request
-from .observing import LEFT, gateway_of, record_of
+from .observing import LEFT, door_of, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from starlette.types import Message
 
-    from .api_keys import ApiKey, Scope
+    from .api_keys import ApiKey, Caller, Scope
     from .gateway_errors import MCPError
 
 
@@ -58,32 +59,50 @@ CALLING = (400, 404, 408, 413, 415, 503)
 """HTTP statuses of errors of endpoints that call a tool."""
 
 
-def admit(request: Request, scope: Scope) -> None:
-    """Admits a request by the key in its header (401, 429, 403). The body is not read."""
-    key = presented_key(request, request.headers.getlist(KEY_HEADER))
-    admit_key(request, key)
-    require(request, key, scope)
+async def admit(request: Request, scope: Scope) -> None:
+    """Admits a request by its key or token (401, 429, 403). The body is not read."""
+    caller = await caller_of(request)
+    admit_caller(request, caller)
+    require(request, caller, scope)
+
+
+async def caller_of(request: Request) -> Caller:
+    """Who presents a key, as ``X-API-Key`` or as a bearer token, or a token of the provider (401)."""
+    sent = request.headers.getlist(KEY_HEADER)
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if sent or kind.lower() != "bearer":
+        return presented_key(request, sent)
+    token, tokens = token.strip(), door_of(request).tokens
+    if tokens is None or token.startswith(f"{KEY_PREFIX}_"):
+        return presented_key(request, [token])
+    caller = await tokens.caller(token)
+    if caller is None:
+        door_of(request).metrics.refused.labels("token").inc()
+        raise not_let_in(request, "This token is expired, or not one for this server. Log in again.", token)
+    return caller
 
 
 def presented_key(request: Request, sent: list[str]) -> ApiKey:
     """The key that a client presents; an error (401) if it is not valid, or not one."""
-    gateway = gateway_of(request)
+    gateway = door_of(request)
     key = gateway.keys.verify(sent[0]) if len(sent) == 1 else None
     if key is not None:
         return key
     gateway.metrics.refused.labels("key").inc()
     if len(sent) == 1:
-        raise invalid_key("This API key is unknown, expired or revoked. Ask for another one.")
+        raise not_let_in(
+            request, "This API key is unknown, expired or revoked. Ask for another one.", sent[0]
+        )
     what = "Send an API key" if not sent else "Send one API key, not several,"
-    raise invalid_key(f"{what} in the header {KEY_HEADER}.")
+    raise not_let_in(request, f"{what} in the header {KEY_HEADER}.")
 
 
-def admit_key(request: Request, key: ApiKey) -> None:
-    """Admits a request with a valid key, if its rate allows (429), and notes whose it is."""
-    gateway, record = gateway_of(request), record_of(request)
-    record.client, record.key_id = key.name, key.id
-    per_minute = gateway.settings.gateway_rate_limit if key.rate_limit is None else key.rate_limit
-    wait = gateway.limiter.wait_for(key.id, per_minute)
+def admit_caller(request: Request, caller: Caller) -> None:
+    """Admits the request of a caller, if the rate allows (429), and notes whose it is."""
+    gateway, record = door_of(request), record_of(request)
+    record.client, record.key_id = caller.name, caller.id
+    per_minute = gateway.settings.gateway_rate_limit if caller.rate_limit is None else caller.rate_limit
+    wait = gateway.limiter.wait_for(caller.id, per_minute)
     if wait:
         gateway.metrics.refused.labels("rate").inc()
         raise invalid_request(
@@ -94,19 +113,25 @@ def admit_key(request: Request, key: ApiKey) -> None:
         )
 
 
-def require(request: Request, key: ApiKey, scope: Scope) -> None:
-    """Refuses a request whose key lacks the scope (403)."""
-    if scope not in key.scopes:
-        gateway_of(request).metrics.refused.labels("scope").inc()
+def require(request: Request, caller: Caller, scope: Scope) -> None:
+    """Refuses a request whose caller lacks the scope (403)."""
+    if scope not in caller.scopes:
+        door = door_of(request)
+        door.metrics.refused.labels("scope").inc()
         raise invalid_request(
             f"This key lacks the scope {scope.value}. Ask for a key that has it.",
             status=403,
             details={"missing_scope": scope.value},
+            # Clients that logged in ask for the scope then: RFC 6750, section 3.1
+            headers=door.tokens and door.tokens.challenge("insufficient_scope", scope),
         )
 
 
-def invalid_key(user_message: str) -> MCPError:
-    return invalid_request(user_message, status=401, headers=_CHALLENGE)
+def not_let_in(request: Request, user_message: str, sent: str = "") -> MCPError:
+    """The error for a key or token that was not sent, or does not work; it says how to get one."""
+    tokens = door_of(request).tokens
+    challenge = tokens.challenge("invalid_token" if sent else "") if tokens else _CHALLENGE
+    return invalid_request(user_message, status=401, headers=challenge)
 
 
 def from_elsewhere(request: Request) -> bool:
@@ -124,7 +149,7 @@ def from_elsewhere(request: Request) -> bool:
 
 async def with_body(request: Request, *, kind: str) -> Request:
     """Reads the body of a request of the media type `kind`; returns the request with it (415, 413, 408)."""
-    settings = gateway_of(request).settings
+    settings = door_of(request).settings
     most = settings.gateway_max_body_bytes
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared != kind:
@@ -154,8 +179,17 @@ async def with_body(request: Request, *, kind: str) -> Request:
             headers={"Connection": "close"} if size > 8 * most else None,
         )
 
+    return replayed(request, bytes(body))
+
+
+def replayed(request: Request, body: bytes) -> Request:
+    """The request with its body still to be read, and then whatever its client does."""
+    whole: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
     async def receive() -> Message:
-        return {"type": "http.request", "body": bytes(body), "more_body": False}
+        nonlocal whole
+        message, whole = whole, None
+        return message or await request.receive()
 
     return Request(request.scope, receive)
 
@@ -172,7 +206,7 @@ def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequenc
 
     async def enter(request: Request) -> Request:
         if scope is not None:
-            admit(request, scope)
+            await admit(request, scope)
         if request.method == "POST":
             return await with_body(request, kind="application/json")
         return request
@@ -220,7 +254,7 @@ def guarded(
 def noted(request: Request, error: MCPError) -> MCPError:
     record = record_of(request)
     record.error_type, record.error = error.error_type.value, error.message
-    gateway_of(request).metrics.errors.labels(error.error_type.value).inc()
+    door_of(request).metrics.errors.labels(error.error_type.value).inc()
     return error
 
 

@@ -31,10 +31,10 @@ from .observing import gateway_of, record_of
 from .request_guard import (
     KEY_HEADER,
     admit,
-    admit_key,
+    admit_caller,
     from_elsewhere,
     guarded,
-    invalid_key,
+    not_let_in,
     noted,
     presented_key,
     require,
@@ -118,15 +118,15 @@ async def _enter(request: Request) -> Request:
 
 async def _enter_with_key(request: Request, *, scope: Scope) -> Request:
     if KEY_HEADER in request.headers:
-        admit(request, scope)
+        await admit(request, scope)
     else:
         gateway = gateway_of(request)
         key_id = gateway.sessions.get(request.cookies.get(COOKIE, ""))
         key = gateway.keys.working(key_id) if key_id else None
         if key is None:
-            raise invalid_key("Nobody is signed in.")
+            raise not_let_in(request, "Nobody is signed in.")
         request.state.visitor = key
-        admit_key(request, key)
+        admit_caller(request, key)
         require(request, key, scope)
     return await _enter(request)
 
@@ -226,7 +226,7 @@ async def _sign_in(request: Request) -> Response:
     form = await _form(request)
     try:
         key = presented_key(request, [form.get("key", "").strip()])
-        admit_key(request, key)
+        admit_caller(request, key)
     except MCPError as error:
         if error.status != 401:
             raise

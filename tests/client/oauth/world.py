@@ -158,6 +158,9 @@ class AuthorizationServer:
         self.refresh_gate = threading.Event()
         self.refresh_gate.set()
         self.secret = f"client-secret-{CANARY}"
+        self.make_token: Callable[[str, dict[str, Any]], str] = lambda *_: (
+            f"access-{CANARY}-{secrets.token_hex(4)}"
+        )
         self.codes: dict[str, dict[str, str]] = {}
         self.refresh_tokens: set[str] = set()
         self.grants: list[str] = []
@@ -170,8 +173,11 @@ class AuthorizationServer:
             case "/register":
                 if "scope" in seen.fields and not self.registers_scopes:
                     return Canned(400, {"error": "invalid_client_metadata", "error_description": "scope"})
-                method = seen.fields["token_endpoint_auth_method"]
-                body = {"client_id": f"client-of-{origin.url}", "token_endpoint_auth_method": method}
+                method = seen.fields.get("token_endpoint_auth_method", "none")
+                body = seen.fields | {
+                    "client_id": f"client-of-{origin.url}",
+                    "token_endpoint_auth_method": method,
+                }
                 return Canned(201, body | ({} if method == "none" else {"client_secret": self.secret}))
             case "/authorize":
                 return self._authorize(seen)
@@ -206,7 +212,7 @@ class AuthorizationServer:
                 if not known:
                     said = f"{fields['refresh_token']} is not known"  # echoes the secret
                     return Canned(400, {"error": "invalid_grant", "error_description": said})
-            token = f"access-{CANARY}-{secrets.token_hex(4)}"
+            token = self.make_token(scope or "", fields)
             refresh = f"refresh-{CANARY}-{secrets.token_hex(4)}"
             self.world.valid[token] = set((scope or "").split())
             self.refresh_tokens.add(refresh)
