@@ -11,6 +11,7 @@ import json
 import re
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,7 +19,8 @@ from ..types.columns import ColumnForm, arrow_type, cells_without_gaps, column_n
 from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json
 from ..types.tool import from_json_text, to_json_text
-from .journal import SUFFIX, read_journal, scan_journal
+from .journal import SUFFIX
+from .journal_reading import JournalReading
 from .record import FIELDS, CallRecord, CallStatus, Link, link_of, moment_of, utc_text
 from .table_formats import TableError, TableWriter, is_device, read_table_file
 
@@ -77,28 +79,25 @@ def write_calls(records: Iterable[CallRecord], file: Path, *, raw_csv: bool = Fa
 
 def write_journal_calls(journal: Path, file: Path, *, raw_csv: bool = False) -> int:
     """Writes the calls of a journal as `write_calls` does, a piece at a time; returns how many there are."""
-    piece: list[CallRecord] = []
-    count = 0
-
-    def take(_: object, record: CallRecord) -> None:
-        nonlocal count
-        count += 1
-        piece.append(record)
-        if len(piece) >= _PIECE:
-            writer.write(calls_table(piece))
-            piece.clear()
-
+    count, calls = 0, journal_calls(journal)
     with TableWriter(file, raw_csv=raw_csv) as writer:
-        scan_journal(journal, take)
-        if piece or not count:
+        while piece := list(islice(calls, _PIECE)):
             writer.write(calls_table(piece))
+            count += len(piece)
+        if not count:
+            writer.write(calls_table(()))
     return count
+
+
+def journal_calls(journal: Path) -> Iterator[CallRecord]:
+    """The calls of a journal in the order of the file, one at a time."""
+    return (record for _, record in JournalReading(journal))
 
 
 def read_calls(file: Path) -> list[CallRecord]:
     """Reads records from a journal, or from a table in a file, in the order of the file."""
     if is_journal(file):
-        return list(read_journal(file).records)
+        return list(journal_calls(file))
     return records_of(read_table_file(file).table)
 
 

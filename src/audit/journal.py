@@ -34,7 +34,7 @@ import secrets
 import sys
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import chain, pairwise
@@ -47,7 +47,7 @@ from .record import CallRecord, chained, chained_with_text, utc_text
 from .table_formats import is_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
     from types import TracebackType
 
     from .signatures import Sealer
@@ -405,70 +405,6 @@ def _is_locked(file: BinaryIO) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalContent:
-    run: str  # id of the run (of the last one, in a file that holds several)
-    about: str  # the tool and settings of the run
-    records: tuple[CallRecord, ...]  # the calls in the order in which they finished
-    outcome: Outcome | None  # None if the run was killed, or is still going on
-    torn: bool  # whether the last line was incomplete, and skipped
-    unanswered: tuple[SentCall, ...] = ()  # what was sent in any of the runs, and has no line of its end
-    chain: str = ""  # of the last line
-
-    @property
-    def head(self) -> str:
-        """Hash of the last finished call, "" if there is none."""
-        return (self.records[-1].hash or "") if self.records else ""
-
-
-def read_journal(path: Path) -> JournalContent:
-    """Reads a journal, finished or not; `JournalError` if it has other lines, or only a torn one."""
-    records: list[CallRecord] = []
-    content = scan_journal(path, lambda _, record: records.append(record))
-    return replace(content, records=tuple(records))
-
-
-def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) -> JournalContent:
-    """Reads a journal as `read_journal` does, but keeps none of its calls.
-
-    ``take`` is called with each finished call and its line, in the order of the file.
-    """
-    run, about, outcome, torn = "", "", None, False
-    sent: dict[str, SentCall] = {}
-    chain = ""
-    for line in journal_lines(path):
-        torn = line.torn
-        if torn and line.number > 1:
-            continue
-        try:
-            entry = line.entry()
-            match entry.get("kind"):
-                case "start":
-                    run, about, outcome = entry["run"], entry["about"], None
-                case "sent":
-                    key, row = str(entry["key"]), entry.get("row")
-                    sent[key] = SentCall(
-                        key=key, plan=str(entry["plan"]), tool_name=str(entry["tool"]), input_row=row
-                    )
-                case "call":
-                    record = CallRecord.from_json(entry)
-                    sent.pop(record.key or "", None)
-                    take(line, record)
-                case "end":
-                    outcome = entry["outcome"]
-                case "prompt" | "turn" | "answer" | "checkpoint":
-                    pass
-                case kind:
-                    raise JournalError(f"its kind is {kind!r}")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise JournalError(
-                f"{path.name}, line {line.number} is not a line of a journal: {why}"
-            ) from error
-        chain = line.chain(chain)
-    return JournalContent(run, about, (), outcome, torn, tuple(sent.values()), chain)
-
-
-@dataclass(frozen=True, slots=True)
 class JournalLine:
     number: int  # from 1
     start: int  # offset of its first byte in the file
@@ -571,29 +507,6 @@ def _is_json(data: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def latest(folder: Path, about: str) -> Path | None:
-    """Finds the journal with the highest run id and the same ``about`` in a folder, which need not exist.
-
-    Files that cannot be read, or are not journals, are skipped.
-    """
-    for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
-        try:
-            if _about_of(path) == about:
-                return path
-        except OSError:
-            continue
-    return None
-
-
-def _about_of(path: Path) -> str | None:
-    """Reads ``about`` from the first line only, as journals may be large."""
-    with path.open("rb") as file:
-        try:
-            return json.loads(file.readline())["about"]
-        except (ValueError, KeyError, TypeError):
-            return None
 
 
 def _now() -> str:

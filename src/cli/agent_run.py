@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..agents.prompter.prompter import Answered
-    from ..audit.journal import JournalContent
+    from ..audit.journal_reading import JournalContent
     from ..headless.host import ExtensionHost
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..audit.journal import JournalContent
+    from ..audit.journal_reading import JournalContent
     from ..audit.record import CallRecord
     from ..audit.table_formats import FileTable
     from ..client.mcp_client import MCPClient

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
     from pathlib import Path
 
-    from ..audit.journal import JournalContent
+    from ..audit.journal_reading import JournalContent
     from ..audit.record import CallRecord
     from ..types.tool import Tool
     from .argument_sources import PlannedCalls

@@ -160,7 +160,7 @@ class MCPToolCaller(CallerDialog):
         summary.unfit, summary.absent, summary.properties = writer.unfit, writer.absent, writer.properties
         warnings = [visible(summary.warning() or "")]
         if self.save_audit_workflow_to.strip() and run.journal_file is not None:
-            from ..audit.journal import read_journal
+            from ..audit.journal_reading import read_journal
             from .audit_workflow import save_after_run
 
             records = read_journal(run.journal_file).records

@@ -10,7 +10,8 @@ from langchain_core.tools import ToolException
 from knime_mcp.agents import langchain_tools
 from knime_mcp.agents.toolbox.call_rules import CallRules
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
-from knime_mcp.audit.journal import Journal, read_journal
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.errors import ConnectError, SettingInvalid
 from tests.support import peers

@@ -7,7 +7,8 @@ from collections import defaultdict
 
 import pytest
 
-from knime_mcp.audit.journal import held, read_journal
+from knime_mcp.audit.journal import held
+from knime_mcp.audit.journal_reading import read_journal
 from tests.support import waiting
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 

@@ -10,7 +10,7 @@ import sys
 import pyarrow as pa
 import pytest
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 from tests.faults.rows import good_reply, script_for
 from tests.support.scripted_server import ScriptedServer, rpc, text, tool

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.client.mcp_client import MCPClient
 from tests.support.waiting import until
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.cli.files import recorded_run
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.graph import McpGraphApi, RunError

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.cli.files import recorded_run
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.document_loading import check_text

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from keyring.backend import KeyringBackend
 from keyring.credentials import SimpleCredential
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.oauth.grants import AuthorizationCode

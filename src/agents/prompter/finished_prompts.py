@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from ...audit.journal import JournalContent
+    from ...audit.journal_reading import JournalContent
     from ...audit.record import CallRecord
     from ...runs.engine import Run
     from ..toolbox.toolset import Toolset

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow

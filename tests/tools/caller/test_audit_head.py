@@ -3,7 +3,7 @@
 import pytest
 
 from knime_mcp.audit.calls_table import read_calls, write_calls
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 
 CANARY = "canary-7f3a9c51d2"
