@@ -71,17 +71,14 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm = ColumnForm.
     return pa.table(columns)
 
 
-def write_calls(records: Iterable[CallRecord], file: Path, *, raw_csv: bool = False) -> None:
-    """Writes records as a table into a file, whose ending is the format, see `table_formats.FORMATS`."""
-    with TableWriter(file, raw_csv=raw_csv) as writer:
-        writer.write(calls_table(records))
+def write_calls(records: Iterable[CallRecord], file: Path, *, raw_csv: bool = False) -> int:
+    """Writes records as a table into a file, a piece at a time; returns how many there are.
 
-
-def write_journal_calls(journal: Path, file: Path, *, raw_csv: bool = False) -> int:
-    """Writes the calls of a journal as `write_calls` does, a piece at a time; returns how many there are."""
-    count, calls = 0, journal_calls(journal)
+    The file's ending is the format, see `table_formats.FORMATS`.
+    """
+    count, left = 0, iter(records)
     with TableWriter(file, raw_csv=raw_csv) as writer:
-        while piece := list(islice(calls, _PIECE)):
+        while piece := list(islice(left, _PIECE)):
             writer.write(calls_table(piece))
             count += len(piece)
         if not count:
@@ -99,6 +96,18 @@ def read_calls(file: Path) -> list[CallRecord]:
     if is_journal(file):
         return list(journal_calls(file))
     return records_of(read_table_file(file).table)
+
+
+def ordered_calls(file: Path) -> Iterable[CallRecord]:
+    """The records of a journal, one at a time, or of a table, sorted: in the order in which calls ended."""
+    if is_journal(file):
+        return journal_calls(file)
+    return sorted(read_calls(file), key=lambda record: (record.run, record.call))
+
+
+def is_dossier(file: Path) -> bool:
+    """Whether a file of records is an archive, see `dossier`."""
+    return file.suffix.lower() == ".zip"
 
 
 def is_journal(file: Path) -> bool:

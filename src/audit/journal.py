@@ -176,7 +176,7 @@ class Journal:
                 raise JournalError(f"{path.name} was written by another run meanwhile")
             self.head, self._chain, self._lines = follows or end.head, end.chain, end.lines
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
-            start |= {"format": _FORMAT, "who": _who(), "what": dict(what or {})}
+            start |= {"format": _FORMAT, "who": who(), "what": dict(what or {})}
             # A torn line stays, and the start of the next run shows that it is torn.
             self._write(canonical_json(start), before="\n" if end.due else "")
         except BaseException:
@@ -360,7 +360,7 @@ def line_chain(previous: str, text: bytes) -> str:
 
 
 @cache
-def _who() -> dict[str, str]:
+def who() -> dict[str, str]:
     """The user, the machine and the product, for the beginning of a run."""
     try:
         user = getpass.getuser()

@@ -492,6 +492,11 @@ def content_digests(blocks: Iterable[ContentBlock], hidden: Callable[[Any], Any]
     return canonical_json([_digest_of(block, hidden) for block in blocks])
 
 
+def blobs_of(content: str | None) -> list[dict[str, Any]]:
+    """The blocks of a record's ``content`` that files were saved of, in their order."""
+    return [block for block in json.loads(content or "[]") if "size" in block]
+
+
 def _digest_of(block: ContentBlock, hidden: Callable[[Any], Any]) -> dict[str, Any]:
     kind, mime_type, data = "text", None, b""
     match block:

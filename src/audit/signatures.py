@@ -48,8 +48,13 @@ class PublicKey:
     def id(self) -> bytes:
         return hashlib.sha256(self.name.encode() + b"\n" + _ED25519 + self.raw).digest()[:4]
 
+    @property
+    def label(self) -> str:
+        """Its name and id, by which a signature says whose it is."""
+        return f"{self.name}+{self.id.hex()}"
+
     def __str__(self) -> str:
-        return f"{self.name}+{self.id.hex()}+{_text(_ED25519 + self.raw)}"
+        return f"{self.label}+{_text(_ED25519 + self.raw)}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -65,13 +70,13 @@ class PublicKey:
             raise SignatureError(f"{text.strip()[:80]!r} is not a public key as audit key show prints it")
         return key
 
-    def has_signed(self, text: str, signature: bytes) -> bool:
+    def has_signed(self, data: bytes, signature: bytes) -> bool:
         needs_libraries("cryptography")
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
-            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, text.encode())
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, data)
         except InvalidSignature:
             return False
         return True
@@ -107,7 +112,7 @@ class Checkpoint:
         known, good, bad = {(key.name, key.id): key for key in keys}, list[PublicKey](), list[str]()
         for name, number, signature in self.signatures:
             key = known.get((name, number))
-            if key is not None and key.has_signed(self.text, signature):
+            if key is not None and key.has_signed(self.text.encode(), signature):
                 good.append(key)
             elif key is not None:
                 bad.append(name)
@@ -124,10 +129,14 @@ class SigningKey:
 
     def sign(self, text: str) -> str:
         """The line of a note with the signature of its text."""
+        return f"— {self.public.name} {_text(self.public.id + self.signature(text.encode()))}\n"
+
+    def signature(self, data: bytes) -> bytes:
+        needs_libraries("cryptography")
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         key = Ed25519PrivateKey.from_private_bytes(self.private or _from_keyring(self.public))
-        return f"— {self.public.name} {_text(self.public.id + key.sign(text.encode()))}\n"
+        return key.sign(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +228,14 @@ def own_keys(file: Path) -> list[SigningKey]:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SignatureError(f"The keys in {file} cannot be read: {error}") from None
+
+
+def own_public_keys(file: Path) -> tuple[PublicKey, ...]:
+    """The keys whose signatures count where nobody names others; none if the file cannot be read."""
+    try:
+        return tuple(key.public for key in own_keys(file))
+    except SignatureError:
+        return ()
 
 
 def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:

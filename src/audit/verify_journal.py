@@ -8,16 +8,16 @@ beginning of the chain nobody can have changed anything.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..types.texts import counted
 from .journal import START, JournalLine, journal_lines, keys_file
 from .journal_fields import unknown_fields
-from .record import link_of
-from .signatures import Checkpoint, PublicKey, SignatureError, own_keys, stamped_at
+from .record import blobs_of, link_of
+from .signatures import Checkpoint, PublicKey, own_public_keys, stamped_at
 from .verdicts import (
     Anchors,
     Calls,
@@ -40,10 +40,18 @@ _OTHERS: Final = frozenset({"sent", "prompt", "turn", "answer"})
 
 
 def verify_journal(
-    file: Path, anchors: Anchors, *, on_progress: Callable[[int], None] | None = None
+    file: Path,
+    anchors: Anchors,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+    saved: Callable[[str], Path | None] | None = None,
+    sealed: str = "",
 ) -> Verification:
-    """See `verify.verify_file`."""
-    check = _Check(file, anchors)
+    """See `verify.verify_file`.
+
+    In a dossier, ``saved`` finds the saved files, and ``sealed`` is what covers the journal as a whole.
+    """
+    check = _Check(file, anchors, saved or partial(saved_file, journal=file), sealed)
     for number, line in enumerate(journal_lines(file)):
         if on_progress is not None and not number % 1024:
             on_progress(line.start)
@@ -67,6 +75,8 @@ class _Check:
 
     file: Path
     anchors: Anchors
+    saved: Callable[[str], Path | None]
+    sealed: str
     findings: list[Finding] = field(default_factory=list[Finding])
     _heads: list[tuple[str, str]] = field(init=False)
     _keys: Sequence[PublicKey] = field(init=False)
@@ -90,7 +100,7 @@ class _Check:
     def __post_init__(self) -> None:
         self._heads = [split_head(head) for head in self.anchors.heads]
         self._calls = Calls(call for call, _ in self._heads if call)
-        self._keys = self.anchors.keys if self.anchors.keys is not None else _own_public_keys()
+        self._keys = self.anchors.keys if self.anchors.keys is not None else own_public_keys(keys_file())
 
     def take(self, line: JournalLine) -> None:
         place = f"line {line.number}"
@@ -196,8 +206,7 @@ class _Check:
     def _check_files(self, entry: dict[str, Any], place: str) -> None:
         """Compares the saved files of a call with the digests on record."""
         try:
-            blocks = json.loads(entry.get("content") or "[]")
-            blobs = [(block["sha256"], block["size"]) for block in blocks if "size" in block]
+            blobs = [(block["sha256"], block["size"]) for block in blobs_of(entry.get("content"))]
             files = [str(name) for name in entry["files"]]
         except (ValueError, KeyError, TypeError):
             self.findings.append(
@@ -213,10 +222,10 @@ class _Check:
             text = f"{place.capitalize()} names {len(files)} files, and the result had {len(blobs)}."
             self.findings.append(Finding(Verdict.ALTERED, text))
         for name, (digest, size) in zip(files, blobs, strict=False):
-            found = _saved(name, self.file)
+            found = self.saved(name)
             if found is None:
                 self._count("not there any more, and so not checked", 1)
-            elif not _is_as_saved(found, digest, size):
+            elif not is_as_saved(found, digest, size):
                 text = f"The file {found} of {place} is not what was saved."
                 self.findings.append(Finding(Verdict.ALTERED, text))
 
@@ -268,6 +277,8 @@ class _Check:
         covers: list[Cover] = []
         if self._strangers or not self._segments:
             return [Cover(1, self._last, "")] if self._last else []
+        if self.sealed:
+            self._anchored.setdefault(self._last, self.sealed)
         for first, behind in zip(self._segments, [*self._segments[1:], self._last + 1], strict=True):
             for line in sorted(line for line in self._anchored if first <= line < behind):
                 covers.append(Cover(first, line, self._anchored[line]))
@@ -321,20 +332,13 @@ class _Check:
         return notes
 
 
-def _own_public_keys() -> list[PublicKey]:
-    try:
-        return [key.public for key in own_keys(keys_file())]
-    except SignatureError:
-        return []
-
-
 def _closing(entry: dict[str, Any], chain: str) -> _End:
     count = entry.get("calls")
     is_count = isinstance(count, int) and not isinstance(count, bool)
     return _End(count if is_count else -1, str(entry.get("head", "")), str(entry.get("outcome", "")), chain)
 
 
-def _saved(name: str, journal: Path) -> Path | None:
+def saved_file(name: str, journal: Path) -> Path | None:
     """A file on record; beside the journal if both were moved."""
     path = Path(name)
     tail = Path(*path.parts[-3:]) if path.is_absolute() else path
@@ -345,7 +349,7 @@ def _saved(name: str, journal: Path) -> Path | None:
         return None
 
 
-def _is_as_saved(file: Path, digest: object, size: object) -> bool:
+def is_as_saved(file: Path, digest: object, size: object) -> bool:
     try:
         if file.stat().st_size != size:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,15 +21,16 @@ from .files import (
     is_same,
     json_record,
     reading_records,
+    records_in,
     text_or_file,
     write_page,
     writing,
 )
 from .shared_options import RawCsvOption, RecordsArgument
-from .terminal import complain, note, one_line, print_json, say, show, steps_progress, table
+from .terminal import complain, note, one_line, print_json, print_json_array, say, show, steps_progress, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     from ..audit.record import CallRecord
     from ..audit.verdicts import Verification
@@ -178,34 +179,24 @@ def show_records(
     check_page(html)
     if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
-    from ..audit.calls_table import is_journal, read_calls, write_calls, write_journal_calls
-    from ..audit.verify import verify_file
+    from ..audit.calls_table import ordered_calls, write_calls
 
-    if out is not None and html is None and not as_json and is_journal(file):
-        with reading_records():
-            verified = verify_file(file)
+    with records_in(file) as records, reading_records():
+        verified = records.verified()
+        if html is not None:
+            from .audit_page import audit_pages
+
+            calls = ordered_calls(records.file)
+            for page_file, page in audit_pages(html, file.name, calls, verified, records.saved):
+                write_page(page_file, page)
+        if out is not None:
             with writing(out):
-                count = write_journal_calls(file, out, raw_csv=raw_csv)
-        note(f"Wrote {counted(count, 'call')} to {out}")
-        _complain_of(verified)
-        return ExitCode.FAILED if verified.verdict is Verdict.ALTERED else ExitCode.OK
-    with reading_records():
-        records = read_calls(file)
-        verified = verify_file(file)
-    records.sort(key=lambda record: (record.run, record.call))
-    if html is not None:
-        from .audit_page import audit_pages
-
-        for page_file, page in audit_pages(html, file.name, records, verified):
-            write_page(page_file, page)
-    if out is not None:
-        with writing(out):
-            write_calls(records, out, raw_csv=raw_csv)
-        note(f"Wrote {counted(len(records), 'call')} to {out}")
-    if as_json:
-        print_json([json_record(record) for record in records])
-    elif html is None and out is None:
-        _show_timeline(records)
+                count = write_calls(ordered_calls(records.file), out, raw_csv=raw_csv)
+            note(f"Wrote {counted(count, 'call')} to {out}")
+        if as_json:
+            print_json_array(json_record(record) for record in ordered_calls(records.file))
+        elif html is None and out is None:
+            _show_timeline(ordered_calls(records.file), sum(run.count for run in verified.runs))
     _complain_of(verified)
     return ExitCode.FAILED if verified.verdict is Verdict.ALTERED else ExitCode.OK
 
@@ -231,20 +222,18 @@ def export(
     if out.suffix.lower() != ".knwf":
         raise UsageError(f"{out} should end in .knwf, as it is a KNIME workflow.")
     check_output(out)
-    from ..audit.calls_table import read_calls
-    from ..audit.verify import verify_file
+    from ..audit.calls_table import ordered_calls
     from ..headless import use_standin
 
     use_standin()
     from ..tools.audit_workflow import save_audit_workflow
 
-    with reading_records():
-        records = read_calls(file)
-        verified = verify_file(file)
-    if not records:
-        raise CommandError(f"{file} holds no calls to export.")
-    with writing(out):
-        exported = save_audit_workflow(records, out, question=question, answer=answer)
+    with records_in(file) as records, reading_records():
+        verified = records.verified()
+        if not any(run.count for run in verified.runs):
+            raise CommandError(f"{file} holds no calls to export.")
+        with writing(out):
+            exported = save_audit_workflow(ordered_calls(records.file), out, question=question, answer=answer)
     note(f"Wrote {out}: {exported.text()}")
     if verified.verdict is Verdict.ALTERED:
         _complain_of(verified)
@@ -252,10 +241,10 @@ def export(
     return ExitCode.OK
 
 
-def _show_timeline(records: list[CallRecord]) -> None:
-    if not records:
+def _show_timeline(records: Iterable[CallRecord], count: int) -> None:
+    if not count:
         note("There are no calls in this file.")
-    for run, calls in groupby(records[:_CALLS_SHOWN], key=attrgetter("run")):
+    for run, calls in groupby(islice(records, _CALLS_SHOWN), key=attrgetter("run")):
         rows = (
             (
                 str(record.call or ""),
@@ -271,8 +260,8 @@ def _show_timeline(records: list[CallRecord]) -> None:
         )
         columns = ("call", "at (UTC)", "took", "row", "tool", "status", "arguments", "result")
         show(table(f"Run {run}" if run else "Calls", columns, rows))
-    if len(records) > _CALLS_SHOWN:
-        note(f"{counted(len(records) - _CALLS_SHOWN, 'more call')} not shown. All: --json, or --out FILE")
+    if count > _CALLS_SHOWN:
+        note(f"{counted(count - _CALLS_SHOWN, 'more call')} not shown. All: --json, or --out FILE")
 
 
 def _time(record: CallRecord) -> str:

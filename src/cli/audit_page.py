@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from contextlib import suppress
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from ..audit.record import blobs_of
 from ..audit.verdicts import Verdict
+from ..audit.verify_journal import is_as_saved
 from ..tools.views.html import (
     badge,
+    data_image,
     details,
     element,
     heading,
@@ -25,7 +29,7 @@ from ..tools.views.html import (
 from ..types.texts import beginning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -35,22 +39,29 @@ if TYPE_CHECKING:
 
 _MOST_CALLS: Final = 5000
 _LONGEST_TEXT: Final = 20_000
+_LARGEST_PICTURE: Final = 512 << 10  # as a page is read at once
 _KINDS: Final = {"mcp": "⚡ MCP", "workflow": "⧉ workflow"}
 
 
 def audit_pages(
-    file: Path, name: str, records: Sequence[CallRecord], verification: Verification
+    file: Path,
+    name: str,
+    records: Iterable[CallRecord],
+    verification: Verification,
+    find: Callable[[str], Path | None],
 ) -> Iterator[tuple[Path, str]]:
     """The pages, self-contained, each with its file: the given one, then ``NAME-2`` and so on.
 
-    The records are sorted by run and number.
+    The records are those that were verified; of them one page at a time is in memory. ``find`` says where a
+    saved file is: its picture is shown if it is the one on record.
     """
-    starts = range(0, max(len(records), 1), _MOST_CALLS)
+    left = iter(records)
+    count = -(-sum(run.count for run in verification.runs) // _MOST_CALLS)
     files = [
-        file if not n else file.with_name(f"{file.stem}-{n + 1}{file.suffix}") for n in range(len(starts))
+        file if not n else file.with_name(f"{file.stem}-{n + 1}{file.suffix}") for n in range(max(count, 1))
     ]
-    for number, start in enumerate(starts):
-        shown = records[start : start + _MOST_CALLS]
+    for number in range(len(files)):
+        shown = islice(left, _MOST_CALLS)
         others = [
             element("a", str(n + 1), href=quote(other.name)) if n != number else str(n + 1)
             for n, other in enumerate(files)
@@ -63,7 +74,7 @@ def audit_pages(
                 _verdict(verification),
                 element("p", "Pages ", join(others, " ")) if len(files) > 1 else None,
                 join(
-                    _run(run, list(calls), verification)
+                    _run(run, list(calls), verification, find)
                     for run, calls in groupby(shown, key=attrgetter("run"))
                 ),
             ),
@@ -77,7 +88,9 @@ def _verdict(verification: Verification) -> Html:
     return note("\n".join((f"Records: {verdict.value}", *texts)), kind=kinds.get(verdict, "warning"))
 
 
-def _run(run: str, calls: Sequence[CallRecord], verification: Verification) -> Html:
+def _run(
+    run: str, calls: Sequence[CallRecord], verification: Verification, find: Callable[[str], Path | None]
+) -> Html:
     verified = next((candidate for candidate in verification.runs if candidate.run == run), None)
     start = min((moment for record in calls if (moment := record.moment) is not None), default=None)
     total = max((_seconds_after(start, record) + (record.duration or 0) for record in calls), default=0.0)
@@ -93,12 +106,14 @@ def _run(run: str, calls: Sequence[CallRecord], verification: Verification) -> H
                     ("Head", verified.anchor if verified else None),
                 )
             ),
-            join(_call(record, start, total) for record in calls),
+            join(_call(record, start, total, find) for record in calls),
         )
     )
 
 
-def _call(record: CallRecord, start: datetime | None, total: float) -> Html:
+def _call(
+    record: CallRecord, start: datetime | None, total: float, find: Callable[[str], Path | None]
+) -> Html:
     took = None if record.duration is None else f"{record.duration:.3f} s"
     summary = join(
         (
@@ -118,6 +133,7 @@ def _call(record: CallRecord, start: datetime | None, total: float) -> Html:
         note(beginning(record.error, _LONGEST_TEXT), kind="bad") if record.error else None,
         paragraph(beginning(record.result, _LONGEST_TEXT)) if record.result else None,
         json_block(beginning(record.structured_result, _LONGEST_TEXT)) if record.structured_result else None,
+        join(_pictures(record, find)),
         properties(
             (
                 ("Server", record.server),
@@ -133,6 +149,18 @@ def _call(record: CallRecord, start: datetime | None, total: float) -> Html:
             )
         ),
     )
+
+
+def _pictures(record: CallRecord, find: Callable[[str], Path | None]) -> Iterator[Html]:
+    if not record.files:
+        return
+    with suppress(ValueError, KeyError, TypeError):  # somebody edited the record, which the verdict says
+        for name, blob in zip(record.files, blobs_of(record.content), strict=False):
+            file = find(name) if blob["mime_type"].startswith("image/") else None
+            if file is None or blob["size"] > _LARGEST_PICTURE:
+                continue
+            if is_as_saved(file, blob["sha256"], blob["size"]):
+                yield data_image(file.read_bytes(), blob["mime_type"], description=file.name)
 
 
 def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | None:

@@ -12,7 +12,7 @@ from ..audit.table_formats import WRITABLE, either
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .executors import Concurrency, ExecutorOption, check_executor
-from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
+from .files import check_journal, check_page, check_table, is_same, reading_records, records_in, write_page
 from .shared_options import RawCsvOption, RecordsArgument, takes
 
 _WHAT = "What is called"
@@ -160,12 +160,13 @@ def replay(
 
     options = replay_options(settings)
     connection = with_commands(connection, settings.server or ())
-    with reading_records():
-        recording = read_recording(file, head=head)
-    if not recording.calls and not recording.verification.runs:
-        raise CommandError(f"{file} holds no calls to replay.")
-    check_on_record(options, recording.calls)
-    with Interrupt() as interrupt:
+    with records_in(file) as records, Interrupt() as interrupt:
+        with reading_records():
+            known = None if records.dossier is None else records.verified(head)
+            recording = read_recording(records.file, head=head, verification=known)
+        if not recording.calls and not recording.verification.runs:
+            raise CommandError(f"{file} holds no calls to replay.")
+        check_on_record(options, recording.calls)
         run = ReplayRun(recording, options, connection, interrupt, head, as_json=as_json)
         try:
             with reading_records():

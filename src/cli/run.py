@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +14,12 @@ from ..audit.table_formats import READABLE, as_text, either, in_microseconds
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
-from .files import check_folder, read_table, writing
+from .files import check_folder, read_table, records_in, writing
 from .shared_options import pairs
 from .terminal import StatusLine, complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     import pyarrow as pa
 
@@ -35,7 +36,9 @@ _TELL_LITTLE = ("Tool type", "Server", "Tool", "Tool (JSON)", "Digest")
 
 @reports_errors
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE.knwf", help="A workflow that KNIME exported.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.knwf", help="A workflow that KNIME exported, or a dossier (.zip).")
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,8 +100,8 @@ def run(
     tables = {name: Path(path) for name, path in pairs(inputs, "--input").items()}
     unsaid = "does not say which server to call instead of which. Write OLD=NEW, NEW as URL."
     servers = pairs(server, "--server", form=_SERVERS, wrong=unsaid)
-    with Interrupt() as interrupt:
-        report, files = _run(file, chosen, servers, tables, out, _lookup(renamed), interrupt)
+    with _workflow_in(file) as workflow, Interrupt() as interrupt:
+        report, files = _run(workflow, chosen, servers, tables, out, _lookup(renamed), interrupt)
     if as_json:
         from ..headless.workflows.run_results import summary
 
@@ -108,6 +111,21 @@ def run(
     for path in files:
         note(f"Wrote {path}")
     return _ended(report)
+
+
+@contextmanager
+def _workflow_in(file: Path) -> Generator[Path]:
+    """The workflow that a file is, or, in a dossier, the one with the calls."""
+    with records_in(file) as records:
+        if records.dossier is None:
+            yield file
+            return
+        from ..audit.dossier import WORKFLOW
+
+        found = records.dossier.member(WORKFLOW)
+        if found is None:
+            raise CommandError(f"{file} has no {WORKFLOW}.")
+        yield found
 
 
 def _lookup(renamed: Mapping[str, str]) -> Callable[[str], CredentialValue | None]:

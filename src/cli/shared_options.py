@@ -27,7 +27,8 @@ SaveDirOption: TypeAlias = Annotated[
 RecordsArgument: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help=f"A journal (.jsonl), or a table Tool calls as {either(*READABLE)} file."
+        metavar="FILE",
+        help=f"A journal (.jsonl), a dossier (.zip), or a table Tool calls as {either(*READABLE)} file.",
     ),
 ]
 """The file of records that a command reads."""

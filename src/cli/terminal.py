@@ -131,14 +131,24 @@ def _remark(text: str, style: str) -> None:
         print(visible(text), file=sys.stderr, flush=True)
 
 
-def print_text(text: str) -> None:
+def print_text(text: str, *, end: str = "\n") -> None:
     """Prints a result unchanged; on a terminal, control characters are shown as escapes."""
-    print(visible(text) if is_terminal(sys.stdout) else text)
+    print(visible(text) if is_terminal(sys.stdout) else text, end=end)
 
 
 def print_json(value: Any) -> None:
     """Prints JSON for other programs: always valid, indented by two spaces, escaped only where necessary."""
     print_text(json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), allow_nan=False))
+
+
+def print_json_array(values: Iterable[Any]) -> None:
+    """Prints what `print_json` prints of a list, one value at a time."""
+    before = "["
+    for value in values:
+        text = json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), allow_nan=False)
+        print_text(f"{before}\n  {text.replace(chr(10), chr(10) + '  ')}", end="")
+        before = ","
+    print_text("[]" if before == "[" else "\n]")
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -20,7 +21,7 @@ from ..types.tool import MCPTool, WorkflowTool
 from .recorded_steps import caller_node, is_command, metanode, segment_of, step_of, with_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ..audit.record import CallRecord
     from ..knwf import Node, Position, Workflow
@@ -72,13 +73,14 @@ def audit_workflow(
     """
     from ..knwf import Connection, Workflow, WorkflowCredential
 
-    ordered = sorted(records, key=lambda record: (record.run, record.call))
-    shown = ordered[:MOST_STEPS]
+    seen = _Seen()
+    shown = nsmallest(MOST_STEPS, map(seen.take, records), key=lambda record: (record.run, record.call))
+    left_out = seen.statuses.total() - len(shown)
     canvas = Canvas()
-    canvas.note(_about(ordered), color=GRAY)
+    canvas.note(seen.about(), color=GRAY)
     if question:
         canvas.note(f"Question\n{question}", color=YELLOW)
-    several_runs = len({record.run for record in ordered}) > 1
+    several_runs = len(seen.runs) > 1
     turn: tuple[str, int | None] | None = None
     for place, record in enumerate(shown, start=1):
         if turn is not None and turn != (record.run, record.iteration):
@@ -91,10 +93,8 @@ def audit_workflow(
         # Every run counts its calls from 1, so several runs are numbered anew.
         canvas.add(replace(record, call=place) if several_runs else record, place)
     canvas.new_row()
-    if len(ordered) > len(shown):
-        canvas.note(
-            f"… and {len(ordered) - len(shown)} more calls, which are not in this workflow", color=RED
-        )
+    if left_out:
+        canvas.note(f"… and {left_out} more calls, which are not in this workflow", color=RED)
     if answer:
         canvas.note(f"Answer\n{answer}", color=GREEN)
     workflow = Workflow(
@@ -107,32 +107,47 @@ def audit_workflow(
         files=canvas.files,
     )
     steps = len(canvas.nodes)
-    return Exported(
-        workflow, steps, len(shown) - steps, len(ordered) - len(shown), tuple(canvas.placeholders)
-    )
+    return Exported(workflow, steps, len(shown) - steps, left_out, tuple(canvas.placeholders))
 
 
-def _about(records: Sequence[CallRecord]) -> str:
-    statuses = Counter(record.status.value for record in records)
-    counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
-    tools = [step for record in records if isinstance(step := step_of(record), MCPTool)]
-    writing = sum(not tool.is_read_only for tool in tools)
-    lines = [
-        f"Audit of {counted(len(records), 'tool call')}: {counts}",
-        "Each node is one call, in the order in which they finished. Executing a node makes its call again.",
-    ]
-    if writing:
-        lines.append(
-            f"{writing} of them are of tools not declared as read-only: they do again what they did."
-        )
-    commands = sorted({tool.route.url for tool in tools if is_command(tool)})
-    if commands:
-        lines.append(
-            f"Servers that were commands ({', '.join(commands)}) cannot be started from a workflow: run them"
-            " over HTTP and enter their URLs. No other node waits for theirs. From the command line:"
-            f" knime-mcp run FILE.knwf --server {commands[0]}=http://127.0.0.1:8000/mcp"
-        )
-    return "\n".join(lines)
+class _Seen:
+    """What the first note says of all calls, of which only some are on the canvas."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[str] = Counter()
+        self.runs: set[str] = set()
+        self._writing = 0
+        self._commands: set[str] = set()
+
+    def take(self, record: CallRecord) -> CallRecord:
+        self.statuses[record.status.value] += 1
+        self.runs.add(record.run)
+        step = step_of(record)
+        if isinstance(step, MCPTool):
+            self._writing += not step.is_read_only
+            self._commands |= {step.route.url} if is_command(step) else set()
+        return record
+
+    def about(self) -> str:
+        counts = ", ".join(f"{count} {status}" for status, count in self.statuses.most_common())
+        lines = [
+            f"Audit of {counted(self.statuses.total(), 'tool call')}: {counts}",
+            "Each node is one call, in the order in which they finished. Executing a node makes its call"
+            " again.",
+        ]
+        if self._writing:
+            lines.append(
+                f"{self._writing} of them are of tools not declared as read-only: they do again what they"
+                " did."
+            )
+        if self._commands:
+            commands = sorted(self._commands)
+            lines.append(
+                f"Servers that were commands ({', '.join(commands)}) cannot be started from a workflow: run"
+                " them over HTTP and enter their URLs. No other node waits for theirs. From the command line:"
+                f" knime-mcp run FILE.knwf --server {commands[0]}=http://127.0.0.1:8000/mcp"
+            )
+        return "\n".join(lines)
 
 
 def target_of(setting: str, data_area: Path, run: str) -> Path | None:

@@ -238,7 +238,7 @@ def test_secrets_are_in_no_audit(cli, server, tmp_path):
     [
         (["verify", "nowhere.jsonl"], 1, "nowhere.jsonl"),
         (["verify", "x.txt"], 1, "the ending of its name has to be"),
-        (["show", "x.csv"], 1, "no column Tool name"),
+        (["show", "x.csv"], 1, "none of the columns of Tool calls"),
         (["show", "x.jsonl"], 1, "line 1"),
         (["show", "x.csv", "--html", "x.txt"], 2, "should end in .html"),
         (["show", "x.csv", "--out", "x.json"], 2, "the ending of its name has to be"),
