@@ -20,6 +20,7 @@ from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json
 from ..types.tool import from_json_text, to_json_text
 from .journal import SUFFIX
+from .journal_lines import JournalError
 from .journal_reading import JournalReading
 from .record import FIELDS, CallRecord, CallStatus, Link, link_of, moment_of, utc_text
 from .table_formats import TableError, TableWriter, is_device, read_table_file
@@ -112,6 +113,8 @@ def is_dossier(file: Path) -> bool:
 
 def is_journal(file: Path) -> bool:
     """Whether a file of records is a journal, not a table: JSON Lines may be either."""
+    if re.fullmatch(rf"(?i:.+\{SUFFIX})\.[0-9]+", file.name):
+        raise JournalError(f"{file.name} is a part of the journal {file.stem}: name that file")
     if file.suffix.lower() != SUFFIX or is_device(file):
         return file.suffix.lower() == SUFFIX
     with file.open("rb") as stream:

@@ -16,7 +16,8 @@ made anew from there to the end shows only if the last ``chain`` is kept elsewhe
 A journal without an end line, or with an outcome other than ``complete``, belongs to a run that was canceled,
 failed or killed. When the run is repeated, the new run takes over the finished calls as its own records, and
 its chain of calls continues from the last record of the interrupted run. A file may hold several runs, one
-after the other; a lock, which ends with its process, keeps two writers apart.
+after the other; a lock, which ends with its process, keeps two writers apart. A large journal goes on in
+further files (see `journal_lines`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import getpass
-import hashlib
-import json
 import logging
 import os
 import platform
@@ -37,30 +36,28 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, Self, TypedDict, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, TypedDict
 
 from ..types.texts import canonical_json
 from ..version import VERSION
-from .record import CallRecord, chained, chained_with_text, utc_text
-from .table_formats import is_device
+from .journal_lines import SECOND, JournalEnd, JournalError, end_of, part_file
+from .record import CallRecord, chained, chained_with_text, line_chain, utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Mapping
     from types import TracebackType
 
     from .signatures import Sealer
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
-START = b'{"about":'  # the beginning of a run's first line in canonical JSON
-_CALL = b'"kind":"call"'  # within a text the marks would be escaped
-_CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
 _FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
 _KEYS: Final = "KNIME_MCP_AUDIT_KEYS"
 _FSYNC: Final = "KNIME_MCP_AUDIT_FSYNC"
 _FSYNCS: Final = ("never", "second", "call")
+_PART: Final = "KNIME_MCP_AUDIT_PART"
+_PART_SIZE: Final = "1GB"
 _MOST_LOST: Final = 10
 _OUR_KEYS: Final = "~/.knime-mcp/audit-keys.json"
 _TIME_STAMPS: Final = "KNIME_MCP_AUDIT_TSA"
@@ -69,10 +66,6 @@ _log = logging.getLogger(__name__)
 _LOCK_SECONDS: Final = 10.0  # single calls of many processes may be kept in one file
 _LOOK_SECONDS: Final = 1.0
 """Seconds between checks whether the file was deleted: a check takes half as long as writing a line."""
-
-
-class JournalError(ValueError):
-    """A journal cannot be read; the message names the file and the line."""
 
 
 class JournalBusy(JournalError):  # noqa: N818
@@ -166,21 +159,31 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not append and path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
-        self._file: BinaryIO = path.open("ab", buffering=0)
+        if not append and path.with_name(path.name + SECOND).exists():
+            raise FileExistsError(errno.EEXIST, "It belongs to an earlier journal", f"{path}{SECOND}")
+        self._most = _most_bytes()
+        # The first file is locked as long as the journal is written, also if that goes on in another file.
+        self._first: BinaryIO = path.open("ab", buffering=0)
+        self._file, self._part, self._size = self._first, 1, 0
         self._can_tell_deleted = self._links() > 0  # some shared folders do not count links
         self._look_at = 0.0
         try:
-            _lock(self._file, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
-            end = _end_of(path) if append else _End()
+            _lock(self._first, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
+            end = end_of(path) if append else JournalEnd()
             if after not in {None, end.chain}:
                 raise JournalError(f"{path.name} was written by another run meanwhile")
             self.head, self._chain, self._lines = follows or end.head, end.chain, end.lines
+            if end.part > 1:
+                self._go_on_in(part_file(path, end.part).open("ab", buffering=0), end.part)
+            if end.is_new:  # at most half of its first line is there, which says nothing
+                self._file.truncate(0)
+            self._size = self._file.seek(0, 2)
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
             start |= {"format": _FORMAT, "who": who(), "what": dict(what or {})}
             # A torn line stays, and the start of the next run shows that it is torn.
             self._write(canonical_json(start), before="\n" if end.due else "")
         except BaseException:
-            self._file.close()
+            self._close_files()
             raise
 
     def sent(self, call: SentCall) -> None:
@@ -237,7 +240,11 @@ class Journal:
                     if self._sealer is not None:
                         self._seal(self._sealer, with_time_stamp=True)
                 finally:
-                    self._file.close()
+                    self._close_files()
+
+    def _close_files(self) -> None:
+        self._file.close()
+        self._first.close()
 
     def __enter__(self) -> Self:
         return self
@@ -253,13 +260,14 @@ class Journal:
 
         if sealer.key is None and not with_time_stamp:
             return
+        self._make_room()  # nothing may stand between a checkpoint and the lines that it counts
         line = {"kind": "checkpoint", "note": sealer.note(self._lines, self._chain, _now())}
         try:
             stamp = sealer.time_stamp(line["note"]) if with_time_stamp else None
         except SignatureError as error:  # the calls were made: their record is kept without it
             stamp = None
             _log.warning("%s: %s", self.path.name, error)
-        self._write(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}))
+        self._put(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}))
         self._signed_at = self.count
 
     def _refuse_if_lost(self) -> None:
@@ -273,7 +281,31 @@ class Journal:
             raise JournalWriteError(self._why_lost.errno, text, str(self.path))
 
     def _links(self) -> int:
-        return os.fstat(self._file.fileno()).st_nlink
+        return min(os.fstat(file.fileno()).st_nlink for file in (self._first, self._file))
+
+    def _go_on_in(self, file: BinaryIO, part: int) -> None:
+        if self._file is not self._first:
+            self._file.close()
+        self._file, self._part, self._size = file, part, 0
+
+    def _begin_part(self) -> None:
+        """Goes on in the next file, which is there before the present one says so."""
+        path = part_file(self.path, self._part + 1)
+        try:
+            file = path.open("xb", buffering=0)
+        except OSError as error:  # no call is lost for want of another file
+            self._most = None
+            _log.warning("%s goes on in one file: %s", self.path.name, error)
+            return
+        try:
+            self._put(canonical_json({"kind": "next", "part": self._part + 1}))
+            if self._fsync != "never":
+                os.fsync(self._file.fileno())
+        except BaseException:
+            file.close()
+            path.unlink(missing_ok=True)
+            raise
+        self._go_on_in(file, self._part + 1)
 
     def _write(self, line: str, *, before: str = "") -> None:
         """Writes a line, which is a JSON object, with its place in the chain."""
@@ -281,6 +313,16 @@ class Journal:
             if not self._links():
                 raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
             self._look_at = time.monotonic() + _LOOK_SECONDS
+        self._make_room()
+        self._put(line, before=before)
+
+    def _make_room(self) -> None:
+        if self._most is not None and self._size >= self._most:
+            self._begin_part()
+        if self._part > 1 and not self._size:
+            self._put(canonical_json({"kind": "part", "number": self._part}))
+
+    def _put(self, line: str, *, before: str = "") -> None:
         # One unbuffered write per line, so that the operating system has the line even if this process dies.
         text = line[:-1].encode()
         chain = line_chain(self._chain, text)
@@ -296,10 +338,19 @@ class Journal:
             if isinstance(error, OSError):
                 raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
             raise
-        self._chain, self._lines = chain, self._lines + 1
+        self._chain, self._lines, self._size = chain, self._lines + 1, self._size + len(data)
         if self._fsync != "never" and (self._fsync == "call" or time.monotonic() - self._synced_at >= 1.0):
             os.fsync(self._file.fileno())
             self._synced_at = time.monotonic()
+
+
+def _most_bytes() -> int | None:
+    """How large a file may become before the journal goes on in the next one; None for any size."""
+    text = os.environ.get(_PART, _PART_SIZE).strip()
+    match = re.fullmatch(r"([1-9][0-9]{0,12}) ?([KMGT]?)B?", text, re.IGNORECASE)
+    if match is None and text.lower() != "never":
+        raise JournalError(f"{_PART} is {text!r}; write a size such as 200MB, or never")
+    return None if match is None else int(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " ")
 
 
 class MemoryJournal:
@@ -349,16 +400,6 @@ def _sealer() -> Sealer | None:
         raise JournalError(f"The journal cannot be signed: {error}") from None
 
 
-def line_chain(previous: str, text: bytes) -> str:
-    """The ``chain`` of a line, 64 hexadecimal digits.
-
-    Args:
-        previous: The ``chain`` of the line before; "" for the first line.
-        text: The line up to the comma before its ``chain``.
-    """
-    return hashlib.sha256(b"%b\n%b" % (previous.encode(), text)).hexdigest()
-
-
 @cache
 def who() -> dict[str, str]:
     """The user, the machine and the product, for the beginning of a run."""
@@ -401,111 +442,6 @@ def _is_locked(file: BinaryIO) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         return error.errno not in {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class JournalLine:
-    number: int  # from 1
-    start: int  # offset of its first byte in the file
-    data: bytes
-    torn: bool = False  # its writer was stopped in the middle of the line
-
-    def chain(self, previous: str) -> str:
-        """The line's ``chain``; for a line of format 1, which has none, the one that it would have."""
-        return self.linked(previous)[1]
-
-    def follows(self, previous: str) -> bool | None:
-        """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
-        return self.linked(previous)[0]
-
-    def linked(self, previous: str) -> tuple[bool | None, str]:
-        """What `follows` and `chain` say, which together take half of the time."""
-        match = _CHAINED.fullmatch(self.data)
-        if match is None:
-            return None, line_chain(previous, self.data.strip())
-        chain = match[2].decode()
-        return line_chain(previous, match[1]) == chain, chain
-
-    @property
-    def is_as_written(self) -> bool:
-        """Whether its line break is ours, and no space was put around it."""
-        return self.data[:1] == b"{" and (self.data[-2:] == b"}\n" or self.torn)
-
-    def begins_anew(self, previous: str) -> bool:
-        """Whether a chain of its own begins here: files of several runs, one behind the other."""
-        return self.data.startswith(START) and not self.follows(previous) and self.follows("") is True
-
-    def entry(self) -> dict[str, Any]:
-        """Parses the line; `ValueError` if it is not a JSON object in UTF-8."""
-        try:
-            value = json.loads(self.data.removeprefix(b"\xef\xbb\xbf").decode())
-        except UnicodeDecodeError:
-            raise ValueError("not UTF-8") from None
-        if not isinstance(value, dict):
-            raise ValueError("not a JSON object")
-        return cast("dict[str, Any]", value)
-
-
-def journal_lines(path: Path) -> Iterator[JournalLine]:
-    """Yields each line of a file that is not empty, also if it is not one of a journal."""
-    if is_device(path):
-        raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
-    with path.open("rb") as file:
-        for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
-            may_be_torn = not data.endswith(b"\n") or after.startswith(START)
-            yield JournalLine(number, start, data, may_be_torn and not _is_json(data))
-
-
-def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    start = 0
-    for number, data in enumerate(file, start=1):
-        if not data.isspace():
-            yield number, start, data
-        start += len(data)
-
-
-class _End(NamedTuple):
-    """The end of a journal."""
-
-    head: str = ""  # hash of its last call
-    chain: str = ""  # of its last line
-    due: bool = False  # whether a line break is due
-    lines: int = 0  # since its chain began
-
-
-def _end_of(path: Path) -> _End:
-    """Parses at most three of the file's lines."""
-    last_call, chain, due, count = None, "", False, 0
-    for line in journal_lines(path):
-        due = not line.data.endswith(b"\n")
-        if line.number == 1 and (line.torn or not _is_of_kind(line, "start")):
-            raise JournalError(f"{path.name}, line 1 is not a line of a journal")
-        if line.torn:
-            continue
-        count = 1 if line.begins_anew(chain) else count + 1
-        chain = line.chain(chain)
-        if _CALL in line.data:
-            last_call = line
-    if last_call is None:
-        return _End("", chain, due, count)
-    if not _is_of_kind(last_call, "call"):
-        raise JournalError(f"{path.name}, line {last_call.number} is not a line of a journal")
-    return _End(str(last_call.entry().get("hash", "")), chain, due, count)
-
-
-def _is_of_kind(line: JournalLine, kind: str) -> bool:
-    try:
-        return line.entry().get("kind") == kind
-    except (ValueError, RecursionError):
-        return False
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
     return True
 
 

@@ -62,6 +62,8 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
         "outcome": "`complete`, `failed` or `canceled`.",
         "at": "When it ended.",
     },
+    "next": {"part": "The journal goes on in the file with this number: here is the end of a file."},
+    "part": {"number": "The number of this file of the journal: here is its beginning."},
     "checkpoint": {
         "note": "How many lines stand before it, and the `chain` of the last of them, as a signed note.",
         "time_stamp": "An RFC 3161 response for the note, in base64.",

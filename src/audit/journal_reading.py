@@ -9,7 +9,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .journal import SUFFIX, JournalError, JournalLine, Outcome, SentCall, journal_lines
+from .journal import SUFFIX, Outcome, SentCall
+from .journal_lines import JournalError, JournalLine, journal_lines
 from .record import CallRecord
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class JournalReading:
                         sent.pop(record.key or "", None)
                     case "end":
                         outcome = entry["outcome"]
-                    case "prompt" | "turn" | "answer" | "checkpoint":
+                    case "prompt" | "turn" | "answer" | "checkpoint" | "next" | "part":
                         pass
                     case kind:
                         raise JournalError(f"its kind is {kind!r}")

@@ -487,6 +487,16 @@ def _hash(previous: str, text: str) -> str:
     return _PREFIX + hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
 
 
+def line_chain(previous: str, text: bytes) -> str:
+    """The ``chain`` of a line, 64 hexadecimal digits.
+
+    Args:
+        previous: The ``chain`` of the line before; "" for the first line.
+        text: The line up to the comma before its ``chain``.
+    """
+    return hashlib.sha256(b"%b\n%b" % (previous.encode(), text)).hexdigest()
+
+
 def content_digests(blocks: Iterable[ContentBlock], hidden: Callable[[Any], Any]) -> str:
     """The field `content` of a record; ``hidden`` marks the secrets in a text or a JSON value."""
     return canonical_json([_digest_of(block, hidden) for block in blocks])

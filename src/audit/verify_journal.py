@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..types.texts import counted
-from .journal import START, JournalLine, journal_lines, keys_file
+from .journal import keys_file
 from .journal_fields import unknown_fields
+from .journal_lines import START, JournalLine, journal_lines, part_file
 from .record import blobs_of, link_of
 from .signatures import Checkpoint, PublicKey, own_public_keys, stamped_at
 from .verdicts import (
@@ -52,9 +53,13 @@ def verify_journal(
     In a dossier, ``saved`` finds the saved files, and ``sealed`` is what covers the journal as a whole.
     """
     check = _Check(file, anchors, saved or partial(saved_file, journal=file), sealed)
+    done, last = 0, None
     for number, line in enumerate(journal_lines(file)):
+        if last is not None and line.part != last.part:
+            done += last.start + len(last.data)
+        last = line
         if on_progress is not None and not number % 1024:
-            on_progress(line.start)
+            on_progress(done + line.start)
         check.take(line)
     return check.result()
 
@@ -87,6 +92,8 @@ class _Check:
     _format: int = 1
     _in_chain: int = 0  # lines since the chain began
     _last: int = 0  # number of the last line
+    _parts: dict[int, int] = field(default_factory=dict[int, int])  # files, and their first lines
+    _next: int = 0  # the file that has to follow, as the last line says
     _strangers: list[str] = field(default_factory=list[str])
     _spaced: list[str] = field(default_factory=list[str])
     _unknown: dict[str, None] = field(default_factory=dict[str, None])
@@ -117,6 +124,7 @@ class _Check:
             entry = {}
         self._link(line, entry)
         run, kind = str(entry.get("run", "")), entry.get("kind")
+        self._check_part(line, entry)
         if kind != "checkpoint":
             self._look_for_unknown(entry, line.number)
         match kind:
@@ -136,6 +144,8 @@ class _Check:
                 if self._run in self._ends:
                     self._ends[self._run].chain = self._chain
             case str() if kind in _OTHERS and run:
+                pass
+            case "next" | "part":
                 pass
             case _:
                 is_second_end = kind == "end" and run in self._ends
@@ -163,6 +173,27 @@ class _Check:
                 if self._chain in (chain, call):
                     self._found.add(self._chain)
                     self._anchored[line.number] = f"the given head {self._chain[:12]}…"
+
+    def _check_part(self, line: JournalLine, entry: dict[str, Any]) -> None:
+        """Checks that the journal's files are all there, and in their order."""
+        kind, number = entry.get("kind"), entry.get("number")
+        is_first, before = line.part not in self._parts, max(self._parts, default=0)
+        if is_first:
+            self._parts[line.part] = line.number
+        file = part_file(self.file, line.part).name
+        if is_first and line.part > before + 1:
+            missing = [part_file(self.file, part).name for part in range(before + 1, line.part)]
+            self._wrong_file(f"{listed(missing)}, which {file} goes on from, is missing")
+        elif is_first and line.part > 1 and kind == "part" and number not in (None, line.part):
+            self._wrong_file(f"{file} is file {number} of a journal: files were renamed or exchanged")
+        elif is_first and line.part > 1 and (kind != "part" or number is None or not self._next):
+            self._wrong_file(f"{file} is not what followed {part_file(self.file, line.part - 1).name}")
+        elif self._next and kind != "part":
+            self._wrong_file(f"Line {line.number} stands where a journal went on in another file")
+        self._next = line.part + 1 if kind == "next" else 0
+
+    def _wrong_file(self, text: str) -> None:
+        self.findings.append(Finding(Verdict.ALTERED, f"{text}."))
 
     def _look_for_unknown(self, entry: dict[str, Any], number: int) -> None:
         for name in unknown_fields(entry):
@@ -244,6 +275,12 @@ class _Check:
             notes += self._calls.origin_note(run)
             runs.append(VerifiedRun(run, state.count, state.last or end.head, end.outcome, end.chain))
         self._name_broken_lines()
+        if self._next:
+            name = part_file(self.file, self._next).name
+            text = (
+                f"The journal goes on in {name}, which is missing, or was not begun when the run was killed."
+            )
+            self.findings.append(Finding(Verdict.TRUNCATED, text))
         self._check_heads()
         coverage = self._coverage()
         anchored = bool(runs) and not self._bare_lines and not self._spaced and all(c.by for c in coverage)
@@ -289,6 +326,13 @@ class _Check:
 
     def _notes(self, coverage: list[Cover]) -> list[str]:
         notes = [f"{_files_text(count)} {what}." for what, count in self._files.items()]
+        if len(self._parts) > 1:
+            ends = [*list(self._parts.values())[1:], self._last + 1]
+            files = [
+                f"{part_file(self.file, part).name} has lines {first} to {end - 1}"
+                for (part, first), end in zip(self._parts.items(), ends, strict=True)
+            ]
+            notes.append(f"The journal is in {len(files)} files: {listed(files)}.")
         if self._unknown:
             notes.append(f"Fields that this version does not know: {', '.join(self._unknown)}.")
         if self._bare_lines:

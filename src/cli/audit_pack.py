@@ -76,6 +76,7 @@ def _fill(
     """Adds all members; returns how many saved files are not among them."""
     from ..audit.calls_table import ordered_calls
     from ..audit.dossier import JOURNAL, WORKFLOW, member_name
+    from ..audit.journal_lines import journal_parts, part_file
     from ..headless import use_standin
     from ..knwf import KnwfError, read_workflow
 
@@ -88,7 +89,8 @@ def _fill(
             read_workflow(path)
         except KnwfError as error:
             raise CommandError(f"{path} cannot be read as a workflow: {error}.") from None
-    dossier.add(JOURNAL, records.file)
+    for number, path in journal_parts(records.file).items():
+        dossier.add(part_file(Path(JOURNAL), number).name, path)
     left_out = _add_results(dossier, records)
     report = Path("report.html")
     for page_file, page in audit_pages(

@@ -7,7 +7,7 @@ import sys
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..audit.journal import JournalError
+from ..audit.journal_lines import JournalError
 from ..runs.argument_sources import ParameterRows, PlannedCalls
 from ..runs.result_records import RecordsCollector
 from ..runs.table_run import RunEnding, TableRun

@@ -133,7 +133,7 @@ def write_page(file: Path, page: str) -> None:
 
 def journal_to_resume(file: Path) -> JournalContent:
     """Reads the journal of an interrupted run, see `resuming.to_resume`."""
-    from ..audit.journal import JournalError
+    from ..audit.journal_lines import JournalError
     from ..runs.resuming import JournalAltered, to_resume
 
     try:
@@ -176,7 +176,7 @@ def open_journal(
     """
     if file is None:
         return
-    from ..audit.journal import JournalError
+    from ..audit.journal_lines import JournalError
 
     try:
         # A device or pipe has no earlier runs, and may have no end.
@@ -207,7 +207,7 @@ def _connects_nowhere(route: ServerRoute) -> MCPClient:
 @contextmanager
 def reading_records() -> Generator[None]:
     from ..audit.dossier import DossierError
-    from ..audit.journal import JournalError
+    from ..audit.journal_lines import JournalError
 
     try:
         yield

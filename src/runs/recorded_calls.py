@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from ..audit.calls_table import tool_of
-from ..audit.journal import JournalError, JournalLine
+from ..audit.journal_lines import JournalError, JournalLine, part_file
 from ..audit.journal_reading import JournalReading
 from ..audit.record import CallRecord
 from ..types.errors import ToolFormatError
@@ -95,11 +96,13 @@ class JournalCalls(Collection[RecordedCall]):
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._starts = array("Q")  # where the lines begin: eight bytes for each of a million calls
+        # Where the lines begin, and in which file of the journal: twelve bytes for each of a million calls.
+        self._starts, self._parts = array("Q"), array("I")
         self._order: list[int] = []  # none, if the calls are in order already
         last, in_order = ("", 0), True
         for line, record in JournalReading(file):
             self._starts.append(line.start)
+            self._parts.append(line.part)
             in_order, last = in_order and (record.run, record.call) >= last, (record.run, record.call)
         if not in_order:  # files that somebody put one behind the other
             keys = [(call.record.run, call.record.call) for call in self]
@@ -109,10 +112,14 @@ class JournalCalls(Collection[RecordedCall]):
         return len(self._starts)
 
     def __iter__(self) -> Iterator[RecordedCall]:
-        with self._file.open("rb") as file:
+        with ExitStack() as stack:
+            files: dict[int, BinaryIO] = {}
             for index in self._order or range(len(self._starts)):
-                file.seek(self._starts[index])
-                line = JournalLine(0, self._starts[index], file.readline())
+                part, start = self._parts[index], self._starts[index]
+                if part not in files:
+                    files[part] = stack.enter_context(part_file(self._file, part).open("rb"))
+                files[part].seek(start)
+                line = JournalLine(0, start, files[part].readline())
                 try:
                     record = CallRecord.from_json(line.entry())
                 except (ValueError, RecursionError):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.journal import Journal, JournalBusy, JournalError, SentCall, held
+from ..audit.journal import Journal, JournalBusy, SentCall, held
+from ..audit.journal_lines import JournalError
 from ..audit.journal_reading import JournalContent, latest, read_journal
 from ..audit.record import CallStatus, plan_digest
 from ..audit.secrets import HiddenSecrets

@@ -6,8 +6,9 @@ import resource
 import pyarrow.parquet as pq
 import pytest
 
-from knime_mcp.audit.calls_table import read_calls, write_calls, write_journal_calls
-from knime_mcp.audit.journal import Journal, JournalError, JournalWriteError
+from knime_mcp.audit.calls_table import journal_calls, read_calls, write_calls
+from knime_mcp.audit.journal import Journal, JournalWriteError
+from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from tests.audit.calls import record, write_run
@@ -51,9 +52,9 @@ def test_a_wrong_choice_is_said(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("count", [0, 5])
 def test_a_table_in_pieces_is_the_same_table(count, tmp_path, monkeypatch):
-    monkeypatch.setattr("knime_mcp.audit.calls_table._PIECE", 2)
     path = tmp_path / "r.jsonl"
     write_run(path, count)
-    assert write_journal_calls(path, tmp_path / "pieces.parquet") == count
     write_calls(read_calls(path), tmp_path / "whole.parquet")
+    monkeypatch.setattr("knime_mcp.audit.calls_table._PIECE", 2)
+    assert write_calls(journal_calls(path), tmp_path / "pieces.parquet") == count
     assert pq.read_table(tmp_path / "pieces.parquet") == pq.read_table(tmp_path / "whole.parquet")

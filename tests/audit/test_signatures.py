@@ -6,7 +6,8 @@ import stat
 import pytest
 
 from knime_mcp.audit import journal as journal_module
-from knime_mcp.audit.journal import Journal, JournalError
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.signatures import Checkpoint, PublicKey, SignatureError, add_key, own_keys
 from knime_mcp.audit.verdicts import Anchors, Verdict
 from knime_mcp.audit.verify import verify_file

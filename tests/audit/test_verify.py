@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.audit.journal import Journal, JournalError, SentCall
+from knime_mcp.audit.journal import Journal, SentCall
+from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.record import CallStatus, chained
 from knime_mcp.audit.verdicts import Verdict

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.journal_reading import read_journal
 from tests.cli.test_killed_batch import calls_of, pays
 from tests.support import waiting
 from tests.support.chat_server import ChatServer, call, calls, says

@@ -22,7 +22,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.journal import SUFFIX, JournalError
+from ...audit.journal import SUFFIX
+from ...audit.journal_lines import JournalError
 from ...audit.record import CallStatus
 from ...runs.resuming import to_resume
 from ...types.errors import MCPError

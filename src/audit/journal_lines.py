@@ -1,0 +1,163 @@
+"""The lines of a journal, which may be in several files.
+
+A journal that grows goes on in another file: ``run.jsonl``, ``run.jsonl.2``, ``run.jsonl.3`` and so on. A
+line at the end of each file says that there is another one (``"kind": "next"``), and one at the beginning
+which one it is (``"kind": "part"``). The chain goes on through all files, as if they were one, and so do the
+numbers of lines here: the files one behind the other are the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
+
+from .record import line_chain
+from .table_formats import is_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+START = b'{"about":'  # the beginning of a run's first line in canonical JSON
+SECOND: Final = ".2"  # what is behind the name of a journal's second file
+_NEXT: Final = b'"kind":"next"'
+_CALL = b'"kind":"call"'  # within a text the marks would be escaped
+_CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
+
+
+class JournalError(ValueError):
+    """A journal cannot be read; the message names the file and the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLine:
+    number: int  # from 1, through all files of the journal
+    start: int  # offset of its first byte in its file
+    data: bytes
+    torn: bool = False  # its writer was stopped in the middle of the line
+    part: int = 1  # number of its file
+
+    def chain(self, previous: str) -> str:
+        """The line's ``chain``; for a line of format 1, which has none, the one that it would have."""
+        return self.linked(previous)[1]
+
+    def follows(self, previous: str) -> bool | None:
+        """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
+        return self.linked(previous)[0]
+
+    def linked(self, previous: str) -> tuple[bool | None, str]:
+        """What `follows` and `chain` say, which together take half of the time."""
+        match = _CHAINED.fullmatch(self.data)
+        if match is None:
+            return None, line_chain(previous, self.data.strip())
+        chain = match[2].decode()
+        return line_chain(previous, match[1]) == chain, chain
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether its line break is ours, and no space was put around it."""
+        return self.data[:1] == b"{" and (self.data[-2:] == b"}\n" or self.torn)
+
+    def begins_anew(self, previous: str) -> bool:
+        """Whether a chain of its own begins here: files of several runs, one behind the other."""
+        return self.data.startswith(START) and not self.follows(previous) and self.follows("") is True
+
+    def entry(self) -> dict[str, Any]:
+        """Parses the line; `ValueError` if it is not a JSON object in UTF-8."""
+        try:
+            value = json.loads(self.data.removeprefix(b"\xef\xbb\xbf").decode())
+        except UnicodeDecodeError:
+            raise ValueError("not UTF-8") from None
+        if not isinstance(value, dict):
+            raise ValueError("not a JSON object")
+        return cast("dict[str, Any]", value)
+
+
+def part_file(path: Path, number: int) -> Path:
+    """The file of a journal with that number; the first one has the journal's name."""
+    return path if number == 1 else path.with_name(f"{path.name}.{number}")
+
+
+def journal_parts(path: Path) -> dict[int, Path]:
+    """The files of a journal by their number, in order; one that is missing or empty is left out."""
+    numbers = [1]
+    for file in path.parent.iterdir():
+        name, _, number = file.name.rpartition(".")
+        if name == path.name and re.fullmatch("[1-9][0-9]{0,8}", number) and int(number) > 1:
+            numbers.append(int(number))
+    parts = {number: part_file(path, number) for number in sorted(numbers)}
+    return {number: part for number, part in parts.items() if number == 1 or part.stat().st_size}
+
+
+def journal_lines(path: Path) -> Iterator[JournalLine]:
+    """Yields each line of a journal that is not empty, also if it is not one of a journal."""
+    if is_device(path):
+        raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
+    before = 0
+    for part, part_path in journal_parts(path).items():
+        with part_path.open("rb") as file:
+            number = 0
+            for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
+                may_be_torn = not data.endswith(b"\n") or after.startswith(START)
+                yield JournalLine(before + number, start, data, may_be_torn and not _is_json(data), part)
+            before += number
+
+
+def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    start = 0
+    for number, data in enumerate(file, start=1):
+        if not data.isspace():
+            yield number, start, data
+        start += len(data)
+
+
+class JournalEnd(NamedTuple):
+    """The end of a journal."""
+
+    head: str = ""  # hash of its last call
+    chain: str = ""  # of its last line
+    due: bool = False  # whether a line break is due
+    lines: int = 0  # since its chain began
+    part: int = 1  # number of the file to go on in
+    is_new: bool = False  # whether that file has no whole line: its writer was stopped before it
+
+
+def end_of(path: Path) -> JournalEnd:
+    """Parses at most three of the journal's lines."""
+    last_call, last, chain, due, count, part = None, None, "", False, 0, 1
+    for line in journal_lines(path):
+        due, part = not line.data.endswith(b"\n"), line.part
+        if line.number == 1 and (line.torn or not _is_of_kind(line, "start")):
+            raise JournalError(f"{path.name}, line 1 is not a line of a journal")
+        if line.torn:
+            continue
+        count = 1 if line.begins_anew(chain) else count + 1
+        chain, last = line.chain(chain), line
+        if _CALL in line.data:
+            last_call = line
+    is_new = last is not None and _NEXT in last.data and _is_of_kind(last, "next")
+    if last is not None and is_new:
+        part, due = last.part + 1, False
+    if last_call is None:
+        return JournalEnd("", chain, due, count, part, is_new)
+    if not _is_of_kind(last_call, "call"):
+        raise JournalError(f"{path.name}, line {last_call.number} is not a line of a journal")
+    return JournalEnd(str(last_call.entry().get("hash", "")), chain, due, count, part, is_new)
+
+
+def _is_of_kind(line: JournalLine, kind: str) -> bool:
+    try:
+        return line.entry().get("kind") == kind
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
