@@ -81,6 +81,9 @@ def _parser() -> ArgumentParser:
     return parser
 
 
+_SWITCH_SECONDS = 0.0005
+
+
 def serve_document(
     file: Path,
     *,
@@ -108,6 +111,9 @@ def serve_document(
     from ..graph.graph_service import GraphService, Reload
     from ..graph.graph_serving import serve_http, serve_stdio
 
+    # A thread that computes gives way this often. With Python's 5 ms, the answers of other calls would wait
+    # for it several times each.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     log_to_stderr(log_level, "[%(levelname)s] %(message)s")
     for noisy in ("mcp", "uvicorn", "opentelemetry"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

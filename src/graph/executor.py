@@ -451,7 +451,9 @@ def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
 
 def _switch(line: Line, node: SwitchNode) -> str:
     for condition in node.conditions:
-        if condition.always or holds(condition.rule, line.view.context, line.evaluate):
+        if condition.always:
+            return condition.next
+        if holds(condition.rule, line.view.context, line.evaluate, bounds=line.bounds()):
             return condition.next
     if node.default is None:
         raise RunError(

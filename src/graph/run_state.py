@@ -366,9 +366,13 @@ class Line:
             return True
         return self._outer is not None and self._outer.is_stopped()
 
-    def evaluate(self, expression: str, bindings: Mapping[str, Any] | None = None) -> Any:
+    def bounds(self) -> Bounds:
+        """The limits of an expression or rule that is evaluated now."""
         seconds = min(self.run.expression_seconds, max(self.run.left, 0.001))
-        bounds = Bounds(seconds=seconds, is_stopped=self.is_stopped)
+        return Bounds(seconds=seconds, is_stopped=self.is_stopped)
+
+    def evaluate(self, expression: str, bindings: Mapping[str, Any] | None = None) -> Any:
+        bounds = self.bounds()
         known = None
         if "$" in expression:  # names of bindings begin with it
             if self._history_functions is None:

@@ -25,7 +25,20 @@ from .javascript import (
     to_string,
     truthy,
 )
-from .jsonata_library import ExpressionError, Stopped
+from .jsonata_library import (
+    UNBOUNDED,
+    Bounds,
+    ExpressionError,
+    Halted,
+    Stopped,
+    TooLarge,
+    TooLong,
+    Watch,
+    timed_out,
+    too_large,
+    under_watch,
+    watching,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,7 +165,9 @@ def _whole(value: Any) -> float:
 
 
 def _cat(values: list[Any]) -> str:
-    return "".join("" if value is None or value is UNDEFINED else to_string(value) for value in values)
+    texts = ["" if value is None or value is UNDEFINED else to_string(value) for value in values]
+    watching().text(sum(map(len, texts)), *map(len, texts))
+    return "".join(texts)
 
 
 def _merge(values: list[Any]) -> list[Any]:
@@ -162,6 +177,7 @@ def _merge(values: list[Any]) -> list[Any]:
             merged.extend(cast("list[Any]", value))
         else:
             merged.append(value)
+        watching().entries(len(merged), new=0)
     return merged
 
 
@@ -203,27 +219,40 @@ _LAZY: Final = frozenset({"if", "?:", "and", "or"})
 OPERATORS: Final = frozenset({"var", "missing", "missing_some", *ARRAY_LOOPS, *_LAZY, *operations})
 
 
-def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> bool:
+def holds(
+    rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any], *, bounds: Bounds = UNBOUNDED
+) -> bool:
     """Returns whether a rule holds: whether JavaScript's ``Boolean`` of its value is true.
 
     In `context`, ``missing`` and ``missing_some`` look up keys, with dots between them. `evaluate` evaluates
     JSONata against the whole context, with further bindings. A rule that fails raises `ExpressionError`.
     """
-    return truthy(apply(rule, context, evaluate))
+    return truthy(apply(rule, context, evaluate, bounds=bounds))
 
 
-def apply(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> Any:
+def apply(
+    rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any], *, bounds: Bounds = UNBOUNDED
+) -> Any:
     """Returns the value of a rule; see `holds`."""
+    scope = _Scope(data=context, evaluate=evaluate)
     try:
-        return _Scope(data=context, evaluate=evaluate).apply(rule)
-    except Stopped:
-        raise
-    except (ExpressionError, JavaScriptError, RecursionError) as error:
-        message = "the rule is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return under_watch(Watch(bounds), lambda: scope.apply(rule))
+    except Halted:
+        raise Stopped("The evaluation was stopped") from None
+    except (ExpressionError, JavaScriptError, RecursionError, TooLong, TooLarge) as error:
         shown = json.dumps(rule, indent=2, ensure_ascii=False, default=str)
         code, of_var = None, ""
-        if isinstance(error, ExpressionError):
-            message, code, of_var = error.cause, error.code, f"\nExpression: {error.expression}"
+        match error:
+            case ExpressionError():
+                message, code, of_var = error.cause, error.code, f"\nExpression: {error.expression}"
+            case RecursionError():
+                message = "the rule is nested too deeply"
+            case TooLong():
+                message, code = timed_out(bounds), "D1012"
+            case TooLarge():
+                message = too_large(error)
+            case _:
+                message = str(error)
         what = f"JSON Logic evaluation failed: {message}\nRule: {shown}{of_var}"
         raise ExpressionError(what, expression=shown, code=code) from None
 

@@ -20,34 +20,42 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from .javascript import UNDEFINED, indices_first, plain_number, strictly_equal
 from .jsonata_functions import FUNCTIONS, OwnFunctions, json_of
 from .jsonata_library import (
+    MOST_CHARACTERS,
+    MOST_ENTRIES,
     NULL,
+    UNBOUNDED,
     Bounds,
     Checked,
     ExpressionError,
     Functions,
+    Halted,
     JException,
     Jsonata,
     Parser,
     Stopped,
     Tokenizer,
     TooDeep,
+    TooLarge,
     TooLong,
     Utils,
     Watch,
     marked,
+    timed_out,
+    too_large,
+    under_watch,
+    watching,
     with_names,
 )
-from .jsonata_patterns import bounded_engine, matching
+from .jsonata_patterns import bounded_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 #: Messages of the library's plain errors.
 _CODES: Final = {text: code for code, text in cast("Any", JException).error_codes.items()}
 _CACHED: Final = 2048
-_UNBOUNDED: Final = Bounds()
 _LARGEST_INTEGER: Final = 10**21
 _LARGEST_EXACT: Final = 1 << 53
 
@@ -98,7 +106,7 @@ def evaluate(
     context: Any,
     bindings: Mapping[str, Any] | None = None,
     *,
-    bounds: Bounds = _UNBOUNDED,
+    bounds: Bounds = UNBOUNDED,
     is_marked: bool = False,
 ) -> Any:
     """Evaluates an expression; compiles it once per process.
@@ -115,18 +123,14 @@ def evaluate(
         context = marked(context)
         bindings = {name: marked(value) for name, value in (bindings or {}).items()}
     watch = Watch(bounds)
-    before = matching.watch
-    matching.watch = watch
     try:
-        return _plain(_evaluated(compiled, context, bindings, watch))
-    except Stopped:
-        raise
+        return _evaluated(compiled, context, bindings, watch)
     except Exception as error:
+        if isinstance(error, Halted) or (isinstance(error, JException) and watch.why_over() is Halted):
+            raise Stopped("The evaluation was stopped") from None
         reason, code = _reason(error, bounds, watch)
         place = position(error) if isinstance(error, JException) else None
         raise _error(text, reason, code=code, place=place) from None
-    finally:
-        matching.watch = before
 
 
 def function(name: str, signature: str, call: Any) -> Any:
@@ -143,10 +147,32 @@ def _signature(text: str) -> Any:
     return Jsonata.JFunction(None, text).signature
 
 
+class Range(Utils.RangeList):
+    """Numbers from `a` to `b`. A long one can be counted and asked for single numbers only."""
+
+    def __iter__(self) -> Any:
+        watching().entries(len(self))
+        return iter(range(self.a, self.b + 1))
+
+
+class _Functions(Functions):
+    function_clone = staticmethod(OwnFunctions.clone)
+
+    @staticmethod
+    def append(arg1: Any, arg2: Any) -> Any:
+        if isinstance(arg2, Range) and len(arg2) > MOST_ENTRIES and arg1 == []:
+            return arg2
+        sizes = [len(cast("list[Any]", part)) if isinstance(part, list) else 1 for part in (arg1, arg2)]
+        watching().entries(sum(sizes), max(sizes) + 1, new=sizes[1])
+        return Functions.append(arg1, arg2)
+
+
 class Evaluator(Jsonata):
     def evaluate_string_concat(self, lhs: Any, rhs: Any) -> str:
         """``&``."""
-        return (OwnFunctions.string(lhs, None) or "") + (OwnFunctions.string(rhs, None) or "")
+        left, right = OwnFunctions.string(lhs, None) or "", OwnFunctions.string(rhs, None) or ""
+        watching().text(len(left) + len(right))
+        return left + right
 
     def evaluate_includes_expression(self, lhs: Any, rhs: Any) -> bool:
         """``in``, by JavaScript's ``===``: in Python, True equals 1, and equal dicts are equal."""
@@ -190,18 +216,29 @@ class Evaluator(Jsonata):
             raise JException(code, expr.position, name)
         return self._other_partial(expr, input, environment)
 
+    def evaluate_range_expression(self, lhs: Any, rhs: Any) -> Any:
+        """``[a..b]``, whose numbers are made when they are asked for."""
+        numbers = self._other_range(lhs, rhs)
+        return Range(numbers.a, numbers.b - 1) if isinstance(numbers, Utils.RangeList) else numbers
+
     # The library prints a value that is called although it is no function. With stdio, that would write into
     # the protocol's stream.
     apply_inner: Any = with_names(Jsonata.apply_inner, print=lambda *_values: None)  # pyright: ignore[reportUnknownLambdaType] - any
+    evaluate_unary: Any = with_names(Jsonata.evaluate_unary, functions=SimpleNamespace(Functions=_Functions))
+    evaluate_wildcard: Any = with_names(
+        Jsonata.evaluate_wildcard, functions=SimpleNamespace(Functions=_Functions)
+    )
+    reduce_tuple_stream: Any = with_names(
+        Jsonata.reduce_tuple_stream, functions=SimpleNamespace(Functions=_Functions)
+    )
+    _other_range: Any = Jsonata.evaluate_range_expression
     _other_filter: Any = Jsonata.evaluate_filter
     _other_numeric: Any = Jsonata.evaluate_numeric_expression
-    _other_group: Any = Jsonata.evaluate_group_expression
+    _other_group: Any = with_names(
+        Jsonata.evaluate_group_expression, functions=SimpleNamespace(Functions=_Functions)
+    )
     _other_partial: Any = Jsonata.evaluate_partial_application
     _other_transform: Any = Jsonata.evaluate_transform_expression
-
-
-class _Functions(Functions):
-    function_clone = staticmethod(OwnFunctions.clone)
 
 
 class _Transformer(Jsonata.Transformer):
@@ -301,7 +338,7 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
     evaluator.timestamp = round(time.time() * 1000)
     before = _lend(evaluator, _per_thread.parser)
     try:
-        return evaluator.eval(expression.ast, context, frame)
+        return under_watch(watch, lambda: _plain(evaluator.eval(expression.ast, context, frame)))
     finally:
         _lend(*before)
 
@@ -349,9 +386,11 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
                 "D1011",
             )
         case TooLong():
-            return _timed_out(bounds), "D1012"
+            return timed_out(bounds), "D1012"
+        case TooLarge():
+            return too_large(error), None
         case _ if isinstance(error, JException) and watch.left <= 0.001:  # $eval hides the reason
-            return _timed_out(bounds), "D1012"
+            return timed_out(bounds), "D1012"
         case _ if isinstance(error, JException):
             return message(error), cast("Any", error).get_error()
         case TypeError() | AttributeError():  # Python's message says nothing about the expression
@@ -360,10 +399,6 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
             return f"Number out of range: {_one_line(error)}", "D1001"
         case _:
             return _one_line(error) or type(error).__name__, None
-
-
-def _timed_out(bounds: Bounds) -> str:
-    return f"Evaluation timeout after {round(bounds.seconds * 1000)} milliseconds. Check for infinite loop"
 
 
 def _fault_of(text: str, error: Exception) -> _Fault:
@@ -385,43 +420,78 @@ def _plain(value: Any) -> Any:
     """Turns a value of the library into JSON; None and functions become `UNDEFINED`."""
     if value is None or _is_function(value):
         return UNDEFINED
-    return _converted(value)
+    return _Conversion().converted(value)
 
 
-def _converted(value: Any) -> Any:
-    kind: Any = cast("Any", type)(value)
-    if kind is str or kind is bool or value is NULL or value is None:
-        return None if value is NULL else value
-    if kind is int:
-        # The library turns large numbers into integers, which would be written with up to 300 digits.
-        is_exact = abs(value) < _LARGEST_EXACT or (
-            abs(value) < _LARGEST_INTEGER and int(float(value)) != value
-        )
-        return value if is_exact else plain_number(float(value))
-    if kind is float:
-        return plain_number(value) if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return _converted_object(cast("dict[str, Any]", value))
-    if isinstance(value, Utils.RangeList):
-        # The library's iterator leaves out the last number.
-        return list(range(value.a, value.b + 1))
-    if isinstance(value, list):
-        return _converted_array(cast("list[Any]", value))
-    return str(value)
+class _Conversion:
+    """Makes one result plain JSON.
+
+    A part that occurs twice is converted once. Written as JSON it would be there twice, and twice as often
+    with each step of an expression that doubles a value, which is why repetitions are counted.
+    """
+
+    __slots__ = ("_known", "_repeated", "_size")
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, int]] = {}  # by id: a part's conversion and its size
+        self._size = 0  # of what was converted so far, with repetitions: texts by characters, others as one
+        self._repeated = 0
+
+    def converted(self, value: Any) -> Any:
+        kind: Any = cast("Any", type)(value)
+        if kind is str:
+            return value if len(value) < _LONG_TEXT else self._once(value, lambda: value, len(value))
+        if kind is bool or value is NULL or value is None:
+            return None if value is NULL else value
+        if kind is int:
+            # The library turns large numbers into integers, which would be written with up to 300 digits.
+            is_exact = abs(value) < _LARGEST_EXACT or (
+                abs(value) < _LARGEST_INTEGER and int(float(value)) != value
+            )
+            return value if is_exact else plain_number(float(value))
+        if kind is float:
+            return plain_number(value) if math.isfinite(value) else None
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value)
+            return self._once(value, lambda: self._object(members), len(members))
+        if isinstance(value, Utils.RangeList):
+            return list(cast("list[Any]", value))
+        if isinstance(value, list):
+            entries = cast("list[Any]", value)
+            return self._once(value, lambda: self._array(entries), len(entries))
+        return str(value)
+
+    def _once(self, value: Any, convert: Callable[[], Any], size: int) -> Any:
+        known = self._known.get(id(value))
+        if known is not None:
+            self._repeated += known[1]
+            self._size += known[1]
+            if self._repeated > _MOST_REPEATED:
+                raise TooLarge(
+                    f"its result repeats parts of itself, {_MOST_REPEATED:,} characters or more in all"
+                )
+            return known[0]
+        before = self._size
+        self._size += size
+        new = convert()
+        self._known[id(value)] = new, self._size - before
+        return new
+
+    def _object(self, members: dict[str, Any]) -> dict[str, Any]:
+        """The object as JSON; itself if nothing changes, as large parts of the context pass through."""
+        new = {key: self.converted(member) for key, member in members.items() if not _is_function(member)}
+        is_same = type(members) is dict and len(new) == len(members)
+        return members if is_same and all(new[key] is members[key] for key in new) else new
+
+    def _array(self, entries: list[Any]) -> list[Any]:
+        new = [None if _is_function(entry) else self.converted(entry) for entry in entries]
+        if type(entries) is list and all(a is b for a, b in zip(new, entries, strict=True)):
+            return entries
+        return new
 
 
-def _converted_object(members: dict[str, Any]) -> dict[str, Any]:
-    """The object as JSON; itself if nothing changes, as large parts of the context pass through."""
-    new = {key: _converted(member) for key, member in members.items() if not _is_function(member)}
-    is_same = type(members) is dict and len(new) == len(members)
-    return members if is_same and all(new[key] is members[key] for key in new) else new
-
-
-def _converted_array(entries: list[Any]) -> list[Any]:
-    new = [None if _is_function(entry) else _converted(entry) for entry in entries]
-    if type(entries) is list and all(a is b for a, b in zip(new, entries, strict=True)):
-        return entries
-    return new
+_LONG_TEXT: Final = 1000
+_MOST_REPEATED: Final = 2 * MOST_CHARACTERS
 
 
 def _is_function(value: Any) -> bool:

@@ -6,6 +6,7 @@ They follow https://docs.jsonata.org and, where it leaves room, npm's ``jsonata`
 from __future__ import annotations
 
 import base64
+import heapq
 import json
 import math
 import re
@@ -16,7 +17,19 @@ from operator import add
 from typing import Any, Final, cast
 
 from .javascript import indices_first, number_text, truthy
-from .jsonata_library import NULL, Checked, DateTimes, Functions, JException, Jsonata, Utils, marked
+from .jsonata_library import (
+    NULL,
+    Checked,
+    DateTimes,
+    Functions,
+    JException,
+    Jsonata,
+    TooLarge,
+    Utils,
+    Watch,
+    marked,
+    watching,
+)
 from .jsonata_patterns import format_number, millis_of
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
@@ -25,6 +38,7 @@ _LEADING_INTEGER: Final = re.compile(r"\s*[-+]?[0-9]+")
 _MOST_PLACES: Final = 400
 _EXACT: Final = Context(prec=2 * _MOST_PLACES)
 _EXACT_INTEGERS: Final = 1 << 53
+_SORTED_AT_ONCE: Final = 20_000
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -148,8 +162,6 @@ def json_of(value: Any, line: str = "") -> str:
         return "true" if value else "false"
     if kind is int or kind is float:
         return _number(value)
-    if isinstance(value, Utils.RangeList):
-        value = list(range(value.a, value.b + 1))
     inner = line and line + "  "
     if isinstance(value, dict):
         colon = ": " if line else ":"
@@ -165,6 +177,8 @@ def json_of(value: Any, line: str = "") -> str:
 
 
 def _joined(opening: str, parts: list[str], closing: str, line: str) -> str:
+    size = sum(map(len, parts))
+    watching().text(size + (len(line) + 2) * len(parts), size, new=len(parts))
     if not parts or not line:
         return opening + ",".join(parts) + closing
     return f"{opening}{line}  " + f",{line}  ".join(parts) + line + closing
@@ -268,6 +282,9 @@ class OwnFunctions:
             given = "undefined" if replacement is None else replacement
             if not isinstance(given, str):
                 raise JException("D3012", -1)
+            times = text.count(pattern)
+            times = times if most < 0 else min(times, most)
+            watching().text(len(text) + times * (len(given) - len(pattern)), len(text))
             return text.replace(pattern, given, most)
         if isinstance(replacement, str) or most == 0:
             return Functions.replace(text, pattern, replacement, limit)
@@ -302,7 +319,9 @@ class OwnFunctions:
         kinds = {str if isinstance(entry, str) else float for entry in entries}
         if len(kinds) > 1 or not all(type(entry) in (str, int, float) for entry in entries):
             raise JException("D3070", -1)
-        return sorted(entries)
+        # In parts, as other threads have to wait while Python sorts a list.
+        parts = [sorted(entries[at : at + _SORTED_AT_ONCE]) for at in range(0, len(entries), _SORTED_AT_ONCE)]
+        return parts[0] if len(parts) == 1 else list(heapq.merge(*parts))
 
     @staticmethod
     def keys(value: Any) -> Any:
@@ -414,6 +433,52 @@ def _decoded(text: Any, name: str, decode: Any) -> Any:
         raise JException("D3140", -1, name, text) from None
 
 
+def _makes_joined(watch: Watch, texts: Any, separator: Any = None, *_: Any) -> None:
+    if texts is not None:
+        sizes = [len(text) for text in texts]
+        watch.text(sum(sizes) + len(separator or "") * max(len(sizes) - 1, 0), *sizes)
+
+
+def _makes_appended(watch: Watch, first: Any = None, second: Any = None, *_: Any) -> None:
+    sizes = [len(cast("list[Any]", part)) if isinstance(part, list) else 1 for part in (first, second)]
+    watch.entries(sum(sizes), max(sizes) + 1)
+
+
+def _makes_padded(watch: Watch, text: Any = None, width: Any = None, *_: Any) -> None:
+    if isinstance(text, str) and isinstance(width, int | float):
+        watch.text(max(len(text), abs(int(width))), len(text))
+
+
+def _makes_split(watch: Watch, text: Any = None, separator: Any = None, *_: Any) -> None:
+    if isinstance(text, str) and isinstance(separator, str):
+        watch.entries(text.count(separator) if separator else len(text))
+
+
+def _makes_as_long(watch: Watch, entries: Any = None, *_: Any) -> None:
+    if isinstance(entries, list):
+        watch.entries(len(cast("list[Any]", entries)))
+
+
+def _makes_formatted(_watch: Watch, _value: Any = None, *pictures: Any) -> None:
+    if any(isinstance(picture, str) and len(picture) > _LONGEST_PICTURE for picture in pictures):
+        raise TooLarge(f"a picture has at most {_LONGEST_PICTURE:,} characters")
+
+
+_LONGEST_PICTURE: Final = 10_000
+#: What functions make that may be much larger than what they are given: called with their arguments.
+_MAKES: Final[dict[str, Any]] = {
+    "pad": _makes_padded,
+    "join": _makes_joined,
+    "append": _makes_appended,
+    "split": _makes_split,
+    "formatNumber": _makes_formatted,
+    "formatInteger": _makes_formatted,
+    "parseInteger": _makes_formatted,
+    "fromMillis": _makes_formatted,
+    "toMillis": _makes_formatted,
+    **dict.fromkeys(("reverse", "shuffle", "sort", "zip", "distinct"), _makes_as_long),
+}
+
 _SIGNATURES: Final = {
     "base64decode": ("<s-:s>", "base64decode"),
     "encodeUrl": ("<s-:s>", "encode_url"),
@@ -454,7 +519,9 @@ _OWN: Final = [
 _OTHERS: Final[dict[str, Any]] = Jsonata.static_frame.bindings
 
 FUNCTIONS: Final[dict[str, Any]] = {
-    native.function_name: Checked(native, native.function_name, native.signature)
+    native.function_name: Checked(
+        native, native.function_name, native.signature, _MAKES.get(native.function_name)
+    )
     for native in [*_OTHERS.values(), *_OWN]
     if isinstance(native, Jsonata.JNativeFunction)
 }

@@ -7,7 +7,6 @@ does neither.
 from __future__ import annotations
 
 import math
-import threading
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
@@ -18,12 +17,19 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from .javascript import to_string
-from .jsonata_library import DEFAULT_SECONDS, DateTimes, JException, Jsonata, TooLong
+from .jsonata_library import (
+    DEFAULT_SECONDS,
+    DateTimes,
+    JException,
+    Jsonata,
+    TooLarge,
+    TooLong,
+    matching,
+    watching,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from .jsonata_library import Watch
 
 
 _GROUP: Final = regex.compile(r"\\g<(\d+)>")
@@ -69,13 +75,7 @@ def _escaped(escape: str, *, inside: bool) -> str:
     return escape if is_letter else "\\" + escape
 
 
-class Matching(threading.local):
-    """The watch of the evaluation that runs in this thread, or None."""
-
-    watch: Watch | None = None
-
-
-matching: Final = Matching()
+_LONGEST_SEARCHED: Final = 2_000_000
 
 
 class BoundedPattern(Jsonata.JLambda):
@@ -98,7 +98,10 @@ class BoundedPattern(Jsonata.JLambda):
         """All matches. An empty one before the end of the text is an error, as it would repeat for ever."""
         matches = self._within(self._pattern.finditer, text)
         match = self._next(matches)
+        watch, count = watching(), 0
         while match is not None:
+            count += 1
+            watch.entries(count, new=1)
             following = self._next(matches) if match.end() < len(text) else None
             if match.end() < len(text) and (not match[0] or (following is not None and not following[0])):
                 raise JException("D1004", -1)
@@ -127,9 +130,13 @@ class BoundedPattern(Jsonata.JLambda):
         if isinstance(replacement, str):
             call = partial(_expanded, self._template(replacement))
         parts: list[str] = []
-        start = 0
+        start = size = 0
+        watch = watching()
         for number, match in enumerate(self.finditer(text), 1):
             parts += [text[start : match.start()], call(match)]
+            new = len(parts[-1]) + len(parts[-2])
+            size += new
+            watch.text(size, len(text), new=new)
             start = match.end()
             if number == count:
                 break
@@ -147,6 +154,8 @@ class BoundedPattern(Jsonata.JLambda):
         return _OTHER_BACKSLASH.sub(r"\\\\", replacement)
 
     def _within(self, method: Callable[..., Any], *args: Any) -> Any:
+        if len(args[0]) > _LONGEST_SEARCHED:  # the engine keeps a hundred bytes for each character
+            raise TooLarge(f"a regular expression looks through at most {_LONGEST_SEARCHED:,} characters")
         watch = matching.watch
         try:
             return method(*args, timeout=watch.left if watch is not None else DEFAULT_SECONDS)

@@ -2,8 +2,20 @@
 
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import pytest
+
+from knime_mcp.graph.expressions import Bounds, ExpressionError, evaluate
+from knime_mcp.graph.expressions.json_logic import apply
+from knime_mcp.graph.expressions.jsonata_library import (
+    MOST_CHARACTERS,
+    MOST_ENTRIES,
+    Halted,
+    Watch,
+    under_watch,
+)
 
 UNCHANGED = """
 import sys
@@ -61,3 +73,127 @@ def test_a_version_that_does_not_fit_is_told(program):
         "ImportError: The installed jsonata-python has no Utils.create_sequence, which graphs need."
         " Install a version that fits: pip install 'jsonata-python>=0.7,<0.8'."
     )
+
+
+DOUBLED = "$reduce([1..60], function($a, $b) {[[$a, $a]]}, [1])"
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("$pad('', 3000000000, 'x')", "3,000,000,000 characters"),
+        ("$pad('', -3000000000, 'x')", "3,000,000,000 characters"),
+        ("$reduce([1..60], function($a, $b) {$a & $a}, 'x')", "8,388,608 characters"),
+        ("$replace($pad('', 99, 'a'), 'a', $pad('', 99999, 'b'))", "9,899,901 characters"),
+        ("$replace($pad('', 99, 'a'), /a/, $pad('', 99999, 'b'))", "characters"),
+        ("$replace($pad('', 99, 'a'), /a/, function($m) {$pad('', 99999, 'b')})", "characters"),
+        ("$join($split($pad('', 99, 'a'), ''), $pad('', 99999, 'b'))", "9,800,001 characters"),
+        ("$encodeUrlComponent($pad('', 2000000, '/'))", "6,000,000 characters"),
+        ("$string([1..1000].$pad('', 9999, 'x'))", "characters"),
+        ("$shuffle([1..5000000])", "5,000,000 entries"),
+        ("[1..5000000]", "5,000,000 entries"),
+        ("[1..600000, 1..600000]", "1,200,000 entries"),
+        ("$append([1..600000], [1..600000])", "1,200,000 entries"),
+        ("$reduce([1..60], function($a, $b) {$append($a, $a)}, [1])", "1,048,576 entries"),
+        ("$split($pad('', 2000000, ' '), ' ')", "2,000,000 entries"),
+        (DOUBLED, "repeats parts of itself"),
+        ("$formatNumber(1, $pad('', 20000, '#'))", "at most 10,000 characters"),
+        ("$formatInteger(1, $pad('', 20000, '0'))", "at most 10,000 characters"),
+        ("$fromMillis(1, '[Y,1000000000]')", "at most 400 characters"),
+        ("$fromMillis(1, '[Y,*-1000000000]')", "at most 400 characters"),
+        ("$match($pad('', 3000000, 'a'), /a+/)", "at most 2,000,000 characters"),
+    ],
+)
+def test_what_would_be_too_large_is_not_made(expression, said):
+    with pytest.raises(ExpressionError, match="too expensive") as caught:
+        evaluate(expression, {})
+    assert said in caught.value.cause
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"({DOUBLED}).**",
+        f"{DOUBLED} = {DOUBLED}",
+        f"$string({DOUBLED}) = ''",
+        "$distinct([1..1000000].{'a': $})",
+        "$zip([1..1000000], [1..1000000])",
+        "$spread([1..1000000].{'a': $})",
+        "$eval($pad('1', 4000000, '+1'))",
+    ],
+)
+def test_time_is_over_inside_of_a_function_too(expression):
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(expression, {}, bounds=Bounds(seconds=0.5))
+    assert caught.value.code == "D1012" or "too expensive" in caught.value.cause
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["$count([1..9000].($pad('', 900000, 'x')))", "$count([1..1000000].[1..1000000])"],
+)
+def test_all_values_together_have_a_limit(expression):
+    with pytest.raises(ExpressionError, match="more than 192 MB of memory"):
+        evaluate(expression, {})
+
+
+def test_what_was_given_may_be_larger_than_what_is_made():
+    text, rows = "x" * (MOST_CHARACTERS + 1), list(range(MOST_ENTRIES + 1))
+    given = {"text": text, "rows": rows}
+    assert evaluate("$uppercase(text)", given) == text.upper()
+    assert evaluate("[rows]", given) == rows
+    assert evaluate("{'t': text, 'r': rows, 'again': $count(rows)}", given)["r"] is rows
+    assert evaluate("$count([1..10000000])", {}) == 10_000_000
+    assert evaluate("[1..10000000][-1]", {}) == 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"cat": [{"var": "accumulator"}, {"var": "accumulator"}]}, "8,388,608 characters"),
+        ({"merge": [{"var": "accumulator"}, {"var": "accumulator"}, 1]}, "entries"),
+    ],
+)
+def test_rules_have_the_same_limits(rule, said):
+    with pytest.raises(ExpressionError, match="too expensive") as caught:
+        apply({"reduce": [list(range(60)), rule, "x"]}, {}, lambda *_: None)
+    assert said in caught.value.cause
+
+
+def test_the_time_of_a_rule_ends():
+    many = list(range(1000))
+    rule = {"map": [many, {"map": [many, {"map": [many, {"var": ""}]}]}]}
+    with pytest.raises(ExpressionError) as caught:
+        apply(rule, {}, lambda *_: None, bounds=Bounds(seconds=0.3))
+    assert caught.value.code == "D1012"
+
+
+def test_nothing_is_raised_after_the_end():
+    """Evaluations that are interrupted about when they end leave their thread alone afterwards."""
+    ended = threading.Event()
+    for turn in range(300):
+        watch = Watch(Bounds(is_stopped=ended.is_set))
+        helper = threading.Timer(turn / 100_000, watch.interrupt, (Halted,))
+
+        def work(helper=helper):
+            helper.start()
+            for _ in range(2000):
+                pass
+
+        with suppress(Halted):
+            under_watch(watch, work)
+        helper.join()
+        for _ in range(2000):
+            pass
+    assert evaluate("1 + 1", {}) == 2
+
+
+def test_long_evaluations_take_turns_and_all_end():
+    expression = "$sum($map([1..3000], function($x) {$x * 2}))"
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(evaluate(expression, {}))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [9_003_000] * 4
