@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .terminal import is_embedded
+
 _CANCELED = 3
 _CANCELED_BY_TYPER = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -30,7 +32,7 @@ def until_canceled(run: Callable[[], None]) -> None:
     except SystemExit as end:
         sys.exit(_CANCELED if end.code == _CANCELED_BY_TYPER else end.code)
     finally:
-        if _is_embedded():
+        if is_embedded():
             for number, handler in before.items():
                 signal.signal(number, handler)
         else:
@@ -38,12 +40,6 @@ def until_canceled(run: Callable[[], None]) -> None:
             # threads have ended, a signal ends the process at once; afterwards signals are ignored.
             _handle_signals(_end_at_once)
             atexit.register(_handle_signals, signal.SIG_IGN)
-
-
-def _is_embedded() -> bool:
-    """Returns whether a program has put its own streams here: it goes on when the command has ended."""
-    names = ("stdin", "stdout", "stderr")
-    return any(getattr(sys, f"__{name}__") not in (None, getattr(sys, name)) for name in names)
 
 
 def _handle_signals(handler: Any) -> None:

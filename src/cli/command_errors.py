@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 import traceback
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, cast
 
 from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
-from .terminal import complain
+from .terminal import complain, is_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -173,6 +174,7 @@ needs_gateway = needs(
 )
 
 _SENT_TWICE_SECONDS = 0.4
+_TIDYING_SECONDS = 1.0
 _STOPPING = "Stopping. Ctrl-C once more stops at once.\n"
 _NEW_LINE = "\r\x1b[2K"  # clears the line of a running call
 
@@ -207,9 +209,18 @@ class Interrupt:
         if self._since is not None:
             if now - self._since < _SENT_TWICE_SECONDS:
                 return  # sent to the process and to its group, as by `timeout`
+            _end_soon()
             raise KeyboardInterrupt
         self._since = now
         _say_stopping()
+
+
+def _end_soon() -> None:
+    """The second Ctrl-C ends the process, whatever threads are busy with; for a moment it may tidy up."""
+    if not is_embedded():
+        timer = threading.Timer(_TIDYING_SECONDS, os._exit, (ExitCode.CANCELED,))
+        timer.daemon = True
+        timer.start()
 
 
 def _say_stopping() -> None:

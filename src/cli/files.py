@@ -24,7 +24,7 @@ from .command_errors import CommandError, UsageError, why_not
 from .terminal import note
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -289,16 +289,18 @@ def read_json(file: Path) -> Any:
 
 
 _JSON_COLUMNS = ("Tool (JSON)", "Parameters", "Example arguments", "Security findings")
+_ROWS_AT_ONCE: Final = 500
 _JSON_KEYS = ("tool", "arguments", "structured_result")
 
 
-def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+def json_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     """Turns a table into JSON objects: *Tool name* becomes ``tool_name``, and JSON texts are parsed."""
     keys = {name: _key(name) for name in table.column_names if name != ROW_ID}
-    return [
-        {key: _parsed(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()}
-        for row in table.to_pylist()
-    ]
+    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for row in batch.to_pylist():
+            yield {
+                key: _parsed(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()
+            }
 
 
 def json_record(record: CallRecord) -> dict[str, Any]:

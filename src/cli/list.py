@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from .command_errors import ExitCode, Interrupt, command_line_hint, reports_erro
 from .connection_options import ConnectionOptions, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing
 from .shared_options import RawCsvOption
-from .terminal import complain, note, one_line, print_json, show, table
+from .terminal import complain, json_pieces, note, one_line, print_json, show, table
 
 if TYPE_CHECKING:
     from ..tools.provider.provide import ProvidedTool, Provision, ServerOutcome
@@ -65,9 +65,8 @@ def _write(provision: Provision, out: Path | None, *, raw_csv: bool) -> None:
     if out is None:
         return
     if out.suffix.lower() == JSON:
-        text = json.dumps(_as_json(provision), ensure_ascii=False, indent=2)
-        with writing(out):
-            out.write_text(f"{text}\n", encoding="utf-8")
+        with writing(out), out.open("w", encoding="utf-8") as file:
+            file.writelines(chain(json_pieces(_as_json(provision)), "\n"))
     else:
         with TableFile(out, raw_csv=raw_csv) as file:
             file.write(_tools_table(provision))

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
     from ..client.mcp_client import Progress
 
+
+try:
+    import orjson as _orjson
+except ImportError:  # optional: orjson comes with LangChain, on platforms that have it
+    _orjson = None
 
 _NARROWEST = 20  # characters; narrower tables would have no text
 # After a single carriage return, the end of a line would overwrite its beginning.
@@ -117,6 +123,12 @@ def remarks_on_terminal() -> bool:
     return is_terminal(sys.stderr) or bool(os.environ.get("FORCE_COLOR"))
 
 
+def is_embedded() -> bool:
+    """Returns whether a program has put its own streams here: it goes on when the command has ended."""
+    names = ("stdin", "stdout", "stderr")
+    return any(getattr(sys, f"__{name}__") not in (None, getattr(sys, name)) for name in names)
+
+
 def is_terminal(stream: IO[str]) -> bool:
     """Returns whether a stream is a terminal; a stream that does not say is none."""
     asks = getattr(stream, "isatty", None)
@@ -137,8 +149,43 @@ def print_text(text: str, *, end: str = "\n") -> None:
 
 
 def print_json(value: Any) -> None:
-    """Prints JSON for other programs: always valid, indented by two spaces, escaped only where necessary."""
-    print_text(json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), allow_nan=False))
+    """Prints JSON for other programs: always valid, indented by two spaces, escaped only where necessary.
+
+    Members that are iterators are printed as lists, while they are made.
+    """
+    escaped, shown = not _speaks_unicode(), is_terminal(sys.stdout)
+    for piece in json_pieces(value, escaped=escaped):
+        sys.stdout.write(visible(piece) if shown else piece)
+    sys.stdout.write("\n")
+
+
+def json_pieces(value: Any, *, escaped: bool = False) -> Iterator[str]:
+    """Indented JSON text in pieces; so neither large lists nor their text are in memory as a whole."""
+    if not isinstance(value, dict) or not value:
+        yield _json_text(value, escaped=escaped)
+        return
+    before = "{"
+    for key, member in cast("dict[str, Any]", value).items():
+        yield f"{before}\n  {_json_text(key, escaped=escaped)}: "
+        if isinstance(member, Iterator):
+            bracket = "["
+            for item in cast("Iterator[Any]", member):
+                text = _json_text(item, escaped=escaped).replace("\n", "\n    ")
+                yield f"{bracket}\n    {text}"
+                bracket = ","
+            yield "\n  ]" if bracket == "," else "[]"
+        else:
+            yield _json_text(member, escaped=escaped).replace("\n", "\n  ")
+        before = ","
+    yield "\n}"
+
+
+def _json_text(value: Any, *, escaped: bool) -> str:
+    if _orjson is not None and not escaped:
+        # Indented, json takes 20 times as long, as it does that in Python.
+        with suppress(TypeError):  # what orjson does not write: long integers, deep values, lone surrogates
+            return _orjson.dumps(value, option=_orjson.OPT_INDENT_2).decode()
+    return json.dumps(value, indent=2, ensure_ascii=escaped, allow_nan=False)
 
 
 def print_json_array(values: Iterable[Any]) -> None:

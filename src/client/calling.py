@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from ..types.errors import (
     ConnectError,
@@ -30,6 +30,7 @@ from ..types.errors import (
 )
 from .clock import Wait, backoff
 from .conversation import CallInbox, ConnectSettings, Conversation, OnProgress
+from .limits import exceeded
 from .listing import Listings, ToolsWatch
 from .protocol import messages
 from .protocol.messages import Answer, Refusal, Response, rpc_error
@@ -241,7 +242,13 @@ class ToolCalls:
             relist=self._relist if is_call else None,
         )
         with _after_an_answer():
-            return messages.result_of(response.message)
+            result = messages.result_of(response.message)
+            blocks, most = result.get("content"), self._limits.blocks
+            if isinstance(blocks, list) and (sent := len(cast("list[Any]", blocks))) > most:
+                raise exceeded("blocks", most, f"The result has {sent:,} content blocks, more than {most:,}")
+            if len(response.body) > self._limits.large_bytes:
+                wait.slice()  # decoding took its time: clocks and cancel hold here, too
+            return result
 
     def _is_legacy(self) -> bool:
         # Asks the client: the conversation may be closed already, and its result must not be lost.

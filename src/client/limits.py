@@ -1,9 +1,16 @@
 """Limits of a conversation with a server: times, sizes and numbers."""
 
-from dataclasses import dataclass
+import os
+import re
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Final
 
-_MIB = 1024 * 1024
+from ..types.errors import ResultTooLarge, SettingInvalid
+
+_MIB: Final = 1024 * 1024
+VARIABLE: Final = "KNIME_MCP_LIMITS"
+_NUMBER: Final = re.compile(r"([1-9][0-9_]{0,17})\s*(MiB)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +35,18 @@ LISTENING: Final = Timeouts(idle=1e9, total=1e9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits on what a server can make the client read, hold, follow or repeat.
+    """The contract: what a server can make the client read, hold, follow or repeat (docs/limits.md).
+
+    No honest server meets these. ``KNIME_MCP_LIMITS`` in the environment raises them for nodes, commands,
+    agents and graphs, such as ``values=5000000, result_bytes=256 MiB``.
 
     Attributes:
         result_bytes: Bytes of one reply after decompression.
-        values: Values (lists, objects and what is in them) of one reply. Each takes some 70 bytes of memory
-            and may be less than one byte on the wire, compressed.
+        values: Values (lists, objects and what is in them) of one reply, and of one listing. Each takes up
+            to 200 bytes of memory and may be less than one byte on the wire, compressed.
+        blocks: Content blocks of one result, as each has its own record and digest.
+        large_bytes: Replies that grow beyond this are read and decoded one at a time, so that calls in flight
+            share the memory of one of them.
         event_bytes: Bytes of one server-sent event.
         events: Other messages than the reply on the stream of one call (progress, logging, requests).
         pages: Pages of one listing.
@@ -49,6 +62,8 @@ class Limits:
 
     result_bytes: int = 64 * _MIB
     values: int = 2_000_000
+    blocks: int = 100_000
+    large_bytes: int = 4 * _MIB
     event_bytes: int = 64 * _MIB
     events: int = 100_000
     pages: int = 1000
@@ -60,3 +75,36 @@ class Limits:
     redirects: int = 5
     attempts: int = 3
     input_rounds: int = 10
+
+    @staticmethod
+    def usual() -> "Limits":
+        """The limits of a client that is told none: those of the environment."""
+        return _written(os.environ.get(VARIABLE, ""))
+
+
+@lru_cache(maxsize=8)
+def _written(text: str) -> Limits:
+    names = {entry.name for entry in fields(Limits)}
+    values: dict[str, int] = {}
+    for part in filter(str.strip, text.split(",")):
+        name, _, value = (word.strip() for word in part.partition("="))
+        number = _NUMBER.fullmatch(value)
+        if name not in names or number is None:
+            raise SettingInvalid(
+                f"The environment variable {VARIABLE} has '{part.strip()[:80]}', which is no limit",
+                setting="limits",
+                fix=f"Write name=number; names are {', '.join(sorted(names))}",
+            )
+        values[name] = int(number[1].replace("_", "")) * (_MIB if number[2] else 1)
+    return Limits(**values)
+
+
+def exceeded(name: str, limit: int, what: str) -> ResultTooLarge:
+    """The error for what a server sent beyond a limit: what it sent, and how to raise the limit."""
+    raised = f"{2 * limit // _MIB} MiB" if name.endswith("_bytes") and limit >= _MIB else f"{2 * limit}"
+    return ResultTooLarge(
+        what,
+        limit=limit,
+        fix=f"Ask the server for less at once, or raise the limit: {VARIABLE}='{name}={raised}' in the"
+        f" environment, or Limits({name}=…) in Python",
+    )

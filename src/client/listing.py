@@ -16,14 +16,21 @@ from ..types.errors import (
     ConnectError,
     MCPError,
     ProtocolError,
-    ResultTooLarge,
     ServerError,
     TimedOut,
 )
 from ..types.texts import collector_paused, counted
 from .clock import Listener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
-from .protocol.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Response, as_object, result_of
+from .limits import exceeded
+from .protocol.messages import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Response,
+    as_object,
+    count_values,
+    result_of,
+)
 from .protocol.negotiation import Era, ServerInfo, ServerRequests, era_of
 from .protocol.tools import (
     ANNOTATION,
@@ -62,6 +69,7 @@ class _Pages:
         self.ttl = _LONGEST_TTL
         self.count = 0
         self.bytes = 0
+        self.values = 0
         self.may_mirror = False
         self.is_whole = True
 
@@ -145,16 +153,17 @@ class Listings:
                 return pages
             pages.entries.extend(entries)
             pages.bytes += len(response.body)
+            pages.values += count_values(response.body, limits.values)
             pages.ttl = min(pages.ttl, ttl_seconds(result))
             pages.may_mirror = pages.may_mirror or response.may_mention(ANNOTATION)
             if len(pages.entries) > limits.tools:
-                raise ResultTooLarge(f"The server lists more than {limits.tools} tools", limit=limits.tools)
+                raise exceeded("tools", limits.tools, f"The server lists more than {limits.tools} tools")
             if pages.bytes > limits.listing_bytes:
-                raise ResultTooLarge(
-                    f"The server's list of tools is larger than {format_size(limits.listing_bytes)}",
-                    limit=limits.listing_bytes,
-                    fix="Ask whoever runs the server for fewer tools, or raise the limit",
-                )
+                what = f"The server's list of tools is larger than {format_size(limits.listing_bytes)}"
+                raise exceeded("listing_bytes", limits.listing_bytes, what)
+            if pages.values > limits.values:
+                what = f"The server's list of tools has more than {limits.values:,} values"
+                raise exceeded("values", limits.values, f"{what}: {pages.values:,} on {pages.count} pages")
             if cursor is None:
                 return pages
             # https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination: cursors
@@ -165,9 +174,8 @@ class Listings:
                     fix="Ask whoever runs the server",
                 )
             seen.add(cursor)
-        raise ResultTooLarge(
-            f"The server's list of tools has more than {limits.pages} pages", limit=limits.pages
-        )
+        what = f"The server's list of tools has more than {limits.pages} pages"
+        raise exceeded("pages", limits.pages, what)
 
     def _page(self, cursor: str | None, wait: Wait) -> Response | None:
         """Reads one page; None if the server has no tools at all."""

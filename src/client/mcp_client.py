@@ -5,6 +5,7 @@ of `knime_mcp.types.errors`, which name the server by origin and path and contai
 """
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +27,7 @@ from .authorization import (
 from .calling import ToolCalls
 from .clock import IsCanceled, Wait
 from .conversation import ConnectSettings, Conversation, OnProgress, Progress, connect, memory, request_ids
-from .limits import Limits, Timeouts
+from .limits import VARIABLE, Limits, Timeouts
 from .network import NetworkSettings, checked_url
 from .protocol.negotiation import ALL_VERSIONS, Elicitation, ServerInfo, ServerRequests
 from .protocol.tools import CallToolResult, ToolDefinition
@@ -59,7 +60,7 @@ class MCPClient:
             server's place in tests.
         protocol_version: The only revision to accept, instead of the newest that both sides speak.
         timeouts: The three clocks.
-        limits: Limits on what a server can make the client read, hold, follow or repeat.
+        limits: What a server can make the client read, hold, follow or repeat; by default `Limits.usual()`.
         network: Trust store and proxy.
         trace: Called with every step of connecting, in the connecting thread; must not raise.
         elicitation: The answer when a server wants a form filled in. By default the client declares that it
@@ -83,7 +84,7 @@ class MCPClient:
         transport: Literal["auto", "http", "sse"] | MockTransport = "auto",
         protocol_version: str | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: Limits | None = None,
         network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
         trace: Trace | None = None,
         elicitation: Elicitation = "unsupported",
@@ -112,7 +113,7 @@ class MCPClient:
         self._headers = dict(headers or {})
         self._given_secrets = tuple(secrets)
         self._timeouts = timeouts
-        self._limits = limits
+        self._limits = limits or (Limits.usual() if VARIABLE in os.environ else Limits())
         self._network = network
         self._trace = None if trace is None else partial(self._trace_step, trace)
         self._lock = threading.Lock()
@@ -125,7 +126,7 @@ class MCPClient:
             authorization=auth,
             transport="auto" if isinstance(transport, MockTransport) else transport,
             protocol_version=protocol_version,
-            limits=limits,
+            limits=self._limits,
             requests=ServerRequests(elicitation),
             trace=self._trace,
             on_list_changed=lambda: self._calls.listings.changed(),

@@ -25,7 +25,7 @@ from ...types.texts import in_one_line, origin_and_path
 from ...version import VERSION
 from ..authorization import Authorization, check_header_name, check_header_value
 from ..clock import Wait
-from ..limits import LISTENING, Limits, Timeouts
+from ..limits import LISTENING, Limits, Timeouts, exceeded
 from ..network import Dialer, NetworkSettings, is_usable, may_follow, resolved
 from ..protocol.messages import Refusal, as_object, decode, error_of
 from ..protocol.tools import format_size
@@ -109,6 +109,7 @@ class HttpChannel:
         self._connections: dict[bool, Connections] = {}  # by whether they use TLS
         self._lock = threading.Lock()
         self._closed = False
+        self._turn = threading.Lock()  # of the one large reply that is read and decoded
 
     def stop_tracing(self) -> None:
         self._dialer.trace = None
@@ -205,7 +206,7 @@ class HttpChannel:
             wait.look()  # raises if the connection ended because of a cancel
             raise self._no_reply(error) from None
         release = functools.partial(connections.give_back, connection, received)
-        reply = Reply(connection, status, received, wait, self._limits, release)
+        reply = Reply(connection, status, received, wait, self._limits, release, self._turn)
         if "set-cookie" in reply.headers:
             self._keep_cookies(httpx.Response(reply.status, headers=reply.headers, request=request))
         return reply
@@ -297,6 +298,7 @@ class Reply:
         wait: Wait,
         limits: Limits,
         release: Callable[[], None],
+        turn: threading.Lock,
     ) -> None:
         self.status = status
         self.headers = httpx.Headers(list(headers))
@@ -304,6 +306,9 @@ class Reply:
         self._wait = wait
         self._limits = limits
         self._release = release
+        self._turn = turn
+        self._has_turn = False
+        self._wire = 0  # bytes that arrived, compressed or not
         self._buffered_body: bytes | None = None
         self._closed = False
 
@@ -332,9 +337,27 @@ class Reply:
 
     def close(self) -> None:
         """Ends the reply. If its body is incomplete, the connection is closed, which tells the server."""
+        self.end_turn()
         if not self._closed:  # afterwards another request may use the connection
             self._closed = True
             self._release()
+
+    def growing(self, size: int) -> None:
+        """Restarts the idle clock; a large reply waits until no other one is read, so that they share memory.
+
+        The server is not silent meanwhile, so only the total clock and cancel end that wait.
+        """
+        self._wait.reset_idle()
+        if size > self._limits.large_bytes and not self._has_turn:
+            while not self._turn.acquire(timeout=self._wait.slice()):
+                self._wait.reset_idle()
+            self._has_turn = True
+
+    def end_turn(self) -> None:
+        """The next large reply may be read, as this one, or this event of it, is decoded."""
+        if self._has_turn:
+            self._has_turn = False
+            self._turn.release()
 
     def close_connection(self) -> None:
         """Closes the reply and its connection, whose next bytes may belong to another request."""
@@ -385,6 +408,7 @@ class Reply:
     def _raw(self) -> Iterator[bytes]:
         try:
             while (chunk := self._connection.chunk(self._wait)) is not None:
+                self._wire += len(chunk)
                 yield chunk
         except BrokenConnection:
             self._wait.look()  # raises if the connection ended because of a cancel
@@ -403,14 +427,17 @@ class Reply:
         for chunk in self.chunks():
             size += len(chunk)
             if size > bound:
-                raise ResultTooLarge(
-                    f"The server's reply is larger than {format_size(bound)}",
-                    limit=bound,
-                    fix="Ask the tool for less at once, or raise the limit",
-                )
+                raise exceeded("result_bytes", bound, f"{self._how_large()} larger than {format_size(bound)}")
             body.write(chunk)
-            self._wait.reset_idle()
+            self.growing(size)
         return body.getvalue()
+
+    def _how_large(self) -> str:
+        if "content-encoding" in self.headers:
+            return f"The server's reply ({format_size(self._wire)} on the wire, compressed) is"
+        length = self.headers.get("content-length", "")
+        said = f" ({format_size(int(length))})" if length.isdecimal() and len(length) < 16 else ""
+        return f"The server's reply{said} is"
 
     def read_json(self) -> bytes | str:
         """The whole body; as text if it is not UTF-8 but in the encoding that its media type names."""

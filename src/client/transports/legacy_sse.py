@@ -59,7 +59,10 @@ class LegacySse(Transport):
                     return reply.refusal()
                 try:
                     events = iter_events(
-                        reply.chunks(), limit=self._event_bytes, on_growth=self._calls.heard, goes_on=True
+                        reply.chunks(),
+                        limit=self._event_bytes,
+                        on_growth=lambda _size: self._calls.heard(),
+                        goes_on=True,
                     )
                     self._endpoint = self._endpoint_in(events)
                 except BaseException:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
 from ...types.texts import counted
 from ..clock import Wait
-from ..limits import Limits
+from ..limits import Limits, exceeded
 from ..protocol.messages import Answer, Message, Response, decode, encode
 from ..protocol.negotiation import TransportKind
 from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, Transport, id_of
@@ -226,12 +226,8 @@ class _Stream:
 
     def oversized(self, head: bytes, tail: bytes) -> None:
         self._is_alive.set()
-        error = ResultTooLarge(
-            f"The server sent a message of more than {self._line_bytes} bytes",
-            limit=self._line_bytes,
-            fix="Ask the tool for less at once",
-        )
-        self.calls.fail(id_of(head, tail), error)
+        what = f"The server sent a message of more than {self._line_bytes} bytes"
+        self.calls.fail(id_of(head, tail), exceeded("event_bytes", self._line_bytes, what))
 
     def advice(self) -> str:
         """The advice for a server that ended before it answered."""

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from ..clock import Listener, Wait
-from ..limits import Limits
+from ..limits import Limits, exceeded
 from ..protocol.messages import (
     Answer,
     Cursor,
@@ -272,7 +272,7 @@ class StreamableHttp(Transport):
         events = iter_events(
             reply.chunks(),
             limit=min(self._limits.event_bytes, self._limits.result_bytes),
-            on_growth=wait.reset_idle,
+            on_growth=reply.growing,
         )
         try:
             for event in events:
@@ -288,13 +288,12 @@ class StreamableHttp(Transport):
                         self._deliver(message, inbox)
                 if response is not None:
                     return response, event.data
+                reply.end_turn()
                 size += len(event.data)
                 if size > self._limits.result_bytes or cursor.seen > self._limits.events:
-                    raise ResultTooLarge(
-                        f"The server sent {cursor.seen} messages of {size} bytes beside its reply",
-                        limit=self._limits.result_bytes,
-                        fix="Ask whoever runs the server, or raise the limit",
-                    )
+                    name = "events" if cursor.seen > self._limits.events else "result_bytes"
+                    what = f"The server sent {cursor.seen} messages of {size} bytes beside its reply"
+                    raise exceeded(name, getattr(self._limits, name), what)
         except ConnectError as error:
             if error.phase != "http":
                 raise
