@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test quick coverage kill-test browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
+.PHONY: demo test quick coverage kill-test browser browser-chat postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -52,6 +52,9 @@ conformance: $(VENV)/.test peers  ## the protocol's official suite against our c
 
 kill-test: $(VENV)/.test  ## 200 runs killed at random moments and resumed: nothing lost, nothing twice
 	$(BIN)/python -m tests.faults.kills $(KILL_ARGS)
+
+browser-chat: $(VENV)/.test  ## the chat's page by keyboard in a real browser, in a frame like KNIME's; needs chromium
+	$(BIN)/python -m tests.agents.chat.try_in_browser
 
 browser: $(VENV)/.test  ## the gateway's page by keyboard in a real browser; needs chromium and chromedriver
 	$(BIN)/python -m tests.knowledge.gateway.try_in_browser

@@ -58,6 +58,17 @@ class TokenBudget:
     input_price: float = 0.0
     output_price: float = 0.0
 
+    @staticmethod
+    def parse_prices(text: str) -> tuple[float, float]:
+        """Reads ``1.25, 10``: the prices of a million tokens read, and written. Empty is free."""
+        try:
+            read, written = map(float, (text.strip() or "0,0").split(","))
+        except ValueError:
+            raise SettingInvalid(
+                "The prices are not two numbers", setting="prices", fix="Write them as 1.25, 10"
+            ) from None
+        return read, written
+
     def cost_of(self, usage: TokenUsage) -> float:
         return (usage.input * self.input_price + usage.output * self.output_price) / 1_000_000
 

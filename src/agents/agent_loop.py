@@ -144,7 +144,7 @@ class _AgentLoop:
 
     async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
         """Runs until the end, the cancel button or the total clock, whichever comes first."""
-        task = asyncio.create_task(self._converse())
+        task = asyncio.create_task(self._converse(is_canceled))
         stop: MCPError | None = None
         try:
             while not task.done():
@@ -200,9 +200,11 @@ class _AgentLoop:
             )
         return outcome
 
-    async def _converse(self) -> tuple[Ending, str]:
+    async def _converse(self, is_canceled: Callable[[], bool]) -> tuple[Ending, str]:
         self._emit(PromptGiven(text=self._prompt(), at=datetime.now(UTC)))
         for iteration in range(1, self._options.iteration_limit + 2):
+            if is_canceled():  # while the calls were made: the model is not asked once more
+                raise Canceled("The run was canceled")
             try:
                 message, calls = await self._turn(self._conversation, iteration)
             except PromptFiltered as error:

@@ -211,7 +211,7 @@ class MCPAgentPrompter:
                 model.check(ctx)
             dialog.check(self, tools, history, data)
             conversation = dialog.layout_of(self, history).schema()
-            return conversation, _calls_schema(), [None] * _data_outputs(ctx)
+            return conversation, calls_schema(), [None] * data_outputs(ctx)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
 
@@ -221,6 +221,7 @@ class MCPAgentPrompter:
         """Answers the prompts."""
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
+        from ..runs.engine import BlobStore
         from ..runs.resuming import latest_to_resume, learn_unknown
         from ..tools.caller.execution import JOURNALS, Sessions, data_area
         from .prompter.finished_prompts import FinishedPrompts
@@ -245,8 +246,9 @@ class MCPAgentPrompter:
             run = sessions.run
             run.repeat_unknown = self.repeat_unknown
             path = folder / JOURNALS / f"{run.id}{SUFFIX}"
-            finished = FinishedPrompts(path, run.id, interrupted, outputs=_data_outputs(ctx))
-            prompter = self._prompter(ctx, model, tools, tables, sessions, folder)
+            finished = FinishedPrompts(path, run.id, interrupted, outputs=data_outputs(ctx))
+            run.save_blob = BlobStore(folder, run.id).save
+            prompter = prompter_of(self, ctx, model, tools, tables, sessions)
             what = {"kind": "agent", "question": self.user_message, **prompter.described()}
             run.open_journal(path, about=about, what=what, follows=interrupted.head if interrupted else "")
             if interrupted is not None:
@@ -254,7 +256,7 @@ class MCPAgentPrompter:
             runs = PromptRuns(
                 prompter=prompter,
                 keep_errors=layout.error_column is not None,
-                outputs=_data_outputs(ctx),
+                outputs=data_outputs(ctx),
                 concurrency=self.prompt_concurrency,
                 finished=finished,
             )
@@ -280,8 +282,8 @@ class MCPAgentPrompter:
         if warning:
             ctx.set_warning(warning)
         return (
-            _table(layout.table(runs.entries)),
-            _table(calls_table(runs.calls(), form=choose_form("auto"))),
+            to_table(layout.table(runs.entries)),
+            to_table(calls_table(runs.calls(), form=choose_form("auto"))),
             runs.data(),
             knext.view_html(self._page(model, runs, warning, path)),
         )
@@ -321,68 +323,6 @@ class MCPAgentPrompter:
         ]
         return prompts, data[1:]
 
-    def _prompter(
-        self,
-        ctx: Any,
-        model: Any,
-        tools: Any | None,
-        tables: list[Any],
-        sessions: Sessions,
-        folder: Path,
-    ) -> Prompter:
-        from ..runs.engine import BlobStore
-        from ..tools.caller.execution import routes_of
-        from .prompter.prompter import Prompter
-        from .toolbox.toolset import Toolset, extract_tools
-
-        tool_list = [] if tools is None else extract_tools(tools, self.tool_column)
-        sessions.know(*routes_of(tool_list))
-        run = sessions.run
-        run.save_blob = BlobStore(folder, run.id).save
-        chat_model = model.create_model(ctx)
-        run.secrets.learn(chat_model.secrets)
-        return Prompter(
-            model=chat_model,
-            toolset=Toolset(tool_list, suspicious=self._tool_options().suspicious_tools),
-            run=run,
-            options=self._options(),
-            tool_options=self._tool_options(),
-            system_message=self.developer_message,
-            data=tables,
-            data_prefix=self.data_message_prefix,
-            to_table=_table,
-        )
-
-    def _options(self) -> AgentOptions:
-        from .agent_events import AgentOptions, TokenBudget
-
-        return AgentOptions(
-            iteration_limit=self.recursion_limit,
-            answer_at_limit=self.recursion_limit_handling == dialog.LimitHandling.FINAL_RESPONSE.name,
-            limit_prompt=self.recursion_limit_prompt,
-            total_timeout=self.time_limit or None,
-            budget=TokenBudget(total=self.token_budget or None),
-            parallel_calls=self.parallel_calls,
-            longest_wait=self.longest_wait,
-            images=self.send_images,
-        )
-
-    def _tool_options(self) -> ToolOptions:
-        from .toolbox.call_rules import CallLimits, CallRules
-        from .toolbox.tool_executor import ToolOptions
-        from .toolbox.tool_scan import SuspiciousTools
-
-        return ToolOptions(
-            stop_on_error=self.on_tool_error == dialog.ToolErrorHandling.stop.name,
-            rules=CallRules.parse(self.rules, self.trusted_servers),
-            longest_result=self.result_limit,
-            limits=CallLimits(
-                calls=self.call_limit or None, per_tool=CallLimits.parse_per_tool(self.calls_per_tool)
-            ),
-            suspicious_tools=SuspiciousTools[self.suspicious_tools.upper()],
-            search_above=self.tool_budget,
-        )
-
     def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
         from .timeline_page import timeline_page
 
@@ -396,7 +336,65 @@ class MCPAgentPrompter:
         return timeline_page(runs.timelines, warning=warning, facts=facts)
 
 
-def _calls_schema() -> Any:
+def prompter_of(
+    node: Any, ctx: Any, model: Any, tools: Any | None, tables: list[Any], sessions: Sessions
+) -> Prompter:
+    """The agent that the settings of a node describe. Looks up credentials, so call it in KNIME's thread."""
+    from ..tools.caller.execution import routes_of
+    from .prompter.prompter import Prompter
+    from .toolbox.toolset import Toolset, extract_tools
+
+    tool_list = [] if tools is None else extract_tools(tools, node.tool_column)
+    sessions.know(*routes_of(tool_list))
+    chat_model = model.create_model(ctx)
+    sessions.run.secrets.learn(chat_model.secrets)
+    tool_options = _tool_options(node)
+    return Prompter(
+        model=chat_model,
+        toolset=Toolset(tool_list, suspicious=tool_options.suspicious_tools),
+        run=sessions.run,
+        options=_options(node),
+        tool_options=tool_options,
+        system_message=node.developer_message,
+        data=tables,
+        data_prefix=node.data_message_prefix,
+        to_table=to_table,
+    )
+
+
+def _options(node: Any) -> AgentOptions:
+    from .agent_events import AgentOptions, TokenBudget
+
+    return AgentOptions(
+        iteration_limit=node.recursion_limit,
+        answer_at_limit=node.recursion_limit_handling == dialog.LimitHandling.FINAL_RESPONSE.name,
+        limit_prompt=node.recursion_limit_prompt,
+        total_timeout=node.time_limit or None,
+        budget=TokenBudget(total=node.token_budget or None),
+        parallel_calls=node.parallel_calls,
+        longest_wait=node.longest_wait,
+        images=node.send_images,
+    )
+
+
+def _tool_options(node: Any) -> ToolOptions:
+    from .toolbox.call_rules import CallLimits, CallRules
+    from .toolbox.tool_executor import ToolOptions
+    from .toolbox.tool_scan import SuspiciousTools
+
+    return ToolOptions(
+        stop_on_error=node.on_tool_error == dialog.ToolErrorHandling.stop.name,
+        rules=CallRules.parse(node.rules, node.trusted_servers),
+        longest_result=node.result_limit,
+        limits=CallLimits(
+            calls=node.call_limit or None, per_tool=CallLimits.parse_per_tool(node.calls_per_tool)
+        ),
+        suspicious_tools=SuspiciousTools[node.suspicious_tools.upper()],
+        search_above=node.tool_budget,
+    )
+
+
+def calls_schema() -> Any:
     from ..audit.calls_table import COLUMNS
     from ..types.columns import knime_columns
 
@@ -405,9 +403,9 @@ def _calls_schema() -> Any:
     return knext.Schema.from_columns([knext.Column(knime_type(form), column_name(form)), *columns])
 
 
-def _data_outputs(ctx: Any) -> int:
+def data_outputs(ctx: Any) -> int:
     return ctx.get_connected_output_port_numbers()[2]
 
 
-def _table(data: Any) -> Any:
+def to_table(data: Any) -> Any:
     return knext.Table.from_pyarrow(data, row_ids="generate")

@@ -13,7 +13,7 @@ from ..agents.toolbox.tool_scan import SuspiciousTools
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import check_folder, check_journal, check_page, read_stdin, text_or_file, write_page
-from .shared_options import SaveDirOption, takes
+from .shared_options import SaveDirOption, ServersOption, WorkflowsOption, takes
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
@@ -205,16 +205,8 @@ def agent(
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help="The question or task; - reads it from standard input.")
     ] = "",
-    server: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="A server whose tools the model may call; may be repeated."),
-    ] = None,
-    workflow: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE.knwf", help="A KNIME workflow that the model may call as a tool; may be repeated."
-        ),
-    ] = None,
+    server: ServersOption = None,
+    workflow: WorkflowsOption = None,
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE.html", help="Write the run as a page with all details, for a browser."),

@@ -18,6 +18,7 @@ from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
 from ..runs.resuming import learn_unknown
+from ..types.errors import SettingInvalid
 from .agent_timeline import AgentTimeline, ChatTimeline
 from .asking import PersonAsked, can_ask
 from .command_errors import CommandError, UsageError, command_line_hint
@@ -260,19 +261,16 @@ class AgentRun:
         )
 
     def _budget(self) -> TokenBudget:
-        settings, prices = self._settings, [0.0, 0.0]
+        settings = self._settings
         if settings.max_cost is not None and settings.prices is None:
             raise UsageError("--max-cost needs --prices.")
         try:
-            prices = [float(price) for price in (settings.prices or "0,0").split(",")]
-            return TokenBudget(
-                total=settings.max_tokens,
-                cost=settings.max_cost,
-                input_price=prices[0],
-                output_price=prices[1],
-            )
-        except (ValueError, IndexError):
+            read, written = TokenBudget.parse_prices(settings.prices or "")
+        except SettingInvalid:
             raise UsageError("--prices are two numbers, such as 1.25,10.") from None
+        return TokenBudget(
+            total=settings.max_tokens, cost=settings.max_cost, input_price=read, output_price=written
+        )
 
     def _options(self) -> AgentOptions:
         return AgentOptions(

@@ -6,19 +6,17 @@ import json
 import os
 import select
 import sys
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from ..runs.call_values import Allow, Deny, Edit
-from ..types.errors import MCPError
-from ..types.tool import MCPTool
+from ..agents.toolbox.approvals import Approvals, called
+from ..types.errors import ArgumentsInvalid
 from .terminal import err, is_terminal, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..runs.call_values import Ask, PlannedCall
+    from ..runs.call_values import Allow, Ask, Deny, Edit, PlannedCall
 
-_PERSON: Final = "a person"
 _POLL_SECONDS: Final = 0.1
 _LONGEST_LINE: Final = 1 << 16
 
@@ -34,41 +32,36 @@ class PersonAsked:
     def __init__(self, is_stopped: Callable[[], bool], hide: Callable[[], None]) -> None:
         self._is_stopped = is_stopped
         self._hide = hide
-        self._always: set[tuple[str, str]] = set()
+        self._approvals = Approvals()
 
     def __call__(self, plan: PlannedCall, question: Ask) -> Allow | Deny | Edit:
-        tool = plan.tool
-        name = plan.name or "" if tool is None else tool.name
-        server = tool.route.url if isinstance(tool, MCPTool) else "a workflow"
-        if (name, server) in self._always:
-            return Allow(f"{_PERSON}, for all calls of the tool")
+        if known := self._approvals.already(plan):
+            return known
+        name, server = called(plan)
         self._hide()
-        arguments: dict[str, Any] = dict(plan.arguments or {})
         self._say(f"May {name} be called, of {server}? ({question.why})")
-        self._say(json.dumps(arguments, indent=2, ensure_ascii=False))
+        self._say(json.dumps(dict(plan.arguments or {}), indent=2, ensure_ascii=False))
         while True:
             answer = self._read("y(es), a(lways this tool), n(o) and why, e(dit): ")
             word, _, reason = (answer or "no").strip().partition(" ")
             match word.lower():
                 case "y" | "yes":
-                    return Allow(_PERSON)
+                    return self._approvals.allow(plan)
                 case "a" | "always":
-                    self._always.add((name, server))
-                    return Allow(f"{_PERSON}, for all calls of the tool")
+                    return self._approvals.allow(plan, always=True)
                 case "n" | "no":
-                    return _refused(reason.strip())
+                    return self._approvals.refuse(reason.strip())
                 case "e" | "edit" if (edited := self._edited()) is not None:
-                    return Edit(edited, _PERSON)
+                    return edited
                 case _:
                     pass
 
-    def _edited(self) -> dict[str, Any] | None:
+    def _edited(self) -> Edit | None:
         try:
-            value = json.loads(self._read("The arguments, as one line of JSON: ") or "")
-        except (ValueError, RecursionError) as error:
-            self._say(f"This is no JSON: {error}")
+            return self._approvals.edit(self._read("The arguments, as one line of JSON: ") or "")
+        except ArgumentsInvalid as error:
+            self._say(str(error))
             return None
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
     def _read(self, prompt: str) -> str | None:
         """A line; None at the end of the input, or if the turn is stopped."""
@@ -80,14 +73,3 @@ class PersonAsked:
 
     def _say(self, text: str) -> None:
         err().print(plain(text))
-
-
-def _refused(reason: str) -> Deny:
-    said = f": {reason}" if reason else ""
-    return Deny(
-        MCPError(
-            f"The user does not want this call{said}",
-            fix="Do not try it again in another way; ask the user, or go on without it",
-        ),
-        f"{_PERSON}{said}",
-    )

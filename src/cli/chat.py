@@ -6,15 +6,13 @@ import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from ..types.errors import Canceled
 from .agent import AgentSettings, checked_settings
 from .command_errors import ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
-from .shared_options import takes
+from .shared_options import ServersOption, WorkflowsOption, takes
 from .terminal import complain, is_terminal, note, visible
 
 if TYPE_CHECKING:
@@ -42,16 +40,8 @@ class _Stop:
 @takes_connection
 @takes(AgentSettings, "settings")
 def chat(
-    server: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="A server whose tools the model may call; may be repeated."),
-    ] = None,
-    workflow: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE.knwf", help="A KNIME workflow that the model may call as a tool; may be repeated."
-        ),
-    ] = None,
+    server: ServersOption = None,
+    workflow: WorkflowsOption = None,
     *,
     settings: AgentSettings,
     connection: ConnectionOptions,

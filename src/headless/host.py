@@ -26,7 +26,7 @@ from knime.extension.version import Version
 
 from .column_types import register_all
 from .node_results import HeadlessError, NodeResult
-from .node_run import NodeRun, Request, ToolHandler, WorkflowTools, open_dialog
+from .node_run import NodeRun, Request, ToolHandler, ViewService, WorkflowTools, open_dialog
 from .port_values import source_table, stored_object
 
 
@@ -91,6 +91,7 @@ class ExtensionHost:
         output_groups: Mapping[str, int] | None = None,
         workflow_dir: str | Path | None = None,
         on_progress: Callable[[float, str | None], None] | None = None,
+        view_data: Mapping[str, Any] | None = None,
         execute: bool = True,
     ) -> NodeResult:
         """Configures and executes a node, each on a fresh object and on a worker thread, as KNIME does.
@@ -110,6 +111,7 @@ class ExtensionHost:
             output_groups: the number of ports of output groups by name; 1 by default.
             workflow_dir: the folder of the workflow; a temporary folder by default.
             on_progress: called in the node's thread, with the progress that the node reports.
+            view_data: what the service of the node's view has handed on, see `data_service`.
             execute: False stops after configure().
 
         Raises:
@@ -126,9 +128,34 @@ class ExtensionHost:
             output_groups=dict(output_groups or {}),
             workflow_dir=Path(workflow_dir) if workflow_dir is not None else self.folder / "workflow",
             on_progress=on_progress,
+            view_data=None if view_data is None else dict(view_data),
             execute=execute,
         )
         return NodeRun(self, request).result()
+
+    def data_service(
+        self,
+        node_id: str,
+        inputs: Sequence[Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        credentials: Mapping[str, tuple[str, str]] | None = None,
+        tool_handler: ToolHandler | None = None,
+        view_data: Mapping[str, Any] | None = None,
+    ) -> ViewService:
+        """Makes the data service of a node's view. For the arguments see `run_node`."""
+        request = Request(
+            node_id=node_id,
+            inputs=None if inputs is None else list(inputs),
+            parameters=dict(parameters or {}),
+            credentials=dict(credentials or {}),
+            flow_variables={},
+            workflow_dir=self.folder / "workflow",
+            output_groups={},
+            tool_handler=tool_handler,
+            view_data=None if view_data is None else dict(view_data),
+        )
+        return ViewService(self, request)
 
     def get_dialog(
         self,

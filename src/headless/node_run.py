@@ -23,6 +23,7 @@ from knime.extension.contexts import (
     DialogCreationContext,
     ExecutionContext,
     FlowVariables,
+    ViewContext,
     port_counts,
 )
 from knime.extension.ports import Port, PortGroup
@@ -72,6 +73,7 @@ class Request:
     cancel: bool | int | Callable[[], bool] = False
     tool_handler: ToolHandler | None = None
     on_progress: Callable[[float, str | None], None] | None = None
+    view_data: dict[str, Any] | None = None
     execute: bool = True
 
 
@@ -157,6 +159,20 @@ class RunServices:
             raise RuntimeError(message)
         return message, [source_table(table, "auto") for table in outputs], view_ids
 
+    def get_view_data(self) -> dict[str, Any] | None:
+        return self._request.view_data
+
+    def init_combined_tools_workflow(
+        self,
+        inputs: list[Any],
+        execution_mode: str,
+        remove_failed_tools: bool,  # noqa: ARG002
+    ) -> tuple[str, str, list[str]]:
+        """Ids of a workflow that nothing runs in, and of its inputs."""
+        if inputs or execution_mode not in ("DEFAULT", "DETACHED", "DEBUG"):
+            raise RuntimeError("tools do not run together in one workflow here")
+        return "project", "workflow", []
+
     def _tool_runner(self, tool: Any) -> ToolHandler:
         """A runner for tools made by `make_workflow_tool`, with the credentials of this run."""
         known = {name: CredentialValue(*own) for name, own in self._request.credentials.items()}
@@ -208,6 +224,7 @@ def _tool_answer(answer: Any) -> tuple[str, list[Any] | None, list[str]]:
     return parts[0], parts[1], list(parts[2]) if len(parts) > 2 and parts[2] else []
 
 
+_LONGEST_VIEW_DATA = 65_535  # bytes: DataOutputStream.writeUTF
 _SCALARS = (bool, int, float, str)
 
 
@@ -455,6 +472,42 @@ def _failed(error: Exception) -> _Failed:
     details = "".join(traceback.format_exception(error))
     invalid = isinstance(error, kn.InvalidParametersError)
     return _Failed(str(error), details=details, invalid_settings=invalid)
+
+
+class ViewService:
+    """The data service of a node's view, as the page and KNIME use it."""
+
+    def __init__(self, host: "ExtensionHost", request: Request) -> None:
+        self._host = host
+        declared = host.declared(request.node_id)
+        node = host.new_node(request.node_id)
+        document = with_parameters(node, request.parameters)
+        kp.inject_parameters(node, document, host.version)
+        with host.tables_usable():
+            inputs = arranged(declared.input_ports, request.inputs, lambda p, v: input_object(host, p, v))
+            context = ViewContext(RunServices(host, request), FlowVariables())
+            self._service = node.get_data_service(context, *inputs)
+
+    def __call__(self, method: str, *params: Any) -> Any:
+        """Calls a method by its name with values of JSON; RuntimeError with the message of what it raises."""
+        if not hasattr(self._service, method):
+            raise RuntimeError(f"Method '{method}' not found")
+        try:
+            with self._host.tables_usable():
+                result = getattr(self._service, method)(*json.loads(json.dumps(params)))
+        except Exception as error:
+            raise RuntimeError(str(error)) from error
+        return json.loads(json.dumps(result))
+
+    def view_data(self) -> dict[str, Any]:
+        """What the service hands on, as KNIME stores it and gives it to `run_node` and the next service."""
+        with self._host.tables_usable():
+            handed_on = self._service.get_view_data()
+            text = json.dumps(handed_on["data"])
+            if len(text.encode()) > _LONGEST_VIEW_DATA:
+                raise ValueError(f"KNIME cannot store view data of {len(text):,} characters")
+            ports = [source_table(written(table), "keep") for table in handed_on["ports"]]
+        return {"data": json.loads(text), "ports": ports, "ports_for_ids": []}
 
 
 def open_dialog(host: "ExtensionHost", request: Request) -> dict[str, Any]:

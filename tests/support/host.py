@@ -62,6 +62,7 @@ class Host:
         tool_handler: Callable[..., Any] | None = None,
         output_groups: Mapping[str, int] | None = None,
         workflow_dir: str | Path | None = None,
+        view_data: Mapping[str, Any] | None = None,
         execute: bool = True,
     ) -> Any:
         """Configures and executes a node; see `knime_mcp.headless.host.ExtensionHost.run_node`."""
@@ -77,6 +78,19 @@ class Host:
         flow_variables: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """The documents of a node's dialog. Descriptions are Markdown on one host and HTML on the other."""
+        raise NotImplementedError
+
+    def data_service(
+        self,
+        node_id: str,
+        inputs: Sequence[Any] = (),
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        credentials: Mapping[str, tuple[str, str]] | None = None,
+        tool_handler: Callable[..., Any] | None = None,
+        view_data: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The service of a node's view: called with a method's name and arguments; `view_data` hands on."""
         raise NotImplementedError
 
     def load_parameters(
@@ -145,6 +159,7 @@ class StandInHost(Host):
         self.host = load_extension(knime_yml)
         self.load_parameters = self.host.load_parameters
         self.describe = self.host.describe
+        self.data_service = self.host.data_service
         self.table = self.host.table
         self.column_of = self.host.column_of
         self.add_file_store = self.host.add_file_store
@@ -186,9 +201,11 @@ class RealHost(Host):
         tool_handler=None,
         output_groups=None,
         workflow_dir=None,
+        view_data=None,
         execute=True,
     ):
         context = self.rig.JavaContext(
+            view_data=view_data,
             credentials=credentials,
             flow_variables=flow_variables,
             cancel=cancel,
@@ -210,6 +227,10 @@ class RealHost(Host):
     def dialog(self, node_id, input_schemas=None, parameters=None, *, credentials=None, flow_variables=None):
         context = self.rig.JavaContext(credentials=credentials, flow_variables=flow_variables)
         return self.rig.get_dialog(self.host, node_id, input_schemas, dict(parameters or {}), context)
+
+    def data_service(self, node_id, inputs=(), parameters=None, **options):
+        context = self.rig.JavaContext(**options)
+        return self.rig.ViewService(self.host, node_id, list(inputs), dict(parameters or {}), context)
 
     def load_parameters(self, node_id, saved, saved_version=None):
         proxy = self.host.proxy(node_id)

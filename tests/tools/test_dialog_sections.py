@@ -27,7 +27,7 @@ ORDER = [
 PLACES = {label: place for place, labels in enumerate(ORDER) for label in labels}
 BELONGS = {
     "Prompt": "developer_message user_message prompt_column conversation_column data_message_prefix"
-    " send_images",
+    " send_images questions",
     "Connection": "server_url server_url_column credentials credentials_column send_credentials_as"
     " header_name issuer scope extra_headers transport base_url check_connection",
     "Other servers": "servers",
@@ -35,17 +35,18 @@ BELONGS = {
     "Model": "model model_name",
     "Tool": "tool tool_name tool_column pinning pinned_digest",
     "Tools": "include exclude prefix prefix_column also_call call_changed tool_column pinning rules"
-    " trusted_servers suspicious_tools parallel_calls tool_budget result_limit debug",
+    " trusted_servers suspicious_tools parallel_calls tool_budget result_limit debug ask_first",
     "Renamed tools": "tool_mapping",
     "Arguments": "arguments arguments_json arguments_source arguments_column omit_empty",
     "Secret arguments": "secrets",
     "Rows": "rows tool_per_row_column concurrency prompt_concurrency",
     "Limits": "recursion_limit recursion_limit_handling recursion_limit_prompt call_limit calls_per_tool"
-    " token_budget time_limit longest_wait",
+    " token_budget prices time_limit longest_wait",
     "Errors": "on_error on_failure on_tool_error resume repeat_unknown stop_at_first_difference"
     " error_handling use_existing_error_column error_column_name error_column",
     "Output": "result_columns json_cells expand_structured column_form for_agents save_components_to ignore"
-    " conversation_form conversation_column_name set_temperature temperature token_limit_as token_limit",
+    " hand_on conversation_form conversation_column_name set_temperature temperature token_limit_as"
+    " token_limit",
     "Audit": "secret_arguments save_audit_workflow_to expected_head force_altered",
     "Advanced": "connect_timeout idle_timeout total_timeout timeout dry_run",
 }
@@ -53,6 +54,7 @@ NODES = {
     "mcp_tool_provider": ("table", None),
     "mcp_tool_caller": ("tools", "table", None),
     "mcp_agent_prompter": (None, "tools", "table", "group", None),
+    "mcp_agent_chat": (None, "tools", "table", "group", None),
     "tool_call_replayer": ("tools", None),
     "openai_compatible_chat_model": (),
 }

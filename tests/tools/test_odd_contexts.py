@@ -14,6 +14,7 @@ NODES = {
     "mcp_tool_provider": ("table", "credential"),
     "mcp_tool_caller": ("table", "table", "credential"),
     "mcp_agent_prompter": ("other", "table", "table", "group", "credential"),
+    "mcp_agent_chat": ("other", "table", "table", "group", "credential"),
     "tool_call_replayer": ("table", "credential"),
     "openai_compatible_chat_model": (),
     "mcp_tool_in_segment": (),

@@ -95,6 +95,7 @@ class Prompter:
     data_prefix: str = ""
     to_table: Callable[[Any], Any] | None = None
     approver: Approver | None = None  # asks a person, in the host's thread
+    registry: DataRegistry | None = None  # the data of a conversation; without one, each prompt has its own
     records: list[CallRecord] = field(default_factory=list["CallRecord"])
 
     def __post_init__(self) -> None:
@@ -123,7 +124,11 @@ class Prompter:
         first_data, first_result = next_ids(
             text_of(entry.message) for entry in prompt.history if entry.message is not None
         )
-        registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix, first=first_data)
+        registry = self.registry
+        if registry is None:
+            registry = DataRegistry(
+                self.data, to_table=self.to_table, prefix=self.data_prefix, first=first_data
+            )
         timeline, ended = PromptTimeline(row=prompt.row), threading.Event()
 
         def tell(event: AgentEvent) -> None:

@@ -434,6 +434,20 @@ def history_error_column(node: Any, history: Any | None) -> str | None:
 
 def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) -> None:
     """Checks the settings against the connected inputs; makes no connection."""
+    check_calls(node, tools)
+    column = prompt_column_of(node)
+    if column is not None:
+        _check_prompt_column(column, data)
+    elif not node.user_message.strip() and history is None:
+        raise SettingInvalid(
+            "There is no prompt",
+            setting="user_message",
+            fix="Enter a question or task under 'User message', or choose a prompt column",
+        )
+
+
+def check_calls(node: Any, tools: Any | None) -> None:
+    """Checks the settings that say which calls an agent may make."""
     from ...types.columns import tool_column_names
     from ..toolbox.call_rules import CallLimits, CallRules
 
@@ -443,15 +457,6 @@ def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) ->
             setting="tool_column",
             fix="Connect the Tools output of an MCP Tool Provider, a Workflow to Tool node, or both through"
             " Concatenate",
-        )
-    column = prompt_column_of(node)
-    if column is not None:
-        _check_prompt_column(column, data)
-    elif not node.user_message.strip() and history is None:
-        raise SettingInvalid(
-            "There is no prompt",
-            setting="user_message",
-            fix="Enter a question or task under 'User message', or choose a prompt column",
         )
     CallRules.parse(node.rules, node.trusted_servers)
     CallLimits.parse_per_tool(node.calls_per_tool)

@@ -16,7 +16,7 @@ from .contexts import JavaContext
 from .descriptions import default_settings, describe_extension
 from .java_side import CredentialPort, JavaSource, RigError
 from .loading import any_host, load_extension
-from .running import get_dialog, run_node
+from .running import ViewService, get_dialog, run_node
 from .settings_xml import escape, from_settings_xml, to_settings_xml, unescape
 from .sources import bootstrap, register_value_factory
 from .tables import column_of, table_from_pyarrow, tables_usable
@@ -27,6 +27,7 @@ __all__ = [
     "JavaContext",
     "JavaSource",
     "RigError",
+    "ViewService",
     "any_host",
     "bootstrap",
     "check_knwf",

@@ -27,8 +27,8 @@ class JavaCallback:
         self.files = {}
         self.view_sink = None
 
-    def _only_in_execute(self):
-        if self.phase != "execute":
+    def _only_in_execute(self, also="execute"):
+        if self.phase not in ("execute", also):
             raise RuntimeError(f"Java: not available in {self.phase}")
 
     def log(self, message, severity):
@@ -44,7 +44,7 @@ class JavaCallback:
         self.out_flow_variables = dict(variables)
 
     def create_sink(self):
-        self._only_in_execute()
+        self._only_in_execute(also="view")
         return JavaSink(self.host.new_file(".arrow"))
 
     def create_filestore_file(self):
@@ -64,7 +64,7 @@ class JavaCallback:
         return json.dumps([column_metadata(traits) for traits in schema["traits"][1:]])
 
     def create_file_store(self):
-        self._only_in_execute()
+        self._only_in_execute(also="view")
         key, path = f"fs-{uuid.uuid4().hex}", self.host.new_file("")
         self.host.file_stores[key] = str(path)
         return [str(path), key]

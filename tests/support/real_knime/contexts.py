@@ -18,6 +18,7 @@ class JavaContext:
         tool_handler: (tool, parameters, input tables as Arrow, hints) -> message, (message, tables) or
             (message, tables, view node ids); tables None: the tool failed.
         workflow_dir: The folder of the workflow.
+        view_data: What the service of the node's view has handed on.
 
     Attributes:
         progress: (progress, message) as the node told them.
@@ -25,13 +26,20 @@ class JavaContext:
     """
 
     def __init__(
-        self, credentials=None, flow_variables=None, cancel=False, tool_handler=None, workflow_dir=None
+        self,
+        credentials=None,
+        flow_variables=None,
+        cancel=False,
+        tool_handler=None,
+        workflow_dir=None,
+        view_data=None,
     ):
         self.credentials = dict(credentials or {})
         self.flow_variables = dict(flow_variables or {})
         self.cancel, self.cancel_checks = cancel, 0
         self.tool_handler = tool_handler
         self.workflow_dir = workflow_dir
+        self.view_data = view_data
         self.progress = []
         self.warnings = []
         self.input_specs = []
@@ -98,6 +106,21 @@ class JavaContext:
         message, outputs, view_ids = (*answer, None, None)[:3]
         given = None if outputs is None else [java_table(self.host, table) for table in outputs]
         return ToolResult(message, given, view_ids or [])
+
+    def get_view_data(self):
+        return self.view_data
+
+    def init_combined_tools_workflow(self, inputs, *_):
+        if inputs:
+            raise RigError("tools do not run together in one workflow here")
+        return CombinedTools()
+
+
+class CombinedTools:
+    """A workflow in which nothing runs."""
+
+    projectId = workflowId = staticmethod(lambda: "0:1")  # noqa: N815  # as in Java
+    inputPortIds = staticmethod(list)  # noqa: N815
 
 
 def _made(folder):

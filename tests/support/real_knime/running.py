@@ -12,7 +12,7 @@ from .callbacks import JavaCallback
 from .contexts import JavaContext
 from .java_side import TABLE_CLASS, RigError
 from .java_types import JAVA_VALUE_FACTORIES, factory_class
-from .tables import OutputTable, read_sink
+from .tables import OutputTable, java_table, read_sink, table_from_pyarrow
 
 
 @dataclasses.dataclass
@@ -166,6 +166,51 @@ def _broken_promises(index, spec, table):
     if wanted != found:
         return [f"output {index}: column types {found} but configure promised {wanted}"]
     return []
+
+
+class ViewService:
+    """The data service of a node's view: called as the page calls it, and handed on as Java does."""
+
+    def __init__(self, host, node_id, inputs, parameters, context):
+        self.host, context.host = host, host
+        proxy = host.proxy(node_id)
+        _apply(host, proxy, parameters)
+        given, context.input_port_map = ports.connected(proxy._node, inputs)
+        proxy.initializeJavaCallback(JavaCallback(host, {}, "view"))
+        objects = [ports.java_object(host, port, value) for port, value in given]
+        self.service = proxy.getDataService(context, objects)
+
+    def __call__(self, method, *params):
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        answer = json.loads(self.service.handleJsonRpcRequest(json.dumps(request)))
+        if "error" in answer:
+            raise RuntimeError(answer["error"]["message"])
+        return answer["result"]
+
+    def view_data(self):
+        handed_on = self.service.getViewData()
+        if len(handed_on.data().encode()) > 65_535:
+            raise RigError("DataOutputStream.writeUTF: UTFDataFormatException")
+        sinks = [read_sink(port.getPythonArrowDataSink()) for port in handed_on.ports()]
+        tables = [table_from_pyarrow(sink, "keep", self.host) for sink in sinks]
+        return ViewData(handed_on.data(), [java_table(self.host, table) for table in tables])
+
+
+@dataclasses.dataclass
+class ViewData:
+    """`PythonViewData` of ``PythonNodeViewProxy.java``, from Java to Python."""
+
+    text: str
+    tables: list
+
+    def data(self):
+        return self.text
+
+    def ports(self):
+        return self.tables
+
+    def portsForIds(self):
+        return []
 
 
 def _merged(base, changes):

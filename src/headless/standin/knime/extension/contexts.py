@@ -129,7 +129,19 @@ def port_counts(
     return [len(positions.get(port.name, [])) if isinstance(port, PortGroup) else 1 for port in ports]
 
 
-class ExecutionContext(ConfigurationContext):
+class _ToolContext(_BaseContext):
+    def _execute_tool(
+        self, tool: Any, parameters: dict[str, Any], inputs: "list[Table]", execution_hints: dict[str, str]
+    ) -> "tuple[str, list[Table], list[str]]":
+        """Runs a workflow tool; returns its message, its output tables and the ids of its view nodes."""
+        return self._java_ctx.execute_tool(tool, parameters, inputs, execution_hints)
+
+    def _get_view_data(self) -> "dict[str, Any] | None":
+        """What the service of the node's view has handed on; None if nobody has used it."""
+        return self._java_ctx.get_view_data()
+
+
+class ExecutionContext(ConfigurationContext, _ToolContext):
     def set_progress(self, progress: float, message: str | None = None) -> None:
         """Sets the progress of the node, from 0 to 1."""
         if isinstance(progress, int):
@@ -157,11 +169,17 @@ class ExecutionContext(ConfigurationContext):
         """The folder in which KNIME keeps its configuration."""
         return self._java_ctx.get_knime_home_dir()
 
-    def _execute_tool(
-        self, tool: Any, parameters: dict[str, Any], inputs: "list[Table]", execution_hints: dict[str, str]
-    ) -> "tuple[str, list[Table], list[str]]":
-        """Runs a workflow tool; returns its message, its output tables and the ids of its view nodes."""
-        return self._java_ctx.execute_tool(tool, parameters, inputs, execution_hints)
-
     _get_combined_tools_workflow = not_here("_get_combined_tools_workflow")  # needs workflow ports
-    _get_view_data = not_here("_get_view_data")  # needs data services of views
+
+
+class ViewContext(_ToolContext):
+    """The context of a view's data service: it has credentials and tools, and no flow variables."""
+
+    def _init_combined_tools_workflow(
+        self, inputs: "list[Table]", execution_mode: str, remove_failed_tools: bool
+    ) -> tuple[str, str, list[str]]:
+        """Makes the workflow in which tools may run together; nothing runs in it here."""
+        return self._java_ctx.init_combined_tools_workflow(inputs, execution_mode, remove_failed_tools)
+
+    # needs that workflow
+    _execute_tool_in_combined_workflow = not_here("_execute_tool_in_combined_workflow")

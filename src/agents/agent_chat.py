@@ -1,0 +1,378 @@
+"""The node *MCP Agent Chat*: an agent that a person talks to in the node's view.
+
+KNIME makes the view's service from the inputs and the settings, and in a process of its own, which knows
+neither the workflow's folder nor what the node has given out. What was said leaves the service as *view
+data*: KNIME fetches them when the node is executed again, and hands them to `execute` and the next service.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import knime.extension as knext
+
+from ..tools.node_settings import connection, shared_parameters
+from ..types.errors import MCPError
+from .agent_events import LIMIT_PROMPT
+from .base import calls_schema, data_outputs, prompter_of, to_table
+from .model.chat_model_ports import chat_model_port_type
+from .prompter import prompter_dialog as dialog
+
+if TYPE_CHECKING:
+    from ..tools.caller.execution import Sessions
+    from .chat.chat_service import HandedOn
+    from .prompter.conversation_table import ConversationLayout, Entry
+    from .prompter.prompter import Prompter
+
+PAGE: Final = "views/agent_chat"
+"""The folder of the view's files in the extension."""
+ASK_FIRST: Final = "ask * if not read-only"
+
+
+class AskFirst(knext.EnumParameterOptions):
+    changes = (
+        "Calls that may change something",
+        "You are asked before each call that no rule decides about, unless a trusted server says that the"
+        " tool only reads.",
+    )
+    rules = ("What the rules say", "You are asked only where a rule says `ask`. Other calls are made.")
+
+
+class HandOn(knext.EnumParameterOptions):
+    button = ("With the button", "*Hand on* in the view gives the conversation to the nodes behind this one.")
+    answer = ("After each answer", "The node is executed again after each answer.")
+
+
+class _NoErrorColumn:
+    error_handling = dialog.ErrorHandling.FAIL.name
+    use_existing_error_column = False
+
+
+@knext.node(
+    name="MCP Agent Chat",
+    node_type=knext.NodeType.VISUALIZER,
+    icon_path="icons/chat.png",
+    category="/community/mcp",
+    id="mcp_agent_chat",
+    after="mcp_agent_prompter",
+    keywords=["MCP", "Model Context Protocol", "agent", "chat", "tool", "LLM", "GenAI", "AI", "widget"],
+)
+@knext.input_port(
+    "Chat model",
+    "The model that thinks, from an *OpenAI-Compatible Chat Model Connector*.",
+    chat_model_port_type,
+)
+@knext.input_table(
+    "Tools",
+    "Optional: the tools that the agent may call, from *MCP Tool Provider* and *Workflow to Tool*, both"
+    " together through *Concatenate*. Without tools the model only answers.",
+    optional=True,
+)
+@knext.input_table(
+    "Conversation history",
+    "Optional: the *Conversation* of an agent, which this one goes on with.",
+    optional=True,
+)
+@knext.input_table_group(
+    "Data inputs",
+    "Tables that workflow tools can take. The model sees names, columns and types, not the data.",
+)
+@knext.input_port(
+    "Credential",
+    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
+    " sent as Bearer token to the MCP server whose tools name no credential of their own.",
+    knext.PortType.CREDENTIAL,
+    optional=True,
+)
+@knext.output_table("Conversation", "What was said, with the model's tool calls and their results.")
+@knext.output_table(
+    "Tool calls",
+    "Every tool call, in the order in which they ended: tool, server, arguments as sent, what was decided and"
+    " by whom, status, result, errors, times, and the hashes that prove that nobody changed a row.",
+)
+@knext.output_table_group("Data outputs", "The tables that tools produced last, one per port.")
+@knext.output_view(
+    "Chat", "The conversation with the agent.", static_resources=PAGE, index_html_path="index.html"
+)
+class MCPAgentChat:
+    """A chat with a model that may call tools, KNIME workflows and tools on MCP servers, and asks you first.
+
+    Open the view and write. The answer appears while the model writes it, and each tool call is a card: its
+    server, arguments, result, time, and who decided about it. Before a call that may change something you
+    allow it, deny it, or edit its arguments. *Stop* ends an answer.
+
+    **How to use it**
+
+    - Connect an *OpenAI-Compatible Chat Model Connector*, and the *Tools* of an *MCP Tool Provider*.
+    - Execute the node and open its view. In a component, the view is a chat for a data app.
+    - *Hand on* in the view executes the node again: then *Conversation* and *Tool calls* have what was said
+      and done. A view that is closed before that forgets the conversation.
+
+    **Without a person**
+
+    *Questions* are asked one after the other when the node is executed and nobody has talked to it. What a
+    person would have to decide is denied then. The view offers the same questions as buttons.
+
+    **Control and proof**
+
+    *Rules for calls* are stronger than what you allow in the view: a call that they deny is not made. Every
+    call is in a journal before you see its result. While you talk it lies in a folder for temporary files;
+    *Hand on* brings it into the workflow's data area, and its hash is the flow variable `mcp_audit_head`.
+    """
+
+    developer_message = dialog.developer_message
+    questions = knext.MultilineStringParameter(
+        "Questions",
+        "Questions to begin with, one per line. The view offers them as buttons. If the node is executed and"
+        " nobody has talked to it yet, they are asked one after the other, without a person.",
+        default_value="",
+        number_of_lines=3,
+    )
+    conversation_column = dialog.conversation_column
+    data_message_prefix = dialog.data_message_prefix
+    send_images = dialog.send_images
+
+    rules = dialog.rules
+    ask_first = knext.EnumParameter(
+        "Ask me before",
+        "Which calls you decide about in the view, after *Rules for calls*.",
+        default_value=AskFirst.changes.name,
+        enum=AskFirst,
+        is_advanced=True,
+    )
+    trusted_servers = dialog.trusted_servers
+    tool_column = shared_parameters.tool_column(dialog.TOOLS)
+    pinning = shared_parameters.pinning()
+    suspicious_tools = dialog.suspicious_tools
+    parallel_calls = dialog.parallel_calls
+    tool_budget = dialog.tool_budget
+    result_limit = dialog.result_limit
+
+    recursion_limit = dialog.recursion_limit
+    call_limit = dialog.call_limit
+    calls_per_tool = dialog.calls_per_tool
+    token_budget = dialog.token_budget
+    prices = knext.StringParameter(
+        "Prices of the model",
+        "What a million tokens cost that the model reads, and writes, such as `1.25, 10`. The view then shows"
+        " what the conversation has cost.",
+        default_value="",
+        is_advanced=True,
+    )
+    time_limit = dialog.time_limit
+    longest_wait = dialog.longest_wait
+
+    conversation_form = dialog.conversation_form
+    hand_on = knext.EnumParameter(
+        "Hand on the conversation",
+        "When the outputs get what was said in the view.",
+        default_value=HandOn.button.name,
+        enum=HandOn,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
+    )
+    conversation_column_name = dialog.conversation_column_name
+
+    secret_arguments = dialog.secret_arguments
+
+    connect_timeout = shared_parameters.connect_timeout()
+    idle_timeout = shared_parameters.idle_timeout()
+    total_timeout = shared_parameters.total_timeout()
+
+    # What it shares with *MCP Agent Prompter* has its headings there.
+    shared_parameters.headings(Advanced=[connect_timeout])
+
+    # What *MCP Agent Prompter* lets people choose, and a chat does not.
+    prompt_column = connection.NO_COLUMN
+    recursion_limit_prompt = LIMIT_PROMPT
+    recursion_limit_handling = dialog.LimitHandling.FINAL_RESPONSE.name
+    on_tool_error = dialog.ToolErrorHandling.model.name
+    errors = _NoErrorColumn()
+
+    tool_column.rule(
+        knext.DialogContextCondition(shared_parameters.is_connected(dialog.TOOLS)), knext.Effect.SHOW
+    )
+
+    def configure(
+        self,
+        ctx: Any,
+        model: Any,
+        tools: Any,
+        history: Any,
+        data: list[Any],  # noqa: ARG002
+        credential: Any,  # noqa: ARG002
+    ) -> Any:
+        """Checks the settings and promises the columns; makes no connection."""
+        from .agent_events import TokenBudget
+
+        try:
+            if model is not None:
+                model.check(ctx)
+            dialog.check_calls(self, tools)
+            TokenBudget.parse_prices(self.prices)
+            conversation = dialog.layout_of(self, history).schema()
+            return conversation, calls_schema(), [None] * data_outputs(ctx)
+        except MCPError as error:
+            raise connection.as_setting_error(error) from None
+
+    def execute(
+        self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
+    ) -> Any:
+        """Gives out what was said in the view; without a view, asks the questions."""
+        from ..tools.caller.execution import JOURNALS, data_area
+        from .chat.chat_service import HandedOn
+
+        outputs = data_outputs(ctx)
+        said = getattr(ctx, "_get_view_data", lambda: None)()
+        if said is not None:
+            handed_on = HandedOn.read(said)
+            ctx.flow_variables["mcp_audit_head"] = handed_on.head
+            handed_on.keep_journal(data_area(ctx) / JOURNALS)
+            conversation, calls = handed_on.conversation, handed_on.calls
+            tables = [table for _, table in handed_on.tables][-outputs:] if outputs else []
+        else:
+            conversation, calls, tables = self._ask_questions(ctx, model, tools, history, data, credential)
+        return conversation, calls, (tables + [to_table(_nothing()) for _ in range(outputs)])[:outputs]
+
+    def get_data_service(
+        self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
+    ) -> Any:
+        """The service behind the view; a service that says what is wrong if there can be no chat."""
+        from ..audit.journal import SUFFIX
+        from .chat.chat_service import ChatService, HandedOn
+        from .chat.chat_session import ChatSession
+
+        said = getattr(ctx, "_get_view_data", lambda: None)()
+        earlier = None if said is None else HandedOn.read(said)
+        layout, entries = self._history(history if earlier is None else earlier.conversation)
+        # KNIME keeps view data only of a service that has such a workflow, even if nothing is in it.
+        make_workflow: Any = getattr(ctx, "_init_combined_tools_workflow", None)
+        if make_workflow is not None:  # KNIME 5.9 has two parameters, later versions have three
+            make_workflow(*([], "DETACHED", False)[: len(signature(make_workflow).parameters)])
+        service = ChatService(
+            session=None,
+            layout=layout,
+            entries=entries,
+            earlier=earlier,
+            shown={"suggestions": self._questions(), "hands_on": self.hand_on == HandOn.answer.name},
+        )
+        try:
+            sessions = self._sessions(ctx, credential)
+            prompter = self._prompter(ctx, model, tools, data, sessions, entries, earlier)
+            # A view does not know the folder of its workflow. Nobody but its user can read this one.
+            folder = Path(tempfile.mkdtemp(prefix="knime-mcp-chat-"))
+            journal = folder / f"{sessions.run.id}{SUFFIX}"
+            what = {"kind": "chat", **prompter.described()}
+            sessions.run.open_journal(journal, about="mcp_agent_chat", what=what)
+        except MCPError as error:
+            return replace(service, problem=str(error))
+        return replace(service, session=ChatSession(prompter, entries), journal=str(journal))
+
+    def _sessions(self, ctx: Any, credential: Any) -> Sessions:
+        from ..tools.caller.execution import Sessions
+
+        return Sessions(
+            ctx,
+            credential,
+            connection.timeouts_from_settings(self),
+            pinning=self.pinning,
+            workflow_mode="DEFAULT",
+            secret_arguments=self.secret_arguments,
+        )
+
+    def _prompter(
+        self,
+        ctx: Any,
+        model: Any,
+        tools: Any,
+        data: list[Any],
+        sessions: Sessions,
+        entries: list[Entry],
+        earlier: HandedOn | None = None,
+    ) -> Prompter:
+        """The agent, whose data stay known from question to question."""
+        from .agent_events import TokenBudget
+        from .toolbox.call_rules import CallRules
+        from .toolbox.data_registry import DataRegistry
+
+        prompter = prompter_of(self, ctx, model, tools, data, sessions)
+        prompter.registry = DataRegistry(
+            data, to_table=to_table, prefix=self.data_message_prefix, first=_unused_id(entries)
+        )
+        for name, table in () if earlier is None else earlier.tables:
+            prompter.registry.add(table, name=name, description="From earlier in this conversation")
+        read, written = TokenBudget.parse_prices(self.prices)
+        budget = replace(prompter.options.budget, input_price=read, output_price=written)
+        prompter.options = replace(prompter.options, stream=True, budget=budget)
+        if self.ask_first == AskFirst.changes.name:
+            rules = CallRules.parse(f"{self.rules}\n{ASK_FIRST}", self.trusted_servers)
+            prompter.tool_options = replace(prompter.tool_options, rules=rules)
+        return prompter
+
+    def _history(self, history: Any | None) -> tuple[ConversationLayout, list[Entry]]:
+        from .prompter.conversation_history import of_row, read_conversation
+
+        layout = dialog.layout_of(self, None if history is None else history.schema)
+        return layout, [] if history is None else of_row(read_conversation(history, layout.column), None)
+
+    def _questions(self) -> list[str]:
+        return [line.strip() for line in self.questions.splitlines() if line.strip()]
+
+    def _ask_questions(
+        self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
+    ) -> tuple[Any, Any, list[Any]]:
+        """Asks the questions one after the other, as in one conversation; what has to be asked is denied."""
+        from ..audit.calls_table import calls_table
+        from ..audit.journal import SUFFIX
+        from ..runs.engine import BlobStore
+        from ..tools.caller.execution import JOURNALS, data_area
+        from ..types.columns import choose_form
+        from .prompter.prompt_runs import PromptRuns
+        from .prompter.prompter import Prompt
+
+        layout, entries = self._history(history)
+        form, questions = choose_form("auto"), self._questions()
+        if not questions:
+            return to_table(layout.table(entries)), to_table(calls_table([], form=form)), []
+        folder, warnings = data_area(ctx), list[str]()
+        with self._sessions(ctx, credential) as sessions:
+            run = sessions.run
+            run.save_blob = BlobStore(folder, run.id).save
+            prompter = self._prompter(ctx, model, tools, data, sessions, entries)
+            what = {"kind": "chat", "question": "\n".join(questions), **prompter.described()}
+            run.open_journal(folder / JOURNALS / f"{run.id}{SUFFIX}", about="mcp_agent_chat", what=what)
+            try:
+                for question in questions:
+                    runs = PromptRuns(prompter=prompter, keep_errors=False)
+                    prompt = Prompt(text=question, history=tuple(entries))
+                    runs.run([prompt], is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
+                    entries = runs.entries
+                    warnings += filter(None, [runs.warning()])
+                run.close("complete")
+            finally:
+                sessions.stop.set()
+                ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.anchor
+        if warnings:
+            ctx.set_warning(" ".join(dict.fromkeys(warnings)))
+        assert prompter.registry is not None
+        calls = sorted(prompter.records, key=lambda record: record.call)
+        tables = prompter.registry.last_tables(data_outputs(ctx)) if prompter.registry.made_tables else []
+        return to_table(layout.table(entries)), to_table(calls_table(calls, form=form)), tables
+
+
+def _unused_id(entries: list[Entry]) -> int:
+    """The first id of data that nobody has named in a conversation."""
+    from .message_content import text_of
+    from .toolbox.data_registry import next_ids
+
+    return next_ids(text_of(entry.message) for entry in entries if entry.message is not None)[0]
+
+
+def _nothing() -> Any:
+    import pyarrow as pa
+
+    return pa.table({})

@@ -1,0 +1,135 @@
+"""What the chat's page calls, and what KNIME takes from it when the node is executed again.
+
+KNIME lets a page call every attribute of the service by its name, so there is nothing here that a page must
+not do.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...audit.calls_table import calls_table
+from ...types.columns import choose_form
+from ..base import to_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..prompter.conversation_table import ConversationLayout, Entry
+    from .chat_session import ChatSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOn:
+    """What chats hand on: the conversation, the calls, tables of tools by name, and where the journal is.
+
+    `head` is what proves the journal, empty without one.
+    """
+
+    conversation: Any
+    calls: Any
+    tables: tuple[tuple[str, Any], ...] = ()
+    journal: str = ""
+    head: str = ""
+
+    @classmethod
+    def read(cls, view_data: Any) -> HandedOn:
+        """Reads view data as KNIME gives them back."""
+        conversation, calls, *tables = view_data["ports"]
+        data = view_data["data"]
+        named = tuple(zip(data["tables"], tables, strict=True))
+        return cls(
+            conversation=conversation, calls=calls, tables=named, journal=data["journal"], head=data["head"]
+        )
+
+    def view_data(self) -> dict[str, Any]:
+        """In KNIME's form. KNIME writes the data as one text of at most 64 KB; the tables have no limit."""
+        data = {"journal": self.journal, "head": self.head, "tables": [name for name, _ in self.tables]}
+        ports = [self.conversation, self.calls, *(table for _, table in self.tables)]
+        return {"data": data, "ports": ports, "portIds": []}
+
+    def keep_journal(self, folder: Path) -> None:
+        """Copies the journal to those of the workflow; one that is gone was copied before."""
+        journal = Path(self.journal)
+        if journal.is_file():
+            shutil.copy2(journal, folder / journal.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatService:
+    """The service of a view.
+
+    Attributes:
+        session: The conversation; None if there can be none.
+        problem: The reason why there can be none.
+        shown: What the page is told at its start.
+        earlier: What earlier services of the node have handed on.
+        entries: The conversation before this service.
+    """
+
+    session: ChatSession | None
+    problem: str = ""
+    layout: ConversationLayout
+    earlier: HandedOn | None = None
+    entries: Sequence[Entry] = ()
+    journal: str = ""
+    shown: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def start(self) -> dict[str, Any]:
+        """What the page shows before anybody says anything."""
+        tools = [] if self.session is None else self.session.tools()
+        return {**self.shown, "problem": self.problem, "tools": tools}
+
+    def poll(self, after: int) -> dict[str, Any]:
+        """What is new since the event of that number; waits a moment if nothing is."""
+        session = self.session
+        if session is None:
+            return {"events": [], "last": after, "busy": False, "cost": None}
+        events, last = session.events(int(after))
+        return {"events": events, "last": last, "busy": session.is_answering, "cost": session.cost()}
+
+    def ask(self, text: str) -> str | None:
+        """Asks a question; returns why that is not possible."""
+        return self.problem if self.session is None else self.session.ask(str(text))
+
+    def stop(self) -> None:
+        if self.session is not None:
+            self.session.stop()
+
+    def undo(self) -> str | None:
+        return self.problem if self.session is None else self.session.undo()
+
+    def decide(self, number: int, answer: str, text: str = "") -> str | None:
+        if self.session is None:
+            return self.problem
+        return self.session.decide(int(number), str(answer), str(text))
+
+    def get_view_data(self) -> dict[str, Any]:
+        """Ends the conversation here and hands it on; called by KNIME."""
+        session, form = self.session, choose_form("auto")
+        head = "" if session is None else session.close()
+        entries = self.entries if session is None else session.entries
+        calls = calls_table([] if session is None else session.records(), form=form)
+        earlier = self.earlier
+        if earlier is not None:
+            before = earlier.calls.to_pyarrow()
+            # Its first column are the RowIDs. KNIME gives columns their types back, which Arrow compares.
+            before = before.drop_columns(before.schema.names[:1])
+            calls = pa.concat_tables([before, calls.cast(before.schema)])
+        made = [] if session is None else session.made_tables()
+        return HandedOn(
+            conversation=to_table(self.layout.table(entries)),
+            calls=to_table(calls),
+            tables=(*(earlier.tables if earlier else ()), *((name, _knimes(data)) for name, data in made)),
+            journal=self.journal,
+            head=head,
+        ).view_data()
+
+
+def _knimes(data: Any) -> Any:
+    return to_table(data) if isinstance(data, pa.Table) else data

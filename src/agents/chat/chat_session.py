@@ -1,0 +1,296 @@
+"""A conversation with an agent, held by a person whose page asks again and again what is new.
+
+Each answer has two threads: one in which the model is asked and everything is told, and one that stands for
+the host's, in which workflows run and the person is asked. So the page is told of calls while the person
+decides about another one.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from ...runs.call_values import Allow, Deny, Edit, PlannedCall
+from ...types.errors import ArgumentsInvalid, Canceled, MCPError
+from ..agent_events import Ending, ModelAnswered, RunEnded, TokenUsage
+from ..prompter.prompt_runs import HostThread
+from ..prompter.prompter import Prompt
+from ..toolbox.approvals import Approvals, called
+from ..toolbox.data_registry import TABLE, DataRegistry
+from .chat_page_events import page_event, past_events, plain_json, table_event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...audit.record import CallRecord
+    from ...runs.call_values import Ask
+    from ..agent_events import AgentEvent
+    from ..prompter.conversation_table import Entry
+    from ..prompter.prompter import Answered, Prompter
+    from .chat_page_events import PageEvent
+
+LONG_POLL: Final = 0.5
+"""Seconds that a page waits for news, at most. Short, as a host may make a page's requests one by one."""
+
+_POLL_SECONDS: Final = 0.1
+_LAST_SECONDS: Final = 10.0
+_ENDINGS: Final = {
+    Ending.LIMIT: "A limit was reached; this answer was given without further calls.",
+    Ending.STOPPED: "A tool failed, and the agent stopped.",
+    Ending.REFUSED: "The model refused.",
+}
+
+
+class ChatSession:
+    """One conversation: `entries`. All methods may be called from any thread.
+
+    `prompter` streams, and its approver is the person at the page. Failed and stopped questions do not stay
+    in the conversation; what tools have done for them stays done, and on record.
+    """
+
+    def __init__(self, prompter: Prompter, history: Sequence[Entry] = ()) -> None:
+        self.entries = list(history)
+        self.usage = TokenUsage()
+        self._prompter = prompter
+        prompter.approver = self._approve
+        self._approvals = Approvals()
+        self._lengths: list[int] = []  # of the conversation before each question
+        self._news = threading.Condition()
+        self._events: list[PageEvent] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._question = 0
+        self._asked: tuple[int, PlannedCall] | None = None
+        self._verdict: Allow | Deny | Edit | None = None
+        if prompter.registry is None:
+            prompter.registry = DataRegistry(
+                prompter.data, to_table=prompter.to_table, prefix=prompter.data_prefix
+            )
+        self._registry = prompter.registry
+        self._known_data = self._tables = len(self._registry)
+        self._closed = False
+        for event in past_events(history):
+            self._tell(event)
+
+    @property
+    def is_answering(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def ask(self, text: str) -> str | None:
+        """Begins to answer a question; the reason if that is not possible now."""
+        with self._news:
+            if self._closed:
+                return "This conversation was handed on. Open the view again to go on with it."
+            if self.is_answering:
+                return "The last question is still being answered."
+            if not text.strip():
+                return "There is no question."
+            self._stop.clear()
+            self._question += 1
+            self._thread = threading.Thread(
+                target=self._answer, args=(text.strip(),), name="chat", daemon=True
+            )
+            self._tell({"kind": "question", "text": text.strip()})
+            self._thread.start()
+        return None
+
+    def stop(self) -> None:
+        """Ends the present answer, with its calls."""
+        with self._news:
+            self._stop.set()
+            self._news.notify_all()
+
+    def undo(self) -> str | None:
+        """Forgets the last question and its answer; the reason if that is not possible now."""
+        with self._news:
+            if self.is_answering or not self._lengths:
+                return "There is nothing to undo."
+            del self.entries[self._lengths.pop() :]
+            self._tell({"kind": "undone"})
+        return None
+
+    def decide(self, number: int, answer: str, text: str = "") -> str | None:
+        """What the person says of the call that was asked about: allow, always, deny, or edit.
+
+        ``text`` is the reason of a denial, or the other arguments as JSON. Returns what is wrong with it.
+        """
+        with self._news:
+            if self._asked is None or self._asked[0] != number:
+                return "This call is not waiting for you any more."
+            plan = self._asked[1]
+            try:
+                match answer:
+                    case "allow" | "always":
+                        self._verdict = self._approvals.allow(plan, always=answer == "always")
+                    case "edit":
+                        self._verdict = self._approvals.edit(text)
+                    case _:
+                        self._verdict = self._approvals.refuse(text.strip())
+            except ArgumentsInvalid as error:
+                return str(error)
+            self._news.notify_all()
+        return None
+
+    def events(self, after: int, seconds: float = LONG_POLL) -> tuple[list[PageEvent], int]:
+        """What happened after an event of that number, and the number of the last one."""
+        with self._news:
+            self._news.wait_for(lambda: len(self._events) > after, timeout=seconds)
+            return [event for event in self._events[max(after, 0) :] if event], len(self._events)
+
+    def cost(self) -> dict[str, Any]:
+        usage, budget = self.usage, self._prompter.options.budget
+        has_prices = budget.input_price or budget.output_price
+        return {
+            "read": usage.input,
+            "written": usage.output,
+            "unreported": usage.unreported,
+            "money": budget.cost_of(usage) if has_prices else None,
+            "calls": len(self._prompter.records),
+        }
+
+    def tools(self) -> list[dict[str, str]]:
+        """The tools that the model may call, for people."""
+        found = self._prompter.toolset.bound
+        return [
+            {"name": bound.shown_name, "server": called(PlannedCall(tool=bound.tool))[1]} for bound in found
+        ]
+
+    def records(self) -> list[CallRecord]:
+        """The records of all calls, in the order in which they ended."""
+        return sorted(self._prompter.records, key=lambda record: record.call)
+
+    def made_tables(self) -> list[tuple[str, Any]]:
+        """The tables that tools gave, by name."""
+        made = self._registry.items[self._known_data :]
+        return [(item.name, item.data) for item in made if item.type == TABLE]
+
+    def close(self) -> str:
+        """Ends what is under way, and the conversation; returns what proves its journal."""
+        self._closed = True
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(_LAST_SECONDS)
+        run = self._prompter.run
+        run.close("complete")
+        run.pool.close()
+        return "" if run.journal is None else run.journal.anchor
+
+    def _answer(self, text: str) -> None:
+        """Answers a question; this thread stands for the host's."""
+        wake, done = threading.Event(), threading.Event()
+        host = HostThread(wake.set)
+        outcome: list[Answered | BaseException] = []
+
+        def converse() -> None:
+            try:
+                prompt = Prompt(text=text, history=tuple(self.entries))
+                outcome.append(
+                    self._prompter.ask(prompt, is_canceled=self._stop.is_set, host=host, on_event=self._take)
+                )
+            except BaseException as error:  # told to the person
+                outcome.append(error)
+            finally:
+                done.set()
+                wake.set()
+
+        asking = threading.Thread(target=converse, name="chat-model", daemon=True)
+        asking.start()
+        while not done.is_set():
+            host.run_pending()
+            if self._stop.is_set():
+                host.close()
+            wake.wait(_POLL_SECONDS)
+            wake.clear()
+        host.close()
+        asking.join()
+        self._prompter.run.records.finish()
+        self._end(outcome[0])
+
+    def _end(self, outcome: Answered | BaseException) -> None:
+        with self._news:
+            match outcome:
+                case Canceled():
+                    self._tell(
+                        {
+                            "kind": "stopped",
+                            "text": "Stopped. The question is forgotten; what tools have done stays done.",
+                        }
+                    )
+                case MCPError():
+                    self._tell({"kind": "error", "text": str(outcome)})
+                case BaseException():
+                    text = f"Unexpected {type(outcome).__name__}: {outcome}"
+                    self._tell({"kind": "error", "text": self._prompter.run.secrets.text(text)})
+                case _:
+                    self._keep(outcome)
+
+    def _keep(self, answered: Answered) -> None:
+        for remark in answered.notes:
+            self._tell({"kind": "note", "text": remark})
+        if answered.error is not None:
+            self._tell({"kind": "error", "text": str(answered.error)})
+            return
+        if answered.ending is not None and answered.ending in _ENDINGS:
+            self._tell({"kind": "note", "text": _ENDINGS[answered.ending]})
+        self._lengths.append(len(self.entries))
+        self.entries = list(answered.entries)
+        self._tell({"kind": "end"})
+
+    def _take(self, event: AgentEvent) -> None:
+        if isinstance(event, RunEnded):
+            return
+        shown = page_event(event, self._prompter)
+        with self._news:
+            if shown is not None:
+                if isinstance(event, ModelAnswered):
+                    self.usage += event.usage
+                    self._forget_pieces(event.iteration)
+                self._tell(shown)
+                if shown["kind"] == "result":
+                    self._tell_of_tables()
+
+    def _forget_pieces(self, turn: int) -> None:
+        """A page that comes later needs the whole text only."""
+        for number in range(len(self._events) - 1, -1, -1):
+            event = self._events[number]
+            if event.get("question", self._question) != self._question:
+                return
+            if event.get("kind") == "delta" and event["turn"] == turn:
+                self._events[number] = {}
+
+    def _tell_of_tables(self) -> None:
+        for item in self._registry.items[self._tables :]:
+            self._tables += 1
+            if item.type == TABLE:
+                self._tell(table_event(item))
+
+    def _approve(self, plan: PlannedCall, question: Ask) -> Allow | Deny | Edit:
+        with self._news:
+            if known := self._approvals.already(plan):
+                return known
+            name, server = called(plan)
+            number = len(self._events)
+            self._asked, self._verdict = (number, plan), None
+            self._tell(
+                {
+                    "kind": "ask",
+                    "number": number,
+                    "name": name,
+                    "server": server,
+                    "why": question.why,
+                    "arguments": plain_json(dict(plan.arguments or {})),
+                }
+            )
+            verdict = self._decided()
+            self._asked = None
+            self._tell({"kind": "decided", "number": number})
+            return verdict
+
+    def _decided(self) -> Allow | Deny | Edit:
+        self._news.wait_for(lambda: self._verdict is not None or self._stop.is_set())
+        return self._verdict or self._approvals.refuse("the answer was stopped")
+
+    def _tell(self, event: PageEvent) -> None:
+        with self._news:
+            self._events.append({"question": self._question, **event})
+            self._news.notify_all()

@@ -1,0 +1,335 @@
+"""The chat's page in a real browser, in a frame like KNIME's: `make browser-chat`; needs chromium.
+
+A scripted model and a real server say what is dangerous to show. Somebody asks, allows, edits and stops by
+keyboard alone, in light and dark. Screenshots go into the folder that is named, to be looked at. Not among
+the tests, because a machine without a browser would have to skip it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from base64 import b64decode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow as pa
+
+from knime_mcp.headless import load_own_extension
+from tests.support import peers
+from tests.support.chat_server import ChatServer, call, calls, says
+
+PAGE = Path(__file__).parents[3] / "views" / "agent_chat"
+DEADLINE = 30.0
+EVIL = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"
+#: KNIME's part: an iframe that may as little as KNIME's, and the two messages that a view needs.
+FRAME = """<!doctype html><meta charset="utf-8"><title>frame</title>
+<style>body{margin:0}iframe{border:0;width:100vw;height:100vh;display:block}</style>
+<iframe sandbox="allow-downloads allow-scripts allow-same-origin" src="/view/index.html"></iframe>
+<script>
+const place = {nodeId: "root:1", projectId: "p", workflowId: "root", extensionType: "view"};
+const told = window.told = [];
+const answers = {
+  getConfig: () => place,
+  publishData: (data) => told.push(["publishData", data]),
+  callNodeDataService: async (request) => {
+    told.push([request.serviceType, request.nodeId]);
+    const applied = JSON.stringify({isApplied: true});
+    if (request.serviceType === "apply_data") return JSON.stringify({result: applied});
+    const answer = await fetch("/rpc", {method: "POST", body: request.dataServiceRequest});
+    return JSON.stringify({result: await answer.json()});
+  },
+};
+addEventListener("message", async ({data, source}) => {
+  if (data.type !== "UIExtensionRequest") return told.push([data.type]);
+  const payload = await answers[data.payload.method](...data.payload.params);
+  source.postMessage({type: "UIExtensionResponse", requestId: data.requestId, payload}, "*");
+});
+</script>"""
+
+
+class Browser:
+    """Chromium, over a pipe. See https://chromedevtools.github.io/devtools-protocol/."""
+
+    def __init__(self, profile):
+        to_browser, self._write = os.pipe()
+        self._read, from_browser = os.pipe()
+        for descriptor, wanted in ((to_browser, 3), (from_browser, 4)):
+            os.set_inheritable(descriptor, True)
+            assert descriptor != wanted
+        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
+        command += [f"--user-data-dir={profile}", "--window-size=1000,1100", "--hide-scrollbars"]
+
+        def descriptors():
+            os.dup2(os.dup(from_browser), 14)
+            os.dup2(to_browser, 3)
+            os.dup2(14, 4)
+
+        self._process = subprocess.Popen(
+            command, preexec_fn=descriptors, close_fds=False, stderr=subprocess.DEVNULL
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self._number, self._rest, self.complaints = 0, b"", []
+        target = self.do("Target.createTarget", url="about:blank")["targetId"]
+        self._session = None
+        self._session = self.do("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.do(f"{domain}.enable")
+
+    def do(self, method, **params):
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if getattr(self, "_session", None):
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            if answer.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
+                self.complaints.append(answer["params"])
+
+    def _next(self):
+        while b"\0" not in self._rest:
+            piece = os.read(self._read, 1 << 20)
+            assert piece, "the browser has ended"
+            self._rest += piece
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, url):
+        self.do("Page.navigate", url=url)
+        self.wait_for("document.querySelector('iframe')?.contentDocument?.readyState === 'complete'")
+
+    def script(self, code):
+        """The value of an expression; ``page`` is the document in the frame."""
+        full = (
+            f"(() => {{ const page = document.querySelector('iframe')?.contentDocument; return {code} }})()"
+        )
+        result = self.do("Runtime.evaluate", expression=full, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def wait_for(self, code):
+        deadline = time.monotonic() + DEADLINE
+        while not self.script(f"!!({code})"):
+            assert time.monotonic() < deadline, (code, self.script("page?.body.innerText"), self.complaints)
+            time.sleep(0.05)
+
+    def press(self, key, code=0, text=""):
+        event = {"key": key, "windowsVirtualKeyCode": code, "code": key}
+        self.do("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
+        self.do("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def write(self, text):
+        self.do("Input.insertText", text=text)
+
+    def enter(self):
+        self.press("Enter", 13, "\r")
+
+    @property
+    def focused(self):
+        return self.script(
+            "page.activeElement.id || page.activeElement.getAttribute('aria-label')"
+            " || page.activeElement.textContent"
+        )
+
+    def tab_to(self, what):
+        """Presses Tab until this element has the focus, and is seen to have it."""
+        for _ in range(60):
+            if self.focused == what:
+                style = "getComputedStyle(page.activeElement).outlineStyle"
+                assert self.script(style) != "none", f"the focus on {what} is not seen"
+                return
+            self.press("Tab", 9)
+        raise AssertionError(f"Tab does not get to {what}")
+
+    def picture(self, file, scheme):
+        self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        file.write_bytes(b64decode(self.do("Page.captureScreenshot", format="png")["data"]))
+
+    def names(self):
+        """Role and name of everything that a screen reader reads out in the frame."""
+        frame = self.do("Page.getFrameTree")["frameTree"]["childFrames"][0]["frame"]["id"]
+        nodes = self.do("Accessibility.getFullAXTree", frameId=frame)["nodes"]
+        return [
+            (node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in nodes
+            if not node.get("ignored")
+        ]
+
+    def close(self):
+        self._session = None
+        self.do("Browser.close")
+        self._process.wait(DEADLINE)
+        os.close(self._write)
+        os.close(self._read)
+
+
+def served(service):
+    """A server on loopback with the frame, the page's files, and the service."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path == "/":
+                return self._send(FRAME.encode(), "text/html")
+            file = PAGE / Path(self.path).name
+            kinds = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+            if not file.is_file():
+                return self.send_error(404)
+            return self._send(file.read_bytes(), kinds[file.suffix])
+
+        def do_POST(self):
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            try:
+                answer = {"result": service(request["method"], *request["params"])}
+            except RuntimeError as error:
+                answer = {"error": {"code": -32603, "message": str(error)}}
+            self._send(
+                json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}).encode(), "application/json"
+            )
+
+        def _send(self, body, kind):
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+SCRIPT = [
+    calls(call("weather", {"city": "Konstanz", "days": 3}), text="I look at the weather."),
+    says(
+        "In **Konstanz** it is *mild*.\n\n| day | °C |\n|---|---|\n| Mon | 18 |\n| Tue | 19 |\n\n"
+        "- take an umbrella\n- see [the map](https://example.org/map)\n\n```\nprint(18)\n```"
+    ),
+    calls(call("echo", {"value": {"order": 17, "note": EVIL}}), call("pixel")),
+    calls(call("echo", {"value": {"order": 17, "note": "edit me"}})),
+    says(
+        f"{EVIL} [click](javascript:window.pwned=1) `{EVIL}` **{EVIL}**\n\n"
+        + f"| {EVIL} | b |\n|---|---|\n| {EVIL} | 2 |"
+    ),
+    says("Never said.").after(20),
+]
+
+
+def talk(browser, folder):
+    """The conversation; every step is waited for on the page."""
+    browser.wait_for("page.querySelector('#suggestions button')")
+    assert browser.focused == "question"
+    browser.write("How is the weather in Konstanz?")
+    browser.enter()
+    browser.wait_for("page.querySelector('.asks') && page.activeElement.textContent === 'Allow'")
+    browser.picture(folder / "asks.png", "light")
+    browser.enter()
+    browser.wait_for("page.querySelector('.answer table')")
+    browser.wait_for("!page.querySelector('#ask').hidden")
+    browser.script("page.querySelectorAll('.card').forEach((card) => card.open = true)")
+    browser.picture(folder / "answer-light.png", "light")
+    browser.picture(folder / "answer-dark.png", "dark")
+
+    browser.tab_to("question")
+    browser.write(f"Send {EVIL}")
+    browser.enter()
+    for name in ("echo", "pixel"):
+        browser.wait_for(f"page.querySelector('.asks')?.title === '{name}'")
+        browser.tab_to("Allow")
+        browser.enter()
+        browser.wait_for(
+            "!page.querySelector('.asks') || page.querySelector('.asks textarea').value.length < 40"
+        )
+    browser.wait_for("page.querySelector('.asks textarea')?.value.includes('edit me')")
+    browser.tab_to("Edit")
+    browser.enter()
+    browser.script("page.activeElement.select()")
+    browser.write('{"value": {"edited": true}}')
+    browser.tab_to("Send as edited")
+    browser.enter()
+    browser.wait_for("!page.querySelector('#ask').hidden && page.querySelectorAll('.answer').length >= 3")
+    browser.picture(folder / "hostile-light.png", "light")
+    browser.picture(folder / "hostile-dark.png", "dark")
+    assert browser.script("page.querySelector('.card img').naturalWidth") > 0
+
+    browser.tab_to("question")
+    browser.write("And now?")
+    browser.enter()
+    browser.wait_for("!page.querySelector('#stop').hidden")
+    browser.press("Escape", 27)
+    browser.wait_for("page.body.innerText.includes('Stopped.')")
+
+
+def check(browser):
+    """Nothing that a server, a model or a person wrote was run."""
+    assert browser.script("page.defaultView.pwned") is None
+    assert browser.script("page.querySelectorAll('script').length") == 3
+    assert browser.script("page.querySelectorAll('img').length") == 1
+    assert browser.script("[...page.querySelectorAll('a')].map((link) => link.protocol)") == ["https:"]
+    assert browser.script("page.body.innerText").count("window.pwned=1</script>") >= 4
+    known = ("favicon.ico", "can escape its sandboxing")  # both of the frame, which is KNIME's part
+    assert not [c for c in browser.complaints if not any(w in json.dumps(c) for w in known)], (
+        browser.complaints
+    )
+    names = browser.names()
+    unnamed = [role for role, name in names if role in ("button", "textbox", "link", "image") and not name]
+    assert not unnamed, unnamed
+    found = {role for role, _ in names}
+    assert {"log", "button", "textbox", "article", "table", "columnheader"} <= found, found
+    assert ["publishData", {}] in browser.script("window.told")
+    assert ["UIExtensionReady"] in browser.script("window.told")
+    browser.script("page.querySelector('#hand-on').click()")
+    browser.wait_for("window.told.some(([kind]) => kind === 'apply_data')")
+
+
+def main(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    host = load_own_extension()
+    profile = tempfile.mkdtemp()
+    with peers.running(peers.counting("weather server")) as server, ChatServer(SCRIPT) as model:
+        connected = host.run_node(
+            "openai_compatible_chat_model", [], {"base_url": model.url, "model_name": "test-model"}
+        )
+        port = _port_object(connected.outputs[0])
+        parameters = {"server_url": server.url("/one"), "column_form": "auto"}
+        tools = host.run_node("mcp_tool_provider", [None, None], parameters).outputs[0].as_input()
+        data = host.table(pa.table({"order": [1, 2]}))
+        settings = {
+            "questions": "How is the weather in Konstanz?\nWhich orders are late?",
+            "prices": "1.25, 10",
+        }
+        service = host.data_service("mcp_agent_chat", [port, tools, None, [data], None], settings)
+        http, browser = served(service), Browser(profile)
+        try:
+            browser.open(f"http://127.0.0.1:{http.server_port}/")
+            talk(browser, folder)
+            check(browser)
+        finally:
+            browser.close()
+            http.shutdown()
+            service.view_data()
+            shutil.rmtree(profile, ignore_errors=True)
+    print(f"Asked, allowed, edited and stopped by keyboard; nothing was run. Pictures are in {folder}.")
+
+
+def _port_object(output):
+    from knime.extension.nodes import get_port_type_for_id
+
+    spec, data = output
+    port_type = get_port_type_for_id(spec["id"])
+    return port_type.object_class.deserialize(port_type.spec_class.deserialize(spec["data"]), data)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="chat-pictures-")))
