@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: marks the file as a catalogue in its header (https://www.sqlite.org/fileformat.html)."""
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """The version of the format. It is raised with each change of tables or JSON; other versions are not read."""
 
 WHOLE: Final = 0x2144DF1C
@@ -173,7 +173,9 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
     "origin": partial(_value, Origin),
     "kind": SourceKind,
     "data_format": partial(_value, DataFormat),
-    **dict.fromkeys(("category", "aliases", "keywords", "tags", "attached_nodes", "examples"), tuple),
+    **dict.fromkeys(
+        ("category", "aliases", "keywords", "tags", "open_settings", "attached_nodes", "examples"), tuple
+    ),
 }
 """Functions that convert the JSON of fields with a type that JSON does not have."""
 

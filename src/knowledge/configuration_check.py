@@ -82,7 +82,9 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
             wrong = _value_problem(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
         if wrong is not None:
             problems.append(Problem(setting=name, problem=wrong[0], fix=wrong[1]))
-    unknown = [name for name in given if name not in known and not _own_entry(name)]
+    unknown = [
+        name for name in given if name not in known and not _own_entry(name) and not _is_open(name, spec)
+    ]
     run_time = {entry.name for entry in spec.input_params}
     problems += [_unknown(name, known, run_time) for name in unknown[:_MOST_UNKNOWN]]
     if further := unknown[_MOST_UNKNOWN:]:
@@ -96,6 +98,11 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
     return ConfigurationCheck(
         valid=not problems, problems=tuple(problems), notes=tuple(notes), defaults=defaults
     )
+
+
+def _is_open(name: str, spec: NodeSpec) -> bool:
+    """Whether other keys than the known ones may be right where a setting stands."""
+    return any(name.startswith(group) or f"{name}." == group for group in spec.open_settings)
 
 
 def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:

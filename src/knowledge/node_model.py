@@ -19,6 +19,8 @@ class SourceKind(StrEnum):
     """Node descriptions and registrations of KNIME plug-ins."""
     PYTHON_EXTENSION = "python extension"
     """A Python extension, which was imported."""
+    FACTS = "facts about"
+    """Facts that come along with this program, read from KNIME's public sources."""
     SPEC_PACK = "spec pack"
     """A YAML file of node specifications."""
 
@@ -135,6 +137,8 @@ class NodeSpec:
     # Whether `parameters` are complete and have the keys of the settings as names. Otherwise a configuration
     # cannot be checked.
     settings_known: bool = False
+    # Groups of settings, with a dot at the end, in which other keys may be right, too; "" is the whole node.
+    open_settings: tuple[str, ...] = ()
     input_ports: tuple[Port, ...] = ()
     output_ports: tuple[Port, ...] = ()
     views: tuple[View, ...] = ()

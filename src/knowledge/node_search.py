@@ -62,6 +62,9 @@ _ENOUGH: Final = 50
 _ALL_BONUS: Final = 8.0
 """The bonus for nodes that have all words, but some of them only in the description."""
 
+_DESCRIBED_BONUS: Final = 5.0
+"""The bonus for nodes with a summary. Of others only facts are known, and BM25 prefers short texts."""
+
 _FREQUENT: Final = 0.12
 _FEW_ENOUGH: Final = 60
 """A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
@@ -194,6 +197,7 @@ def _add_matches(
         score = match.score + _NAME_BONUS * _name_coverage(name, expansions) + bonus.pop(row, 0.0)
         score += _RELATED_BONUS * _is_same_name(name, expansions)
         score += _ORDER_BONUS * _is_in_order(name, expansions)
+        score += _DESCRIBED_BONUS if index.summaries[row].short_description else 0.0
         tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
         found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
     for row, score in bonus.items():

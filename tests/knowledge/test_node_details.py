@@ -108,7 +108,7 @@ def test_the_suffix_is_corrected_in_a_name_without_a_type(call, name):
     (found,) = call("get_node_details", nodes=[name])["nodes"]
     assert (found["name"], found["warning"].partition(".")[0]) == (
         "Joiner",
-        f"Auto-corrected: '{name}' → 'KNIME",
+        f"Auto-corrected: '{name}' → 'MANIPULATOR",
     )
 
 

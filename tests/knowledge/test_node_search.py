@@ -183,7 +183,7 @@ def test_formulas_and_calls_are_asked_for_by_their_function(reader, query, name)
     ("query", "name"),
     [
         ("RowFilterNodeFactory", "Row Filter"),
-        ("org.knime.base.node.preproc.filter.row.RowFilterNodeFactory", "Row Filter"),
+        ("org.a.node.preproc.filter.row.RowFilterNodeFactory", "Row Filter"),
         ("org.a.preproc.joiner3.Joiner3NodeFactory", "Joiner"),
         ("GroupByNodeModel", "GroupBy"),
         ("CSVTableReaderNodeFactory", "CSV Reader"),
@@ -203,7 +203,7 @@ def test_a_word_that_the_catalogue_has_is_not_translated(small):
 
 
 def test_the_name_in_other_forms_comes_before_longer_names(reader):
-    for query, name in {"Column Rename": "Column Renamer", "Database Reader": "DB Reader"}.items():
+    for query, name in {"Column Filters": "Column Filter", "CSV Readers": "CSV Reader"}.items():
         assert search(reader, query).hits[0].node.name == name
 
 

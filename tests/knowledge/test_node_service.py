@@ -128,7 +128,7 @@ def test_what_can_follow_a_port(call):
     ]
     assert names[0] == "Row Filter"
     # A table is a table, whatever a source calls its type beside that.
-    assert call("find_compatible", node="CSV Reader")["nodes"][0]["node_type"] == "KNIME"
+    assert call("find_compatible", node="CSV Reader")["nodes"][0]["via"][0]["type"] == "Table"
     before = call("find_compatible", node="CSV Writer", direction="before", max_results=100)
     assert all(via["type"] == "Table" for entry in before["nodes"] for via in entry["via"])
     assert call("find_compatible", node="CSV Writer")["total"] == 0
@@ -149,7 +149,7 @@ def test_of_several_nodes_with_one_name_the_ids_are_told(tmp_path):
 
 
 def test_a_port_that_is_not_there_is_refused_with_those_that_are(tools):
-    with pytest.raises(ArgumentsInvalid, match=r"There is no port '7'.*0: data"):
+    with pytest.raises(ArgumentsInvalid, match=r"There is no port '7'.*0: File Table"):
         tools.invoke_tool("find_compatible", {"node": "CSV Reader", "port": 7})
 
 

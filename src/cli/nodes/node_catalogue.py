@@ -61,14 +61,14 @@ def open_catalogue(file: Path | None) -> Catalogue:
 def catalogue_that_comes_along() -> Path:
     """The file of the included catalogue: this extension's nodes, the packs, and well-known nodes."""
     from ...knowledge.default_catalogue import default_catalogue
-    from ...knowledge.packs import BASICS
+    from ...knowledge.packs import BASICS, FACTS
 
     def extension() -> list[NodeSpec]:
-        from ...knowledge.sources.spec_packs import basic_nodes  # not needed once a catalogue is built
+        from ...knowledge.sources.shipped_nodes import shipped_nodes  # only for a build
 
-        return [*own_nodes(), *basic_nodes()]
+        return [*own_nodes(), *shipped_nodes()]
 
-    return default_catalogue(extension, made_of=[BASICS, *own_files()])
+    return default_catalogue(extension, made_of=[BASICS, FACTS, *own_files()])
 
 
 def tell_origin(origin: CatalogueOrigin) -> None:
@@ -248,7 +248,7 @@ def build(
     """
     from ...knowledge.default_catalogue import user_catalogue
     from ...knowledge.sources.catalogue_build import build_catalogue
-    from ...knowledge.sources.spec_packs import basic_nodes
+    from ...knowledge.sources.shipped_nodes import shipped_nodes
     from ..files import check_output
     from ..terminal import steps_progress
 
@@ -263,7 +263,7 @@ def build(
                 packs=pack or [],
                 with_own_packs=not bare,
                 extensions=_extensions(extension or [], bare),
-                stand_ins=() if bare else basic_nodes(),
+                stand_ins=() if bare else shipped_nodes(),
                 earlier=earlier,
                 on_step=bar,
             )

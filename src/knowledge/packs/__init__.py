@@ -6,7 +6,10 @@ from typing import Final
 _FOLDER: Final = Path(__file__).parent
 
 BASICS: Final = _FOLDER / "knime-basics.yaml"
-"""The pack of well-known nodes. It is not in `own_packs`: an installed KNIME has these nodes itself."""
+"""Our summaries of well-known nodes. An installed KNIME has its own, so these are not in `own_packs`."""
+
+FACTS: Final = _FOLDER / "knime-nodes.jsonl"
+"""Facts about KNIME's nodes, read from its public sources; see `sources.shipped_nodes`."""
 
 
 def own_packs() -> tuple[Path, ...]:

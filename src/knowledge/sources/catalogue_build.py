@@ -48,7 +48,8 @@ _MOST_REASONS: Final = 3
 _KNIMES_BASE: Final = "org.knime.base."
 """How the factories of the plug-in begin that is in every installed KNIME."""
 _STAND_INS: Final = "knime-basics"
-"""The pack of `basic_nodes`."""
+"""The pack of our summaries: nodes of it alone are those whose sources are not public."""
+_FACTS: Final = "KNIME's nodes"
 
 
 _SHORTEST_SPELLED: Final = 4
@@ -151,9 +152,13 @@ def _kept(
         return not gone and (origin.kind, origin.name) not in anew and taken.isdisjoint(_keys(node))
 
     with earlier.reading() as reader:
-        nodes = [node for node in reader.nodes() if node.origin.name != _STAND_INS and stays(node)]
+        nodes = [node for node in reader.nodes() if not _is_stand_in(node) and stays(node)]
         known = {name for node in nodes for name in (node.id, node.node_type)}
         return nodes, [old for old in reader.old_names() if known.issuperset(old.instead)]
+
+
+def _is_stand_in(node: NodeSpec) -> bool:
+    return node.origin.kind is SourceKind.FACTS or node.origin.name == _STAND_INS
 
 
 def _read_packs(packs: Sequence[Path], with_own: bool) -> list[Pack]:
@@ -311,6 +316,8 @@ def _add_node(db: sqlite3.Connection, row: int, node: NodeSpec, body: bytes) -> 
 
 def _texts(node: NodeSpec) -> tuple[str, ...]:
     """The words of the node for each of `FIELDS`."""
+    # Facts have the keys of settings, also hidden ones: nobody asks for a node by these.
+    parameters = () if node.origin.kind is SourceKind.FACTS else node.parameters
     ports = (*node.input_ports, *node.output_ports)
     runtime = (*node.input_params, *node.output_params)
     fields = {
@@ -318,8 +325,8 @@ def _texts(node: NodeSpec) -> tuple[str, ...]:
         "aliases": [*node.aliases, *node.keywords, *node.tags],
         "category": [*node.category, node.node_type],
         "parameters": [
-            *(text for p in node.parameters for text in (p.name, p.label)),
-            *(text for p in node.parameters for o in p.options for text in (str(o.value), o.label)),
+            *(text for p in parameters for text in (p.name, p.label)),
+            *(text for p in parameters for o in p.options for text in (str(o.value), o.label)),
             *(p.name for p in (*ports, *runtime)),
         ],
         "description": [
@@ -334,8 +341,15 @@ def _texts(node: NodeSpec) -> tuple[str, ...]:
     return tuple(" ".join(words_in(" ".join(fields[field]))) for field in FIELDS)
 
 
+def _source(node: NodeSpec) -> tuple[SourceKind, str, str | None]:
+    origin = node.origin
+    if origin.kind is SourceKind.FACTS:  # of dozens of plug-ins, which each answer would name
+        return origin.kind, _FACTS, None
+    return origin.kind, origin.name, origin.version
+
+
 def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
-    counts = Counter((node.origin.kind, node.origin.name, node.origin.version) for node in nodes)
+    counts = Counter(_source(node) for node in nodes)
     sources = [
         SourceSummary(kind=kind, name=name, version=version, nodes=count)
         for (kind, name, version), count in counts.items()

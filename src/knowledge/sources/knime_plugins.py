@@ -1,6 +1,6 @@
 """Reads the nodes of KNIME's plug-ins: their registrations joined with the descriptions beside the code.
 
-Types of ports, search words and descriptions that the plug-ins do not have come from `basic_nodes`.
+Types of ports, search words and descriptions that the plug-ins do not have come from `shipped_nodes`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .plugin_bundles import (
     read_properties,
     shown,
 )
-from .spec_packs import basic_nodes
+from .shipped_nodes import facts_by_id, shipped_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -53,8 +53,6 @@ NOT_REGISTERED: Final = "has a description but is not registered in plugin.xml"
 NO_PLUGINS: Final = "has no plug-ins in it"
 NO_NODES: Final = "has only plug-ins that register no nodes"
 OLDER_DUPLICATE: Final = "is there more than once, and the newest version counts"
-_KNIMES_OWN: Final = "org.knime."
-_CLASS: Final = re.compile(r"(?:.*[.$])?(\w+?)\d*NodeFactory\d*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +207,7 @@ class _PluginReader:
             description = self._described(file, registration.factory) if file is not None else None
             if file is not None and description is not None:
                 return [self._node(registration, file, description)]
-        description = description_by_class(registration.factory)
+        description = facts_by_id().get(registration.factory)
         if description is None:
             self._skip(registration.factory, NO_XML)
             return []
@@ -333,20 +331,13 @@ def _finished(node: NodeSpec, categories: dict[str, str], successors: dict[str, 
 
 
 def completed(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:
-    """The nodes, with keywords and port types added from well-known nodes of the same name."""
-    return [_completed(node, _by_name().get(_key(node.name))) for node in nodes]
-
-
-def description_by_class(factory: str) -> NodeSpec | None:
-    """The description for one of KNIME's own factories, found by class name; None for other factories."""
-    name = _CLASS.fullmatch(factory)
-    known = _by_name().get(_key(name[1])) if name and factory.startswith(_KNIMES_OWN) else None
-    return None if known is None else replace(known, node_type="UNKNOWN")
+    """The nodes, with port types and search words added from the facts of the same factory, or else name."""
+    return [_completed(node, facts_by_id().get(node.id) or _by_name().get(_key(node.name))) for node in nodes]
 
 
 @cache
 def _by_name() -> Mapping[str, NodeSpec]:
-    return {_key(node.name): node for node in basic_nodes()}
+    return {_key(node.name): node for node in shipped_nodes() if not node.deprecated and not node.hidden}
 
 
 def _key(name: str) -> str:

@@ -19,14 +19,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import MCPError
 from ...yaml_text import Rules, Yaml, YamlError, kind_of, read
 from ..configuration_check import check_configuration
 from ..node_model import DataFormat, NodeSpec, OldName, Option, Origin, Parameter, Port, SourceKind
-from ..packs import BASICS
 from .pack_fields import PackMapping, Problems
 
 if TYPE_CHECKING:
@@ -454,12 +453,3 @@ def _pattern(parameter: Parameter, fields: PackMapping) -> re.Pattern[str] | Non
 
 def _shown(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
-
-
-def basic_nodes() -> tuple[NodeSpec, ...]:
-    """Well-known nodes of KNIME, for users without a catalogue of an installed KNIME.
-
-    The nodes have the labels of dialogs, not the keys of settings, so configurations cannot be checked.
-    """
-    pack = read_pack(BASICS, shown_as=BASICS.name)
-    return tuple(replace(node, settings_known=False) for node in pack.nodes)

@@ -364,10 +364,10 @@ def test_locations_of_plugins_on_windows(monkeypatch, location, path):
     assert plugin_bundles._local(location) == path
 
 
-def test_a_well_known_node_that_describes_itself_in_code_is_known_by_its_class(tmp_path):
+def test_a_node_that_describes_itself_in_code_is_known_by_the_facts_about_its_factory(tmp_path):
     names = [
-        "org.knime.a.row3.RowFilter3NodeFactory",
-        "org.knime.a.NoSuchNodeFactory",
+        "org.knime.base.node.preproc.filter.row3.RowFilterNodeFactory",
+        "org.knime.a.row3.RowFilterNodeFactory",
         "org.a.SorterNodeFactory",
     ]
     registered = [f'factory-class="{name}" category-path="/manipulation/row"' for name in names]
@@ -377,7 +377,6 @@ def test_a_well_known_node_that_describes_itself_in_code_is_known_by_its_class(t
     assert (found.id, found.name) == (names[0], "Row Filter")
     assert (found.category[0], found.origin.name) == ("Manipulation", "org.a")
     assert found.short_description
-    assert not found.settings_known
     assert result.well_known == 1
     assert list(reasons(result)) == names[1:]
 
