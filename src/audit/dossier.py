@@ -35,6 +35,7 @@ from .verify_journal import verify_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from concurrent.futures import Executor
     from types import TracebackType
 
 LIST: Final = "dossier.json"
@@ -171,7 +172,12 @@ class Dossier:
         found = self.about["files"].get(name)
         return None if found is None else self.member(found)
 
-    def verified(self, anchors: Anchors, on_progress: Callable[[int], None] | None = None) -> Verification:
+    def verified(
+        self,
+        anchors: Anchors,
+        on_progress: Callable[[int], None] | None = None,
+        pool: Executor | None = None,
+    ) -> Verification:
         """What `verify_journal` says of the journal, and what is to be said of the other members."""
         signers, others, findings = self._signers(anchors)
         by = f"the signature of the dossier by {listed(signers)} of {self.about['made']}" if signers else ""
@@ -179,6 +185,7 @@ class Dossier:
             self.journal,
             anchors,
             on_progress=on_progress,
+            pool=pool,
             saved=self.saved,
             sealed=by if not findings else "",
         )

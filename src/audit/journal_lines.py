@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass
-from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 from .record import line_chain
 from .table_formats import is_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 START = b'{"about":'  # the beginning of a run's first line in canonical JSON
@@ -43,6 +43,11 @@ class JournalLine:
     def chain(self, previous: str) -> str:
         """The line's ``chain``; for a line of format 1, which has none, the one that it would have."""
         return self.linked(previous)[1]
+
+    @property
+    def stated_chain(self) -> str | None:
+        match = _CHAINED.fullmatch(self.data)
+        return None if match is None else match[2].decode()
 
     def follows(self, previous: str) -> bool | None:
         """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
@@ -96,22 +101,36 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
     """Yields each line of a journal that is not empty, also if it is not one of a journal."""
     if is_device(path):
         raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
-    before = 0
+    first = 1
     for part, part_path in journal_parts(path).items():
         with part_path.open("rb") as file:
-            number = 0
-            for (number, start, data), (*_, after) in pairwise(chain(_numbered_lines(file), ((0, 0, b""),))):
-                may_be_torn = not data.endswith(b"\n") or after.startswith(START)
-                yield JournalLine(before + number, start, data, may_be_torn and not _is_json(data), part)
-            before += number
+            first = yield from lines_between(file, part, first=first)
 
 
-def _numbered_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    start = 0
-    for number, data in enumerate(file, start=1):
+def lines_between(
+    file: BinaryIO, part: int, start: int = 0, end: int = sys.maxsize, *, first: int = 1
+) -> Generator[JournalLine, None, int]:
+    """Yields the lines that begin in a piece of whole lines, and returns the number of the line behind it."""
+    file.seek(start)
+    number, held = first, (0, 0, b"")
+    for data in file:
         if not data.isspace():
-            yield number, start, data
+            if held[2]:
+                yield _line(held, part, after=data)
+            held = (number, start, data)
+            if start >= end:
+                return number
+        number += start < end
         start += len(data)
+    if held[2]:
+        yield _line(held, part, after=b"")
+    return number
+
+
+def _line(held: tuple[int, int, bytes], part: int, *, after: bytes) -> JournalLine:
+    number, start, data = held
+    may_be_torn = not data.endswith(b"\n") or after.startswith(START)
+    return JournalLine(number, start, data, may_be_torn and not _is_json(data), part)
 
 
 class JournalEnd(NamedTuple):
