@@ -19,15 +19,17 @@ knext.category(
 )
 
 # After the category, because nodes register themselves in it when they are imported.
-from knime_mcp.agents import agent_chat, base, chat_model_connector, replayer  # noqa: E402
-from knime_mcp.tools import mcp_caller, mcp_provider, mcp_segment_tool  # noqa: E402
+from knime_mcp.agents import agent_chat, base, chat_model_connector, mcp_prompt, replayer  # noqa: E402
+from knime_mcp.tools import mcp_caller, mcp_provider, mcp_resource_reader, mcp_segment_tool  # noqa: E402
 
 __all__ = [
     "agent_chat",
     "base",
     "chat_model_connector",
     "mcp_caller",
+    "mcp_prompt",
     "mcp_provider",
+    "mcp_resource_reader",
     "mcp_segment_tool",
     "replayer",
 ]

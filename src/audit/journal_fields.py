@@ -47,6 +47,17 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
         "ending": "How the conversation ended.",
         "at": "When it ended.",
     },
+    "read": {
+        "run": "Id of the run.",
+        "what": "`resource` or `prompt`.",
+        "server": "The server's URL without secrets.",
+        "name": "The resource's URI, or the prompt's name.",
+        "arguments": "The prompt's arguments.",
+        "row": "RowID of the row of parameters.",
+        "digest": "SHA-256 of the answer as canonical JSON; of a prompt also of its definition.",
+        "error": "The error in place of an answer.",
+        "at": "When it was answered, in UTC.",
+    },
     "sent": {
         "run": "Id of the run.",
         "key": "The idempotency key.",

@@ -75,7 +75,7 @@ class JournalReading:
                         sent.pop(record.key or "", None)
                     case "end":
                         outcome = entry["outcome"]
-                    case "prompt" | "turn" | "answer" | "checkpoint" | "next" | "part":
+                    case "prompt" | "turn" | "answer" | "read" | "checkpoint" | "next" | "part":
                         pass
                     case kind:
                         raise JournalError(f"its kind is {kind!r}")

@@ -141,6 +141,11 @@ class ToolCalls:
             self._check(self._definition(name), result)
         return result
 
+    def ask(self, method: str, params: dict[str, Any], wait: Wait) -> dict[str, Any]:
+        """Sends a request that changes nothing, with all input rounds that the server wants."""
+        raw = self._send(method, params, wait, repeatable=True)
+        return self._last_round(raw, self._send, params, wait, None, method)
+
     def _result(
         self, send: Send, params: dict[str, Any], wait: Wait, on_progress: OnProgress | None
     ) -> dict[str, Any]:
@@ -173,12 +178,13 @@ class ToolCalls:
         params: dict[str, Any],
         wait: Wait,
         on_progress: OnProgress | None,
+        method: str = "tools/call",
     ) -> dict[str, Any]:
         """Follows input rounds and tasks until the result is complete. Only modern servers have them."""
         if self._is_legacy():
             return raw
         with _after_an_answer():
-            return self._further_rounds(raw, send, params, wait, on_progress)
+            return self._further_rounds(raw, send, params, wait, on_progress, method)
 
     def _further_rounds(
         self,
@@ -187,6 +193,7 @@ class ToolCalls:
         params: dict[str, Any],
         wait: Wait,
         on_progress: OnProgress | None,
+        method: str,
     ) -> dict[str, Any]:
         for rounds in range(self._limits.input_rounds + 1):
             match raw.get("resultType"):
@@ -196,9 +203,10 @@ class ToolCalls:
                     return finish_task(send, raw, self._settings.requests, wait, on_progress)
                 case "input_required" if rounds < self._limits.input_rounds:
                     more = {**params, **self._input(raw, rounds, wait)}
-                    raw = send("tools/call", more, wait, repeatable=False, on_progress=on_progress)
+                    is_call = method == "tools/call"
+                    raw = send(method, more, wait, repeatable=not is_call, on_progress=on_progress)
                 case "input_required":
-                    raise ProtocolError(f"The tool asked for input {rounds + 1} times")
+                    raise ProtocolError(f"The server asked for input {rounds + 1} times")
                 case kind:
                     raise ProtocolError(
                         f"The server answered with a result of the kind '{str(kind)[:80]}', "

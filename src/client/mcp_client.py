@@ -36,6 +36,7 @@ from .transports.mock import MockTransport
 from .transports.stdio_server import StdioServer
 
 if TYPE_CHECKING:
+    from .protocol.offers import PromptDefinition, ResourceDefinition
     from .transports.http_channel import HttpChannel
 
 __all__ = ["MCPClient", "Progress", "ServerInfo", "StdioServer", "Step"]
@@ -254,6 +255,37 @@ class MCPClient:
                 "%s: %d blocks in %.3f s", tool_name, len(result.content), time.perf_counter() - started
             )
         return result
+
+    def list_resources(self, *, is_canceled: IsCanceled | None = None) -> list["ResourceDefinition"]:
+        """All resources, and behind them all templates of resources; none if the server offers none."""
+        from .offers import resources  # here, as most clients call tools only
+
+        with self._completed_errors():
+            return resources(self._calls.ask, self._limits, self._wait(is_canceled))
+
+    def read_resource(self, uri: str, *, is_canceled: IsCanceled | None = None) -> dict[str, Any]:
+        """The result of ``resources/read``, whose contents `protocol.offers.contents_of` gives."""
+        with self._completed_errors():
+            return self._calls.ask("resources/read", {"uri": uri}, self._wait(is_canceled))
+
+    def list_prompts(self, *, is_canceled: IsCanceled | None = None) -> list["PromptDefinition"]:
+        """All prompts; none if the server offers none."""
+        from .offers import prompts
+
+        with self._completed_errors():
+            return prompts(self._calls.ask, self._limits, self._wait(is_canceled))
+
+    def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        is_canceled: IsCanceled | None = None,
+    ) -> dict[str, Any]:
+        """The result of ``prompts/get``, whose messages `protocol.offers.messages_of_prompt` gives."""
+        params: dict[str, Any] = {"name": name, **({"arguments": dict(arguments)} if arguments else {})}
+        with self._completed_errors():
+            return self._calls.ask("prompts/get", params, self._wait(is_canceled))
 
     def close(self) -> None:
         """Ends the session and closes all connections; calls under way fail.

@@ -242,9 +242,7 @@ class MCPToolProvider:
         _setting.rule(_with_servers, knext.Effect.HIDE)
     for _setting in (server_url_column, credentials_column, prefix_column):
         _setting.rule(_with_servers, knext.Effect.SHOW)
-    header_name.rule(knext.OneOf(send_credentials_as, ["header"]), knext.Effect.SHOW)
-    for _setting in (issuer, scope):
-        _setting.rule(knext.OneOf(send_credentials_as, ["client_credentials"]), knext.Effect.SHOW)
+    shared_parameters.show_ways(send_credentials_as, header_name, issuer, scope)
     del _setting, _with_servers
 
     def configure(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any]:  # noqa: ARG002

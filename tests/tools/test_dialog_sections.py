@@ -10,11 +10,11 @@ from tests.support.dialogs import drawn
 
 #: Headings in the order that all nodes have. Those in one place are of different nodes.
 ORDER = [
-    {"Prompt"},
     {"Connection", "Other servers"},
+    {"Prompt"},
     {"Other credentials"},
     {"Model"},
-    {"Tool", "Tools"},
+    {"Tool", "Tools", "Resources"},
     {"Renamed tools"},
     {"Arguments", "Secret arguments"},
     {"Rows"},
@@ -26,13 +26,14 @@ ORDER = [
 ]
 PLACES = {label: place for place, labels in enumerate(ORDER) for label in labels}
 BELONGS = {
-    "Prompt": "developer_message user_message prompt_column conversation_column data_message_prefix"
-    " send_images questions",
+    "Prompt": "prompt pinned_digest if_changed developer_message user_message prompt_column"
+    " conversation_column data_message_prefix send_images questions",
     "Connection": "server_url server_url_column credentials credentials_column send_credentials_as"
     " header_name issuer scope extra_headers transport base_url check_connection",
     "Other servers": "servers",
     "Other credentials": "credential_mapping",
     "Model": "model model_name",
+    "Resources": "uri uri_column if_changed",
     "Tool": "tool tool_name tool_column pinning pinned_digest",
     "Tools": "include exclude prefix prefix_column also_call call_changed tool_column pinning rules"
     " trusted_servers suspicious_tools parallel_calls tool_budget result_limit debug ask_first",
@@ -55,6 +56,8 @@ NODES = {
     "mcp_tool_caller": ("tools", "table", None),
     "mcp_agent_prompter": (None, "tools", "table", "group", None),
     "mcp_agent_chat": (None, "tools", "table", "group", None),
+    "mcp_resource_reader": ("table", None),
+    "mcp_prompt": ("table", None),
     "tool_call_replayer": ("tools", None),
     "openai_compatible_chat_model": (),
 }

@@ -15,6 +15,8 @@ NODES = {
     "mcp_tool_caller": ("table", "table", "credential"),
     "mcp_agent_prompter": ("other", "table", "table", "group", "credential"),
     "mcp_agent_chat": ("other", "table", "table", "group", "credential"),
+    "mcp_resource_reader": ("table", "credential"),
+    "mcp_prompt": ("table", "credential"),
     "tool_call_replayer": ("table", "credential"),
     "openai_compatible_chat_model": (),
     "mcp_tool_in_segment": (),

@@ -55,6 +55,8 @@ URL_ELICITATION_REQUIRED: Final = -32042
 MODERN_CODES: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 _NAME_PARAMETER: Final = {  # by method, for the requests that this client sends
     "tools/call": "name",
+    "resources/read": "uri",
+    "prompts/get": "name",
     # The extension io.modelcontextprotocol/tasks, *Routing Headers*.
     "tasks/get": "taskId",
     "tasks/update": "taskId",

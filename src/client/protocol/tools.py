@@ -153,15 +153,15 @@ class ToolDefinition:
         )
 
 
-def parse_page(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+def parse_page(result: Mapping[str, Any], key: str = "tools") -> tuple[list[dict[str, Any]], str | None]:
     """Entries and cursor of one page; an empty text *is* a cursor, only null or a missing one is none."""
-    entries = result.get("tools")
+    entries = result.get(key)
     if entries is None and result.get("resultType", "complete") in ("complete", None):
         entries = []  # some libraries write null or nothing for an empty list
     if isinstance(entries, dict) and all(key.isdecimal() for key in cast("dict[str, Any]", entries)):
         entries = list(cast("dict[str, Any]", entries).values())  # PHP's form of a list with gaps
     if not isinstance(entries, list):
-        raise ProtocolError("The server's list of tools is not a list")
+        raise ProtocolError(f"The server's list of {key} is not a list")
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         cursor = json.dumps(cursor)

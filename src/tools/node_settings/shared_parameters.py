@@ -127,6 +127,12 @@ def send_credentials_as() -> Any:
     )
 
 
+def show_ways(send_as: Any, header: Any, issuer: Any, scope: Any) -> None:
+    """Shows the settings that one way to send a credential has, if that way is chosen."""
+    for setting, way in ((header, "header"), (issuer, "client_credentials"), (scope, "client_credentials")):
+        setting.rule(knext.OneOf(send_as, [way]), knext.Effect.SHOW)
+
+
 def header_name() -> Any:
     return knext.StringParameter(
         "Header for the credential",

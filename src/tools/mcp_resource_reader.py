@@ -1,0 +1,328 @@
+"""The node *MCP Resource Reader*: lists the resources of a server, and reads them, one or one per row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import knime.extension as knext
+
+from ..types.errors import MCPError, SettingInvalid
+from . import server_reading
+from .node_settings import connection, shared_parameters
+from .node_settings.connection import NO_COLUMN, chosen_column
+from .node_settings.shared_parameters import column_choices
+
+if TYPE_CHECKING:
+    from ..client.protocol.offers import ResourceDefinition
+    from ..client.protocol.tools import ContentBlock
+
+DIGEST: Final = "SHA-256"
+_LISTED: Final = ("URI", "Kind", "Name", "Title", "Description", "Media type", "Variables")
+_PARAMETERS: Final = 0
+
+
+def _text_columns(specs: list[Any]) -> list[str]:
+    return [column.name for column in specs[_PARAMETERS] or () if column.ktype == knext.string()]
+
+
+class _Content(NamedTuple):
+    """A row of *Contents*."""
+
+    row: str | None
+    uri: str
+    media_type: str | None = None
+    text: str | None = None
+    file: str | None = None
+    size: int | None = None
+    digest: str | None = None
+    error: str | None = None
+
+    @property
+    def picture(self) -> str | None:
+        return self.file if (self.media_type or "").startswith("image/") else None
+
+    @property
+    def json(self) -> str | None:
+        """The text, if it is JSON and nothing else."""
+        from ..client.protocol.messages import decode
+
+        try:
+            return None if self.text is None or decode(self.text) is None else self.text
+        except MCPError:
+            return None
+
+
+@knext.node(
+    name="MCP Resource Reader",
+    node_type=knext.NodeType.SOURCE,
+    icon_path="icons/resources.png",
+    category="/community/mcp",
+    id="mcp_resource_reader",
+    after="mcp_tool_caller",
+    keywords=["MCP", "Model Context Protocol", "resource", "template", "file", "document", "read", "server"],
+)
+@knext.input_table(
+    "Parameters",
+    "Optional: one resource per row, by a column with URIs, or by columns named like the variables of a"
+    f" template. A column *{DIGEST}*, as *Contents* has it, says how the resource was when somebody saw it.",
+    optional=True,
+)
+@knext.input_port(
+    "Credential",
+    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
+    " sent as Bearer token to the server.",
+    knext.PortType.CREDENTIAL,
+    optional=True,
+)
+@knext.output_table(
+    "Contents",
+    "One row per content that was read: text, or a file in the workflow's data area, pictures also as image."
+    " *Input row* is the RowID of the row of *Parameters*, for *Joiner*. Empty if nothing is to be read.",
+)
+@knext.output_table(
+    "Resources",
+    "What the server lists: its resources, and its templates, whose *Variables* a row has to fill in.",
+)
+class MCPResourceReader:
+    """Lists and reads the resources of an MCP server: documents, files, records, pictures.
+
+    A server offers resources by their URIs, and templates of URIs with variables, such as
+    `weather://{city}/today`.
+
+    **How to use it**
+
+    - Enter the *Server URL* and execute: *Resources* has what there is.
+    - To read one, enter its URI under *Resource*.
+    - To read many, connect a table to *Parameters* and choose the column with the URIs, or enter a template:
+      its variables are filled in from the columns with their names.
+
+    **What comes out**
+
+    Text is a String; *Text as JSON cells* adds a column for *JSON Path*. What is no text is saved as a file
+    in the workflow's data area. Nothing that a server calls a program or a web page keeps that ending.
+
+    **What is not offered**
+
+    Subscriptions: a workflow reads a resource when it is executed.
+
+    **Proof of what happened**
+
+    Each answer is a line in a journal in the workflow's data area, with its SHA-256; the last hash of the
+    journal is handed on as flow variable `mcp_audit_head`.
+    """
+
+    server_url = shared_parameters.server_url()
+    credentials = shared_parameters.credentials()
+    send_credentials_as = shared_parameters.send_credentials_as()
+    header_name = shared_parameters.header_name()
+    issuer = shared_parameters.issuer()
+    scope = shared_parameters.scope()
+    extra_headers = shared_parameters.extra_headers()
+    transport = shared_parameters.transport()
+
+    uri = knext.StringParameter(
+        "Resource",
+        "URI of the resource to read, as *Resources* has it, or a template such as `weather://{city}/today`"
+        " with columns of *Parameters* for its variables. Empty only lists what there is.",
+        default_value="",
+    )
+    uri_column = knext.StringParameter(
+        "Column with URIs",
+        f"Which column of *Parameters* holds the URIs to read. Choose `{NO_COLUMN}` to fill in a template.",
+        default_value=NO_COLUMN,
+        choices=column_choices(NO_COLUMN, _text_columns),
+    )
+    if_changed = server_reading.if_changed(
+        f"What to do when a content's SHA-256 is not that in the column *{DIGEST}* of *Parameters*."
+    )
+    on_error = server_reading.on_error()
+    json_cells = knext.BoolParameter(
+        "Text as JSON cells",
+        "Adds a column *JSON* of KNIME's JSON type with the texts that are JSON.",
+        default_value=False,
+        is_advanced=True,
+    )
+    connect_timeout = shared_parameters.connect_timeout()
+    idle_timeout = shared_parameters.idle_timeout()
+    total_timeout = shared_parameters.total_timeout()
+
+    shared_parameters.headings(
+        Connection=[server_url],
+        Resources=[uri],
+        Errors=[on_error],
+        Output=[json_cells],
+        Advanced=[connect_timeout],
+    )
+    shared_parameters.show_ways(send_credentials_as, header_name, issuer, scope)
+    uri_column.rule(
+        knext.DialogContextCondition(shared_parameters.is_connected(_PARAMETERS)), knext.Effect.SHOW
+    )
+
+    def configure(self, ctx: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
+        try:
+            server_reading.check_connection(self, ctx)
+            column = chosen_column(self.uri_column)
+            if column is not None and column not in [each.name for each in parameters or ()]:
+                raise SettingInvalid(
+                    f"The Parameters table has no column '{column}'" if parameters else "There is no table",
+                    setting="uri_column",
+                    fix="Connect a table with URIs to Parameters and choose their column, or choose <none>",
+                )
+            return _contents_schema(self.json_cells), _schema(_LISTED)
+        except MCPError as error:
+            raise connection.as_setting_error(error) from None
+
+    def execute(self, ctx: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
+        wanted = self._wanted(parameters)
+        contents: list[_Content] = []
+        with server_reading.Reading(self, ctx, credential, "resource") as reading:
+            listed = reading.client.list_resources(is_canceled=ctx.is_canceled)
+            for done, (row, uri, digest) in enumerate(wanted):
+                reading.progress(done, len(wanted))
+                contents += _read(reading, row, uri, digest, ctx.is_canceled)
+        if not listed and not wanted:
+            reading.warnings.append("The server lists no resources.")
+        reading.tell(len(wanted))
+        return _contents_table(contents, self.json_cells), _table(_listed_row(each) for each in listed)
+
+    def _wanted(self, parameters: Any) -> list[tuple[str | None, str, str]]:
+        """RowID, URI and expected digest of each resource to read."""
+        from ..client.protocol.offers import expanded, variables_of
+
+        template, column = self.uri.strip(), chosen_column(self.uri_column)
+        if parameters is None:
+            if missing := variables_of(template):
+                raise SettingInvalid(
+                    f"'{template}' is a template, whose variables have no values: {', '.join(missing)}",
+                    setting="uri",
+                    fix="Connect a table to Parameters with columns of these names, or enter a whole URI",
+                )
+            return [(None, template, "")] if template else []
+        rows = server_reading.texts_of_rows(parameters)
+        if column is not None:
+            return [(row, cells.get(column) or "", cells.get(DIGEST) or "") for row, cells in rows]
+        if not template:
+            return []
+        return [(row, expanded(template, cells), cells.get(DIGEST) or "") for row, cells in rows]
+
+
+def _read(
+    reading: server_reading.Reading, row: str | None, uri: str, digest: str, is_canceled: Any
+) -> list[_Content]:
+    from ..client.protocol.offers import contents_of
+
+    if not uri:
+        error = MCPError("The row has no URI", row=row, fix="Fill in the cell, or remove the row")
+        reading.failed(error)
+        return [_Content(row, "", error=str(error))]
+    raw, problem = reading.ask(uri, row, lambda: reading.client.read_resource(uri, is_canceled=is_canceled))
+    if problem is not None:
+        return [_Content(row, uri, error=str(problem))]
+    contents = [_content(reading, row, uri, block) for block in contents_of(raw)]
+    if not contents:
+        reading.warnings.append(f"{uri} has no content.")
+    for content in contents:
+        error = reading.changed(uri, digest, content.digest or "", row)
+        if error is not None:
+            return [_Content(row, uri, digest=content.digest, error=str(error))]
+    return contents
+
+
+def _content(reading: server_reading.Reading, row: str | None, uri: str, block: ContentBlock) -> _Content:
+    from ..client.protocol.tools import EmbeddedResource
+
+    match block:
+        case EmbeddedResource(uri=own, mime_type=media_type, text=str(text)):
+            data = text.encode()
+            return _Content(row, own or uri, media_type, text, None, len(data), _sha(data))
+        case EmbeddedResource(uri=own, mime_type=media_type, blob=bytes(data)):
+            path = reading.save(data, media_type or "")
+            return _Content(row, own or uri, media_type, None, path, len(data), _sha(data))
+        case _:
+            error = MCPError("The server sent a content that is neither text nor base64", row=row)
+            reading.failed(error)
+            return _Content(row, uri, error=str(error))
+
+
+def _sha(data: bytes) -> str:
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()
+
+
+def _listed_row(definition: ResourceDefinition) -> dict[str, str | None]:
+    from ..client.protocol.offers import variables_of
+
+    kind = "template" if definition.is_template else "resource"
+    variables = ", ".join(variables_of(definition.uri)) if definition.is_template else ""
+    cells = (
+        definition.uri,
+        kind,
+        definition.name,
+        definition.title,
+        definition.description,
+        definition.mime_type,
+        variables or None,
+    )
+    return dict(zip(_LISTED, cells, strict=True))
+
+
+def _schema(names: tuple[str, ...]) -> Any:
+    return knext.Schema.from_columns([knext.Column(knext.string(), name) for name in names])
+
+
+def _table(rows: Any) -> Any:
+    import pyarrow as pa
+
+    listed = list(rows)
+    columns = {name: pa.array([row[name] for row in listed], pa.string()) for name in _LISTED}
+    return knext.Table.from_pyarrow(pa.table(columns), row_ids="generate")
+
+
+def _contents_schema(with_json: bool) -> Any:
+    from .caller.calls_report import image_type, json_type
+
+    if with_json and json_type() is None:
+        raise SettingInvalid(
+            "This KNIME has no JSON cells",
+            setting="json_cells",
+            fix="Install the KNIME JSON-Processing extension, or switch off 'Text as JSON cells'",
+        )
+    text, whole = knext.string(), knext.int64()
+    columns = [
+        (server_reading.INPUT_ROW, text),
+        ("URI", text),
+        ("Media type", text),
+        ("Text", text),
+        *([("JSON", json_type())] if with_json else []),
+        *([("Image", image_type())] if image_type() is not None else []),
+        ("File", text),
+        ("Size", whole),
+        (DIGEST, text),
+        ("Error", text),
+    ]
+    return knext.Schema.from_columns([knext.Column(kind, name) for name, kind in columns])
+
+
+def _contents_table(contents: list[_Content], with_json: bool) -> Any:
+    import pyarrow as pa
+
+    from .caller.calls_report import image_cells, image_type, json_cells
+
+    def texts(name: str) -> Any:
+        return pa.array([getattr(content, name) for content in contents], pa.string())
+
+    columns: dict[str, Any] = {
+        server_reading.INPUT_ROW: texts("row"),
+        "URI": texts("uri"),
+        "Media type": texts("media_type"),
+        "Text": texts("text"),
+    }
+    if with_json:
+        columns["JSON"] = json_cells([content.json for content in contents])
+    if image_type() is not None:
+        columns["Image"] = image_cells([content.picture for content in contents])
+    columns["File"] = texts("file")
+    columns["Size"] = pa.array([content.size for content in contents], pa.int64())
+    columns |= {DIGEST: texts("digest"), "Error": texts("error")}
+    return knext.Table.from_pyarrow(pa.table(columns), row_ids="generate")

@@ -1,0 +1,80 @@
+"""Listing and reading what a server offers beside tools."""
+
+import pytest
+
+from knime_mcp.tools import MCPClient
+from knime_mcp.types.errors import ProtocolError, ServerError
+from tests.support.scripted_server import ScriptedServer, legacy, modern, rpc, rpc_error
+
+
+@pytest.mark.parametrize("era", [legacy, modern])
+def test_all_pages_and_templates_are_listed(era):
+    pages = [
+        rpc({"resources": [{"uri": "a:1", "name": "one"}], "nextCursor": "next"}),
+        rpc({"resources": [{"uri": "a:2"}, {"name": "no uri"}]}),
+    ]
+    templates = rpc({"resourceTemplates": [{"uriTemplate": "a:{x}"}]})
+    script = era(resources__list=pages, resources__templates__list=templates)
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        listed = client.list_resources()
+        assert server.named("resources/list")[1].params["cursor"] == "next"
+    assert [(each.uri, each.is_template) for each in listed] == [
+        ("a:1", False),
+        ("a:2", False),
+        ("a:{x}", True),
+    ]
+
+
+def test_a_server_without_them_has_none():
+    unknown = rpc_error(-32601, "Method not found")
+    script = legacy(resources__list=unknown, resources__templates__list=unknown, prompts__list=unknown)
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.list_resources() == []
+        assert client.list_prompts() == []
+
+
+def test_a_list_in_circles_ends():
+    script = legacy(prompts__list=rpc({"prompts": [{"name": "a"}], "nextCursor": "same"}))
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ProtocolError, match="in circles"),
+    ):
+        client.list_prompts()
+
+
+def test_modern_requests_name_what_they_want_in_a_header():
+    script = modern(
+        resources__read=rpc({"contents": [], "resultType": "complete"}),
+        prompts__get=rpc({"messages": [], "resultType": "complete"}),
+    )
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        client.read_resource("a://b/ü")
+        client.get_prompt("greet", {"who": "x"})
+        (read,), (got,) = server.named("resources/read"), server.named("prompts/get")
+    assert read.headers["mcp-name"].startswith("=?base64?") or read.headers["mcp-name"] == "a://b/ü"
+    assert read.params["uri"] == "a://b/ü"
+    assert got.headers["mcp-name"] == "greet"
+    assert got.params["arguments"] == {"who": "x"}
+
+
+def test_a_round_of_input_is_followed():
+    script = modern(
+        resources__read=[
+            rpc({"resultType": "input_required", "requestState": "s1"}),
+            rpc({"resultType": "complete", "contents": [{"uri": "a:b", "text": "x"}]}),
+        ]
+    )
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.read_resource("a:b")["contents"][0]["text"] == "x"
+        assert server.named("resources/read")[1].params["requestState"] == "s1"
+
+
+def test_a_refusal_is_the_servers_own_words():
+    script = legacy(resources__read=rpc_error(-32002, "Resource not found"))
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ServerError, match="Resource not found"),
+    ):
+        client.read_resource("a:gone")
