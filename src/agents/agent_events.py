@@ -69,6 +69,10 @@ class TokenBudget:
             ) from None
         return read, written
 
+    @property
+    def is_limited(self) -> bool:
+        return any(limit is not None for limit in (self.input, self.output, self.total, self.cost))
+
     def cost_of(self, usage: TokenUsage) -> float:
         return (usage.input * self.input_price + usage.output * self.output_price) / 1_000_000
 

@@ -38,6 +38,7 @@ from .model_messages import (
     answer,
     answer_of,
     called_in_text,
+    estimated_usage,
     finish_reason,
     refusal_of,
     repair,
@@ -130,7 +131,7 @@ class _AgentLoop:
         self._ids = {
             str(call["id"]) for m in self._conversation if isinstance(m, AIMessage) for call in m.tool_calls
         }
-        self._usage = TokenUsage()
+        self._usage = self._estimated = TokenUsage()
         self._iterations = 0
         self._stopped = threading.Event()
         self._calls = ModelCalls(
@@ -211,7 +212,7 @@ class _AgentLoop:
                 return Ending.REFUSED, str(error)
             if not calls:
                 return self._final(message)
-            spent = self._options.budget.spent(self._usage)
+            spent = self._options.budget.spent(self._usage + self._estimated)
             if spent is not None or iteration > self._options.iteration_limit:
                 refused = (_unfinished(call, _LIMIT_REACHED) for call in calls)
                 self._conversation += [message, *map(answer, refused)]
@@ -237,6 +238,8 @@ class _AgentLoop:
             if self._turns is not None:
                 self._turns.keep(iteration, turn)
         self._usage += turn.usage
+        if turn.usage.unreported and self._options.budget.is_limited:
+            self._estimate(messages, turn.message)
         self._iterations = iteration
         message, calls = settle(_with_refusal_as_text(turn.message), taken=self._ids, iteration=iteration)
         if final and calls:  # it called tools although asked not to
@@ -254,6 +257,15 @@ class _AgentLoop:
         if not calls:
             self._conversation.append(message)
         return message, calls
+
+    def _estimate(self, messages: Sequence[BaseMessage], message: AIMessage) -> None:
+        """Counts a turn that the endpoint did not count, which would escape the budget."""
+        if not self._estimated.input:
+            self._notes.append(
+                "The model's endpoint does not say how many tokens it read and wrote, so the budget was kept"
+                " by an estimate, four characters a token"
+            )
+        self._estimated += estimated_usage(messages, self._toolbox.definitions(), message)
 
     def _final(self, message: AIMessage) -> tuple[Ending, str]:
         refusal = refusal_of(message)

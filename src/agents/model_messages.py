@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ..types.texts import shortened
+from ..types.texts import compact_json, shortened
 from .agent_events import TokenUsage
 from .message_content import ORIGIN, calls_of, text_of
 from .model.model_errors import ModelAnswerInvalid, ModelBusy, too_long
@@ -15,7 +15,7 @@ from .model.written_calls import GIVEN_BACK, read_arguments
 from .toolbox.replies import AGENT_ORIGIN, WORKFLOW_ORIGIN, ToolReply, ToolRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
 
@@ -35,6 +35,7 @@ _CALL_IN_TEXT: Final = re.compile(
 
 _BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
+_CHARACTERS_PER_TOKEN: Final = 4  # of English text; other languages have fewer
 _LONGEST_QUOTE: Final = 300
 _NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
 
@@ -45,6 +46,15 @@ def usage_of(message: AIMessage) -> TokenUsage:
     if not usage or not (usage["input_tokens"] or usage["output_tokens"]):
         return TokenUsage(unreported=1)  # some endpoints send zeros instead of counts
     return TokenUsage(input=usage["input_tokens"], output=usage["output_tokens"], turns=1)
+
+
+def estimated_usage(
+    messages: Iterable[BaseMessage], functions: Sequence[Mapping[str, Any]], answer: AIMessage
+) -> TokenUsage:
+    """About how many tokens an answer took that the endpoint has not counted; as turns it counts none."""
+    read = sum(len(text_of(message)) for message in messages) + len(compact_json(list(functions)))
+    wrote = len(text_of(answer)) + len(compact_json(calls_of(answer)))
+    return TokenUsage(input=read // _CHARACTERS_PER_TOKEN + 1, output=wrote // _CHARACTERS_PER_TOKEN + 1)
 
 
 def finish_reason(message: AIMessage) -> str:

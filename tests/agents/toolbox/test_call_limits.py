@@ -98,6 +98,22 @@ def test_the_turn_that_spends_the_budget_is_the_last_with_tools():
     assert (outcome.ending, outcome.text) == (Ending.LIMIT, "so far")
 
 
+@pytest.mark.parametrize("counted", [None, (0, 0)])
+def test_an_endpoint_that_counts_no_tokens_does_not_escape_the_budget(counted):
+    tools = Functions(again=lambda *_: "more" * 200)
+    turn = calls(call("again"), usage=counted)
+    outcome, *_ = play([turn, turn], tools, budget=TokenBudget(total=200))
+    assert "of 200 tokens" in str(outcome.error)
+    assert len(tools.requests) == 1
+    assert any("does not say how many tokens" in note for note in outcome.notes)
+    assert outcome.usage == TokenUsage(unreported=2)
+
+
+def test_without_a_budget_nobody_is_told_of_an_estimate():
+    outcome, *_ = play([says("Hello.", usage=None)], Functions())
+    assert outcome.notes == ()
+
+
 def test_a_budget_of_money():
     budget = TokenBudget(cost=0.01, input_price=2.0, output_price=8.0)
     assert budget.spent(TokenUsage(input=1000, output=900)) is None
