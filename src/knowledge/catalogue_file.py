@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: marks the file as a catalogue in its header (https://www.sqlite.org/fileformat.html)."""
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """The version of the format. It is raised with each change of tables or JSON; other versions are not read."""
 
 WHOLE: Final = 0x2144DF1C
@@ -174,7 +174,18 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
     "kind": SourceKind,
     "data_format": partial(_value, DataFormat),
     **dict.fromkeys(
-        ("category", "aliases", "keywords", "tags", "open_settings", "attached_nodes", "examples"), tuple
+        (
+            "category",
+            "aliases",
+            "keywords",
+            "tags",
+            "open_settings",
+            "followed_by",
+            "preceded_by",
+            "attached_nodes",
+            "examples",
+        ),
+        tuple,
     ),
 }
 """Functions that convert the JSON of fields with a type that JSON does not have."""

@@ -61,8 +61,9 @@ def find_compatible(
     """Finds the nodes that can be connected after `spec`, or before it, and how many there are in all.
 
     `port` is the name or the number (from 0) of one port; None stands for all. `among` has the rows that may
-    be returned, with their place in the answer; without it nodes with a rarer port type come first, then
-    nodes of the same category, then the others by name. Deprecated nodes come last.
+    be returned, with their place in the answer; without it those come first that stand there in public
+    workflows, then nodes with a rarer port type, nodes of the same category, and the others by name. Deprecated
+    nodes come last.
     """
     summaries = index_of(reader).summaries
     ports = _chosen(spec.output_ports if after else spec.input_ports, port)
@@ -77,6 +78,7 @@ def find_compatible(
         listed, total = [row for *_, row in places], len(places)
     else:
         listed, total = _first(summaries, found, " / ".join(spec.category), offset + limit), len(found)
+        listed = _usual_first(listed, {row for *_, row in found}, summaries, spec, after)
     attached = after and spec.node_type in _ATTACHED
     rows = listed[offset : offset + limit]
     return [_with_ports(reader, summaries[row], ports, after, attached) for row in rows], total
@@ -93,6 +95,18 @@ def _first(
         if len(listed) >= most:
             break
     return listed
+
+
+def _usual_first(
+    listed: list[int], fitting: set[int], summaries: Mapping[int, NodeSummary], spec: NodeSpec, after: bool
+) -> list[int]:
+    """The nodes that most often stand there in public workflows, and then the others."""
+    usual = spec.followed_by if after else spec.preceded_by
+    if not usual:
+        return listed
+    rows = {summaries[row].id: row for row in fitting if not summaries[row].deprecated}
+    first = [rows[name] for name in usual if name in rows]
+    return [*first, *(row for row in listed if row not in first)]
 
 
 def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ...]:

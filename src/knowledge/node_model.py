@@ -145,6 +145,9 @@ class NodeSpec:
     input_params: tuple[Parameter, ...] = ()
     output_params: tuple[Parameter, ...] = ()
     tags: tuple[str, ...] = ()
+    # ids of the nodes that stand after and before this one in public workflows, the most frequent first
+    followed_by: tuple[str, ...] = ()
+    preceded_by: tuple[str, ...] = ()
     # ids or types of nodes that can be attached; None unless the spec has this field
     attached_nodes: tuple[str, ...] | None = None
     examples: tuple[Mapping[str, Any], ...] = ()

@@ -130,8 +130,15 @@ def test_what_can_follow_a_port(call):
     # A table is a table, whatever a source calls its type beside that.
     assert call("find_compatible", node="CSV Reader")["nodes"][0]["via"][0]["type"] == "Table"
     before = call("find_compatible", node="CSV Writer", direction="before", max_results=100)
-    assert all(via["type"] == "Table" for entry in before["nodes"] for via in entry["via"])
+    assert {via["type"] for entry in before["nodes"] for via in entry["via"]} <= {"Table", "File System"}
     assert call("find_compatible", node="CSV Writer")["total"] == 0
+
+
+def test_what_follows_in_public_workflows_comes_first(call, own_catalogue):
+    usual = next(node for node in own_catalogue.nodes() if node.name == "CSV Reader" and not node.deprecated)
+    found = call("find_compatible", node="CSV Reader", max_results=5)["nodes"]
+    assert usual.followed_by
+    assert found[0]["subtype"] in usual.followed_by
 
 
 def test_of_several_nodes_with_one_name_the_ids_are_told(tmp_path):

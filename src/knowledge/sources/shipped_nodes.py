@@ -98,6 +98,8 @@ def _node(line: Mapping[str, Any], header: Mapping[str, Any]) -> NodeSpec:
         parameters=tuple(_parameter(entry) for entry in line.get("settings", ())),
         settings_known="settings" in line,
         open_settings=tuple(line.get("open", ())),
+        followed_by=tuple(line.get("next", ())),
+        preceded_by=tuple(line.get("prev", ())),
         input_ports=_ports(line["in"], header, is_input=True),
         output_ports=_ports(line["out"], header, is_input=False),
         deprecated="deprecated" in line,
