@@ -81,7 +81,9 @@ class ToolCallReplayer:
     - To prove what an agent did: connect its *Tool calls*, and enter its flow variable `mcp_audit_head` under
       *Expected head hash*.
     - To test a new version of a server: enter it under *Other servers*, and switch on *Call changed tools*.
-    - What differs each time, such as times and ids, goes into *Ignore*.
+    - What differs each time, such as times and ids, goes into *Ignore*; *Call twice* finds it. Lists may have
+      another order (*Unordered lists*), numbers another rounding (*Tolerance*). What rules left out is said
+      with each call and in *Summary*.
 
     **Secrets**
 
@@ -110,6 +112,10 @@ class ToolCallReplayer:
     stop_at_first_difference = settings.stop_at_first_difference
 
     ignore = settings.ignore
+    unordered = settings.unordered
+    tolerance = settings.tolerance
+    twice = settings.twice
+    rules = settings.rules
 
     secret_arguments = settings.secret_arguments
     expected_head = settings.expected_head
@@ -167,7 +173,7 @@ class ToolCallReplayer:
             run = sessions.run
             file = folder / JOURNALS / f"{run.id}{SUFFIX}"
             run.open_journal(file, about="tool_call_replayer", what={"kind": "replay"})
-            shown = ShownCalls(ignore=options.ignore)
+            shown = ShownCalls()
             replayer = Replayer(run, options, is_canceled=ctx.is_canceled, on_cancel=sessions.stop.set)
             summary = replayer.replay_all(
                 recording,
@@ -181,6 +187,8 @@ class ToolCallReplayer:
                 fix=f"The calls that were made are kept in {file}",
             )
         ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.anchor
+        if rules := options.rules.and_(summary.learned.rules):
+            ctx.flow_variables["mcp_replay_rules"] = rules.to_json()
         records = [call.record for call in recording.calls]
         unsaved = save_after_run(records, self.save_audit_workflow_to, folder, run.id)
         warnings = [settings.nothing_to_compare(calls.schema), summary.warning(), unsaved]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..runs.replay_decision import ReplayOptions
+    from ..runs.replay_rules import ReplayRules
     from ..runs.replaying import Recording
 
 _MOST_CONCURRENT: Final = 64
@@ -102,6 +103,43 @@ ignore = knext.MultilineStringParameter(
     r" else is a regular expression, and what it matches is ignored: `\d\d:\d\d:\d\d`.",
     default_value="",
     number_of_lines=3,
+)
+
+unordered = knext.MultilineStringParameter(
+    "Unordered lists",
+    "JSON pointers to lists that may have another order, one per line, as in the column *Patch*:"
+    " `/structured_result/items`, or `/items` for the list of the result. Of a text, its lines: `/result`.",
+    default_value="",
+    number_of_lines=2,
+    is_advanced=True,
+)
+
+tolerance = knext.DoubleParameter(
+    "Tolerance",
+    "Numbers may differ by this part of the larger one: with `1e-9`, 0.1 + 0.2 is 0.3. Of two integers each"
+    " digit counts. 0 compares exactly.",
+    default_value=0.0,
+    min_value=0.0,
+    max_value=0.5,
+    is_advanced=True,
+)
+
+twice = knext.BoolParameter(
+    "Call twice",
+    "Makes each read-only call twice, a moment apart. What differs between the two differs by itself, and may"
+    " differ from the record. *Summary* and view name each rule that is learned; the flow variable"
+    " `mcp_replay_rules` has all rules.",
+    default_value=False,
+    is_advanced=True,
+)
+
+rules = knext.MultilineStringParameter(
+    "Rules",
+    "Further rules as JSON: the content of a file of `knime-mcp replay --write-rules`, or the flow variable"
+    " `mcp_replay_rules` of another Replayer.",
+    default_value="",
+    number_of_lines=3,
+    is_advanced=True,
 )
 
 stop_at_first_difference = knext.BoolParameter(
@@ -209,7 +247,6 @@ def nothing_to_compare(schema: Any) -> str | None:
 
 def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name."""
-    from ..runs.replay_comparison import IgnoreRules
     from ..runs.replay_decision import ReplayOptions, RowSelection, pairs
     from ..types.routing import ServerRoute
 
@@ -230,8 +267,18 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
         ),
         secrets={digest: passwords[name] for digest, name in marks.items() if name in passwords},
         stop_at_first_difference=node.stop_at_first_difference,
-        ignore=IgnoreRules.parse(node.ignore.splitlines()),
+        rules=_rules(node),
+        twice=node.twice,
         concurrency=node.concurrency,
+    )
+
+
+def _rules(node: Any) -> ReplayRules:
+    from ..runs.replay_rules import ReplayRules
+
+    own = ReplayRules.parse(node.ignore.splitlines(), node.unordered.splitlines(), node.tolerance)
+    return own.and_(
+        ReplayRules.of_json(node.rules, "The setting 'Rules'").rules if node.rules.strip() else ()
     )
 
 

@@ -27,6 +27,7 @@ from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
 from .sessions import Sessions
 from .terminal import complain, note
+from .workflow_files import load_host, workflow_runner, workflow_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ..audit.journal_reading import JournalContent
     from ..headless.host import ExtensionHost
     from ..types.routing import ServerRoute
-    from ..types.tool import Tool, WorkflowTool
+    from ..types.tool import Tool
     from .agent import AgentSettings
 
 _TOOL_TOKENS: Final = 20_000
@@ -81,9 +82,9 @@ class AgentRun:
         with self._timeline as timeline, Sessions(self._connection, self._interrupt) as sessions:
             timeline.show("asking the servers for their tools")
             tools: list[Tool] = [*self._tools(sessions, routes)]
-            host = self._host = _load_host() if workflows else None
+            host = self._host = load_host() if workflows else None
             if host is not None:
-                tools += _workflow_tools(host, workflows)
+                tools += workflow_tools(host, workflows)
             sessions.run.records.journal = MemoryJournal()
             prompter = self._agent = self._prompter(model, tools, sessions, routes, host)
             is_chat = what["kind"] == "chat"
@@ -234,7 +235,7 @@ class AgentRun:
         run.secrets.learn(model.secrets)
         run.repeat_unknown = settings.repeat_unknown
         if host is not None:
-            run.run_workflow = _workflow_runner(host, self._interrupt)
+            run.run_workflow = workflow_runner(host, self._interrupt)
             run.workflow_digest = workflow_digest
         rules, trusted = "\n".join(settings.rule or ()), ",".join(settings.trust or ())
         return Prompter(
@@ -294,46 +295,6 @@ def _model(settings: AgentSettings) -> Any:
     )
     known = Credentials(ConnectionOptions(bearer_env=settings.api_key_env))
     return create_model(chat_model, known(name))
-
-
-def _load_host() -> ExtensionHost:
-    from ..headless import load_own_extension
-    from ..headless.node_results import HeadlessError
-
-    try:
-        return load_own_extension()
-    except HeadlessError as error:
-        raise CommandError(f"Workflows cannot be run here: {error}.") from None
-
-
-def _workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[WorkflowTool]:
-    from ..headless.workflows import RunError, make_workflow_tool
-
-    tools: list[WorkflowTool] = []
-    for file in files:
-        try:
-            tools.append(make_workflow_tool(file, host))
-        except RunError as error:
-            raise CommandError(f"{file} cannot be a tool: {error}") from None
-    return tools
-
-
-def _workflow_runner(host: ExtensionHost, interrupt: Callable[[], bool]) -> Any:
-    from ..headless.port_values import written
-    from ..headless.workflows import ToolRunner
-
-    runner = ToolRunner(host, is_canceled=interrupt)
-
-    def run(
-        tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
-    ) -> tuple[str, tuple[Any, ...]]:
-        given = [written(table) for table in tables]
-        message, outputs, _ = runner(tool, arguments, given, {"execution-mode": "DEFAULT"})
-        if outputs is None:
-            raise RuntimeError(message)  # like KNIME if the tool itself failed
-        return message, tuple(outputs)
-
-    return run
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:

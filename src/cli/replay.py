@@ -12,10 +12,20 @@ from ..audit.table_formats import WRITABLE, either
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .executors import Concurrency, ExecutorOption, check_executor
-from .files import check_journal, check_page, check_table, is_same, reading_records, records_in, write_page
+from .files import (
+    check_journal,
+    check_output,
+    check_page,
+    check_table,
+    is_same,
+    reading_records,
+    records_in,
+    write_page,
+)
 from .shared_options import RawCsvOption, RecordsArgument, takes
 
 _WHAT = "What is called"
+_COMPARED = "What is compared"
 _ON_RECORD: Final = (
     *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
     *("header", "transport"),
@@ -88,6 +98,15 @@ class ReplaySettings:
             rich_help_panel=_WHAT,
         ),
     ] = None
+    workflow: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.knwf",
+            help="Run this workflow again where a tool of its name is on record; may be repeated. A workflow"
+            " does again what it did.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
     with_credential: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,7 +130,48 @@ class ReplaySettings:
             metavar="RULE",
             help="What may differ: a JSON pointer with * such as /items/*/id, or a regular expression. May be"
             " repeated.",
-            rich_help_panel=_WHAT,
+            rich_help_panel=_COMPARED,
+        ),
+    ] = None
+    unordered: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="POINTER",
+            help="The list there may have another order; of a text, its lines. May be repeated.",
+            rich_help_panel=_COMPARED,
+        ),
+    ] = None
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=0.5,
+            help="Numbers may differ by this part of the larger one, such as 1e-9. Of two integers each digit"
+            " counts.",
+            rich_help_panel=_COMPARED,
+        ),
+    ] = 0.0
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RULES.json", help="Take rules from a file of --write-rules.", rich_help_panel=_COMPARED
+        ),
+    ] = None
+    twice: Annotated[
+        bool,
+        typer.Option(
+            "--twice",
+            help="Make each read-only call twice, a moment apart: what differs then differs by itself, and"
+            " may differ from the record. Each rule that is learned is named.",
+            rich_help_panel=_COMPARED,
+        ),
+    ] = False
+    write_rules: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RULES.json",
+            help="Write all rules of this replay, also what --twice learned, for --rules.",
+            rich_help_panel=_COMPARED,
         ),
     ] = None
 
@@ -152,6 +212,10 @@ def replay(
     Example: knime-mcp replay run.jsonl --ignore /time
     """
     _check_files(file, out, html, audit)
+    check_output(settings.write_rules)
+    for workflow in settings.workflow or ():
+        if not workflow.is_file():
+            raise CommandError(f"There is no file {workflow}.")
     _check_connection(connection)
     check_executor(executor, connection)
     from ..runs.replaying import read_recording
@@ -167,7 +231,8 @@ def replay(
         if not recording.calls and not recording.verification.runs:
             raise CommandError(f"{file} holds no calls to replay.")
         check_on_record(options, recording.calls)
-        run = ReplayRun(recording, options, connection, interrupt, head, as_json=as_json)
+        files = settings.workflow or ()
+        run = ReplayRun(recording, options, connection, interrupt, head, workflows=files, as_json=as_json)
         try:
             with reading_records():
                 run.execute(executor, concurrency, audit, out, raw_csv=raw_csv)
@@ -175,6 +240,8 @@ def replay(
             if html is not None:
                 write_page(html, run.page(file.name))
     run.print()
+    if settings.write_rules is not None:
+        run.write_rules(settings.write_rules)
     return run.report()
 
 

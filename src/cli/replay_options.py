@@ -7,9 +7,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..runs.replay_comparison import IgnoreRules
 from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
+from ..runs.replay_rules import ReplayRules
 from .command_errors import UsageError
+from .files import read_text
 from .shared_options import pairs
 
 if TYPE_CHECKING:
@@ -56,8 +57,17 @@ def replay_options(settings: ReplaySettings) -> ReplayOptions:
         named_credentials_only=True,
         secrets=_secrets(settings.secret or ()),
         stop_at_first_difference=settings.stop,
-        ignore=IgnoreRules.parse(settings.ignore or ()),
+        rules=_rules(settings),
+        twice=settings.twice,
     )
+
+
+def _rules(settings: ReplaySettings) -> ReplayRules:
+    """The rules of the options, and those of the file."""
+    given = ReplayRules.parse(settings.ignore or (), settings.unordered or (), settings.tolerance)
+    if settings.rules is None:
+        return given
+    return given.and_(ReplayRules.of_json(read_text(settings.rules), str(settings.rules)).rules)
 
 
 def with_commands(connection: ConnectionOptions, servers: Sequence[str]) -> ConnectionOptions:

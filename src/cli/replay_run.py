@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from ..audit.verdicts import Verdict
 from ..runs.replay_decision import routes_of
+from ..runs.replay_rules import entry_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay_page import ShownCalls, replay_page
 from ..types.errors import MCPError
 from ..types.texts import counted
-from .command_errors import ExitCode
+from .command_errors import ExitCode, UsageError
 from .executors import call_executor
-from .files import TableFile, open_journal
+from .files import TableFile, open_journal, writing
 from .sessions import Sessions
 from .terminal import batch_progress, complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from ..runs.engine import Run
     from ..runs.recorded_calls import ReplayedCall
     from ..runs.replay_decision import ReplayOptions
     from ..runs.replaying import Recording
@@ -47,8 +49,10 @@ class ReplayRun:
         interrupt: Interrupt,
         head: str | None,
         *,
+        workflows: Sequence[Path] = (),
         as_json: bool,
     ) -> None:
+        self._workflows = workflows
         self._recording = recording
         self._head = head
         self._options = options
@@ -58,8 +62,8 @@ class ReplayRun:
         self._json: list[dict[str, Any]] | None = [] if as_json else None
         self._rows: list[Sequence[str]] = []
         self._bad_rows: list[Sequence[str]] = []
-        self.summary = ReplaySummary(recording.verification)
-        self.shown = ShownCalls(ignore=options.ignore)
+        self.summary = ReplaySummary(recording.verification, options.rules)
+        self.shown = ShownCalls()
 
     def execute(
         self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None, *, raw_csv: bool
@@ -72,6 +76,8 @@ class ReplayRun:
                         sessions.credentials(route.credential)
             run = sessions.run_for([])
             with ExitStack() as stack:
+                if self._workflows:
+                    self._take_workflows(run, stack)
                 at_once = stack.enter_context(call_executor(executor, concurrency, self._connection, run))
                 open_journal(audit, run, about="knime-mcp replay", what={"kind": "replay"})
                 table_file = None if out is None else stack.enter_context(TableFile(out, raw_csv=raw_csv))
@@ -92,6 +98,28 @@ class ReplayRun:
                 )
         if out is not None:
             note(f"Wrote {counted(self._done, 'row')} to {out}")
+
+    def _take_workflows(self, run: Run, stack: ExitStack) -> None:
+        """Makes the tools of the workflow files, which run instead of those on record."""
+        from ..tools.recorded_steps import workflow_digest
+        from .workflow_files import load_host, workflow_runner, workflow_tools
+
+        host = load_host()
+        tools = {tool.name: tool for tool in workflow_tools(host, self._workflows)}
+        named = {self._options.tools.get(name, name) for name in self._names()}
+        for name in tools.keys() - named:
+            raise UsageError(
+                f"No call on record is of the workflow '{name}'. Say what it was called: --tool OLD={name}"
+            )
+        self._options = replace(self._options, workflows=tools)
+        run.run_workflow = workflow_runner(host, self._interrupt)
+        run.workflow_digest = workflow_digest
+        stack.enter_context(host.tables_usable())
+
+    def _names(self) -> Iterator[str]:
+        for call in self._recording.calls:
+            if call.record.tool_name:
+                yield call.record.tool_name
 
     def _take(self, call: ReplayedCall) -> None:
         self.shown.add(call)
@@ -115,6 +143,11 @@ class ReplayRun:
                     "good": self._good,
                     "records": self._recording.verification.verdict.value,
                     "counts": {verdict.value: count for verdict, count in self.summary.counts.items()},
+                    "rules": [
+                        {**entry_of(rule), "calls": self.summary.used[rule]}
+                        for rule in self._options.rules.rules
+                    ],
+                    "learned": [entry_of(rule) for rule in self.summary.learned.rules],
                     "calls": self._json,
                 }
             )
@@ -127,7 +160,16 @@ class ReplayRun:
             show(table(None, heads[first:], [row[first:] for row in rows]))
         if len(rows) < self._done:
             note(f"{counted(self._done - len(rows), 'more call')} not shown. All: --out FILE, or --json")
+        for text in self.summary.rule_texts():
+            note(f"Rule {text}")
         say(self.summary.text(), "bold green" if self._good else "bold red")
+
+    def write_rules(self, file: Path) -> None:
+        """Writes the rules that were given and learned."""
+        rules = self._options.rules.and_(self.summary.learned.rules)
+        with writing(file):
+            file.write_text(rules.to_json(), encoding="utf-8")
+        note(f"Wrote {counted(len(rules.rules), 'rule')} to {file}")
 
     def report(self) -> ExitCode:
         """Writes the warnings and returns the exit code."""
@@ -176,6 +218,7 @@ def _call_json(call: ReplayedCall) -> dict[str, Any]:
         "verdict": call.verdict.value,
         "reason": call.reason,
         "changes": list(call.changes) or None,
+        "rules": [str(rule) for rule in call.rules] or None,
         "patch": None if call.patch is None else json.loads(call.patch),
         "new_status": None if call.new is None else call.new.status.value,
     }

@@ -10,18 +10,15 @@ and by type and size in records of versions that did not keep it.
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
 from ..audit.secrets import HiddenSecrets
-from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
+from .replay_rules import ReplayRules, Rule, RuleKind, differences, learned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..audit.record import CallRecord
 
 
@@ -29,36 +26,54 @@ if TYPE_CHECKING:
 #: smallest patch grows with the square of a list's length.
 _LONGEST_IN_DETAIL: Final = 100_000
 _MOST_OPERATIONS: Final = 5_000
-IGNORED: Final = "⟨ignored⟩"
-MEMBERS: Final = ("status", "result", "structured_result", "error", "files")
-"""The members of the document that is compared."""
-_ANY: Final = "*"
-_REGEX: Final = "re:"
+_HARMLESS: Final = (RuleKind.UNORDERED, RuleKind.TOLERANCE)
+_TEXTS: Final = frozenset({"text", "resource"})  # without a size: compared as part of the result
 
 
-def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> str | None:
-    """Compares two calls of the same tool with the same arguments.
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The outcome of a comparison."""
 
-    Gives the JSON text of the patch from the recorded document to the new one; None if all differences are
-    ignored.
-    """
-    blobs = [_blobs(record) for record in (recorded, new)]
-    same_blobs = None in blobs or blobs[0] == blobs[1]  # older records do not tell
-    if recorded.status is new.status and same_blobs and _texts(recorded) == _texts(new):
-        return None  # in most cases; no JSON has to be parsed
-    before, now = document_of(recorded, rules), document_of(new, rules)
-    if not same_blobs:
-        before, now = (
-            {**document, "files": found} for document, found in zip((before, now), blobs, strict=True)
-        )
-        before, now = rules.applied(before), rules.applied(now)
+    patch: str | None  # JSON text of the patch from the recorded to the new document; None: they are the same
+    used: tuple[Rule, ...] = ()  # the rules that left something out
+    would_allow: tuple[Rule, ...] = ()  # the rules on order and rounding with which there is no difference
+
+
+def compare(recorded: CallRecord, new: CallRecord, rules: ReplayRules) -> Comparison:
+    """Compares two calls of the same tool with the same arguments."""
+    if recorded.status is new.status and _texts(recorded) == _texts(new) and _blobs_are_same(recorded, new):
+        return Comparison(None)  # in most cases; no JSON has to be parsed
+    before, now, used = documents(recorded, new, rules)
     if canonical_json(before) == canonical_json(now):
-        return None
-    return canonical_json(patch_between(before, now))
+        return Comparison(None, used)
+    is_short = len(canonical_json(before)) + len(canonical_json(now)) <= _LONGEST_IN_DETAIL
+    harmless = tuple(learned(before, now)) if is_short else ()
+    if any(rule.kind not in _HARMLESS for rule in harmless):
+        harmless = ()
+    return Comparison(canonical_json(patch_between(before, now)), used, harmless)
 
 
-def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
-    """The document of a call for the comparison, without what the rules leave out.
+def documents(
+    recorded: CallRecord, new: CallRecord, rules: ReplayRules
+) -> tuple[dict[str, Any], dict[str, Any], tuple[Rule, ...]]:
+    """The documents of two calls without what the rules leave out, and the rules that left something out."""
+    before, now = document_of(recorded), document_of(new)
+    if not _blobs_are_same(recorded, new):
+        before, now = before | {"files": _blobs(recorded)}, now | {"files": _blobs(new)}
+    used: list[Rule] = []
+    left = differences(before, now)
+    name = recorded.tool_name
+    for rule in rules.about(name) if left else ():
+        before, now = rule.applied(before, now)
+        found = differences(before, now)
+        if found < left:
+            used.append(rule)
+        left = found
+    return before, now, tuple(used)
+
+
+def document_of(record: CallRecord) -> dict[str, Any]:
+    """The document of a call for the comparison.
 
     Whole numbers are integers, as ``1`` and ``1.0`` are the same in JSON.
     """
@@ -70,16 +85,29 @@ def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
         document["structured_result"] = _parsed(structured)
     if error:
         document["error"] = error
-    return rules.applied(document)
+    return document
+
+
+def learn(first: CallRecord, second: CallRecord) -> list[Rule]:
+    """The rules with which two calls of a tool, made one after the other, have the same outcome."""
+    before, now, _ = documents(first, second, ReplayRules())
+    why = "differed between two calls, a moment apart"
+    return [replace(rule, tool=first.tool_name or "", why=why) for rule in learned(before, now)]
+
+
+def _blobs_are_same(recorded: CallRecord, new: CallRecord) -> bool:
+    blobs = [_blobs(record) for record in (recorded, new)]
+    return None in blobs or blobs[0] == blobs[1]  # older records do not tell
 
 
 def _blobs(record: CallRecord) -> list[Any] | None:
-    """Type and SHA-256 of each picture, sound and other file of a result; None if they are not on record."""
+    """Type and SHA-256 of each block of a result that is not text; None if they are not on record."""
     if record.content is None:
         return None
     try:
-        return [block for block in json.loads(record.content) if "size" in block]
-    except (ValueError, AttributeError, TypeError):
+        blocks = json.loads(record.content)
+        return [block for block in blocks if "size" in block or block["type"] not in _TEXTS]
+    except (ValueError, AttributeError, TypeError, KeyError):
         return None
 
 
@@ -148,86 +176,5 @@ def _whole_numbers(value: Any) -> Any:
             return {name: _whole_numbers(inner) for name, inner in members.items()}
         case list():
             return [_whole_numbers(inner) for inner in cast("list[Any]", value)]
-        case _:
-            return value
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
-    """The rules of a comparison: the steps of each pointer, and regular expressions."""
-
-    pointers: tuple[tuple[str, ...], ...] = ()
-    patterns: tuple[re.Pattern[str], ...] = ()
-
-    @classmethod
-    def parse(cls, rules: Iterable[str]) -> IgnoreRules:
-        """Reads rules and skips empty ones; `SettingInvalid` if a regular expression is invalid."""
-        pointers: list[tuple[str, ...]] = []
-        patterns: list[re.Pattern[str]] = []
-        for rule in filter(None, (text.strip() for text in rules)):
-            if rule.startswith("/"):
-                steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in rule[1:].split("/"))
-                whole = steps[0] in MEMBERS
-                pointers += [steps] if whole else [("result", *steps), ("structured_result", *steps)]
-                continue
-            try:
-                patterns.append(re.compile(rule.removeprefix(_REGEX)))
-            except re.error as error:
-                raise SettingInvalid(
-                    f"The rule '{rule}' is neither a JSON pointer nor a regular expression: {error}",
-                    setting="ignore",
-                    fix="Write a pointer such as /structured_result/time, or correct the expression",
-                ) from None
-        return cls(tuple(pointers), tuple(patterns))
-
-    def __bool__(self) -> bool:
-        """Returns whether there is any rule."""
-        return bool(self.pointers or self.patterns)
-
-    def applied(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A copy of a document without the parts that the rules ignore.
-
-        Members that a pointer names are removed; items that it names become `IGNORED`, so that the other
-        items keep their places.
-        """
-        copy: Any = document
-        for steps in self.pointers:
-            copy = _without(copy, steps)
-        if self.patterns:
-            copy = self._masked(copy)
-        return copy
-
-    def _masked(self, value: Any) -> Any:
-        match value:
-            case str():
-                for pattern in self.patterns:
-                    value = pattern.sub(IGNORED, value)
-                return value
-            case dict():
-                members = cast("dict[str, Any]", value)
-                return {name: self._masked(inner) for name, inner in members.items()}
-            case list():
-                return [self._masked(inner) for inner in cast("list[Any]", value)]
-            case _:
-                return value
-
-
-def _without(value: Any, steps: tuple[str, ...]) -> Any:
-    step, rest = steps[0], steps[1:]
-    match value:
-        case dict():
-            members = cast("dict[str, Any]", value)
-            if not rest:
-                return {name: inner for name, inner in members.items() if step not in (_ANY, name)}
-            return {
-                name: _without(inner, rest) if step in (_ANY, name) else inner
-                for name, inner in members.items()
-            }
-        case list():
-            items = cast("list[Any]", value)
-            return [
-                (_without(inner, rest) if rest else IGNORED) if step in (_ANY, str(place)) else inner
-                for place, inner in enumerate(items)
-            ]
         case _:
             return value

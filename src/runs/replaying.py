@@ -11,10 +11,11 @@ Calls are made in recorded order. Read-only calls may overlap; every other call 
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..audit.calls_table import is_journal, records_of
 from ..audit.record import CallStatus
@@ -23,10 +24,12 @@ from ..audit.verdicts import Verdict
 from ..audit.verify import verify_file, verify_table
 from ..types.columns import ROW_ID, arrow_columns
 from ..types.errors import Canceled, MCPError
+from ..types.texts import counted
 from ..types.tool import WorkflowTool
 from .recorded_calls import JournalCalls, RecordedCall, ReplayedCall, ReplayVerdict
-from .replay_comparison import compare
+from .replay_comparison import Comparison, compare, learn
 from .replay_decision import Decider, Ready
+from .replay_rules import ReplayRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -38,14 +41,17 @@ if TYPE_CHECKING:
     from ..audit.verdicts import Verification
     from ..types.columns import ColumnKind
     from ..types.tool import Tool
-    from .call_values import PlannedCall
     from .engine import Run
     from .replay_decision import ReplayOptions
+    from .replay_rules import Rule
 
 
 _POLL_SECONDS: Final = 0.25
 _AHEAD: Final = 4
 _ROWS_PER_PIECE: Final = 256
+_PAUSE_SECONDS: Final = 1.1  # between two calls of a tool that are to tell what differs by itself: a clock
+_MOST_PAUSES: Final = 3  # for each tool
+_Made: TypeAlias = "tuple[CallRecord, CallRecord | None]"
 
 
 @dataclass(slots=True)
@@ -57,6 +63,9 @@ class Replayer:
     is_canceled: Callable[[], bool] = lambda: False  # called in the calling thread, at least every 0.25 s
     # called once if the replay ends early, so that calls in flight stop
     on_cancel: Callable[[], None] = lambda: None
+    # what differed between two calls a moment apart; it counts for all calls that end later
+    learned: ReplayRules = field(init=False, default_factory=ReplayRules)
+    _pauses: Counter[str | None] = field(init=False, default_factory=Counter["str | None"])
 
     def __post_init__(self) -> None:
         self.run.secrets.learn(self.options.secrets.values())
@@ -74,7 +83,7 @@ class Replayer:
         ``take`` is called with each replayed call, in recorded order; ``write`` with them in pieces, for
         tables, and once with none if there are none; ``on_finished`` with the number of finished calls.
         """
-        summary = ReplaySummary(recording.verification)
+        summary = ReplaySummary(recording.verification, self.options.rules)
         if recording.verification.verdict is Verdict.ALTERED and not (
             self.options.force_altered or self.options.dry_run
         ):
@@ -93,6 +102,7 @@ class Replayer:
             except Canceled:
                 summary.canceled = True
                 self.run.close("canceled")
+            summary.learned = self.learned
             if piece or not summary.counts:
                 write(piece)
         return summary
@@ -103,7 +113,7 @@ class Replayer:
         Raises `Canceled` if a person stopped the replay; calls in flight were canceled and have ended.
         """
         decider = Decider(self.run, self.options, calls, self.is_canceled)
-        window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]] = deque()
+        window: deque[ReplayedCall | tuple[Ready, Future[_Made]]] = deque()
         stopped = False
         with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="mcp-replay") as pool:
             try:
@@ -118,9 +128,9 @@ class Replayer:
                         window.append(step)
                     elif isinstance(step.call.tool, WorkflowTool):
                         # KNIME runs a workflow in the context of the thread that executes the node.
-                        window.append(self._finished(step, self._make(step.call)))
+                        window.append(self._finished(step, self._make(step)))
                     else:
-                        window.append((step, pool.submit(self._make, step.call)))
+                        window.append((step, pool.submit(self._make, step)))
                     if not overlaps or self.options.stop_at_first_difference:
                         for done in self._drained(window, room=0):
                             stopped = self.options.stop_at_first_difference and not done.verdict.is_good
@@ -134,7 +144,7 @@ class Replayer:
                 raise
 
     def _drained(
-        self, window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]], *, room: int
+        self, window: deque[ReplayedCall | tuple[Ready, Future[_Made]]], *, room: int
     ) -> Iterator[ReplayedCall]:
         """Yields finished calls, and waits until fewer than `room` calls are in flight."""
         while True:
@@ -155,13 +165,24 @@ class Replayer:
                 return
             wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
 
-    def _make(self, call: PlannedCall) -> CallRecord:
-        return self.run.call(call).record
+    def _make(self, ready: Ready) -> _Made:
+        """Makes a call; twice if that is wanted and changes nothing, so far apart that clocks differ."""
+        first = self.run.call(ready.call).record
+        if not (self.options.twice and ready.overlaps and first.attempts):
+            return first, None
+        self._pauses[first.tool_name] += 1
+        until = time.monotonic() + (_PAUSE_SECONDS if self._pauses[first.tool_name] <= _MOST_PAUSES else 0)
+        while time.monotonic() < until and not self.is_canceled():
+            time.sleep(_POLL_SECONDS)
+        return first, self.run.call(ready.call).record
 
-    def _finished(self, ready: Ready, new: CallRecord) -> ReplayedCall:
+    def _finished(self, ready: Ready, made: _Made) -> ReplayedCall:
+        new, again = made
+        if again is not None:
+            self.learned = self.learned.and_(learn(new, again))
         recorded = ready.recorded.record
         has_answer = ready.recorded.has_result or recorded.error is not None
-        verdict, reason, patch = ReplayVerdict.SAME, None, None
+        verdict, reason, found = ReplayVerdict.SAME, None, Comparison(None)
         match new.status:
             case CallStatus.CANCELED:
                 verdict, reason = ReplayVerdict.SKIPPED, new.error
@@ -173,10 +194,11 @@ class Replayer:
                 verdict = ReplayVerdict.SKIPPED
                 reason = f"It is '{new.status.value}' now, but the table has no column Result to compare with"
             case _:
-                patch = compare(recorded, new, self.options.ignore)
-                if patch is not None:
+                found = compare(recorded, new, self.options.rules.and_(self.learned.rules))
+                if found.patch is not None:
                     verdict = ReplayVerdict.DIFFERENT
                     reason = _status_change(recorded, new)
+                reason = ". ".join(filter(None, (reason, _of_rules(found)))) or None
         for message in ready.remarks:
             reason = f"{message}. {reason}" if reason else message
         return ReplayedCall(
@@ -184,7 +206,8 @@ class Replayer:
             verdict=verdict,
             reason=reason,
             new=new,
-            patch=patch,
+            patch=found.patch,
+            rules=found.used,
             changes=ready.changes,
             digest=ready.digest,
         )
@@ -204,6 +227,17 @@ def _status_change(recorded: CallRecord, new: CallRecord) -> str | None:
         return None
     error_text = f": {new.error}" if new.error else ""
     return f"It was '{recorded.status.value}' on record and is '{new.status.value}' now{error_text}"
+
+
+def _of_rules(found: Comparison) -> str | None:
+    """What the rules have to do with the outcome of a comparison."""
+    said: list[str] = []
+    if found.used:
+        said.append(f"Left out by rules: {', '.join(map(str, found.used))}")
+    if found.would_allow:
+        listed = ", ".join(map(str, found.would_allow))
+        said.append(f"Only order or rounding differs; these rules would allow it: {listed}")
+    return ". ".join(said) or None
 
 
 def _not_made(recorded: RecordedCall) -> ReplayedCall:
@@ -330,6 +364,9 @@ class ReplaySummary:
     """
 
     verification: Verification
+    rules: ReplayRules = field(default_factory=ReplayRules)  # those that were given
+    learned: ReplayRules = field(default_factory=ReplayRules)
+    used: Counter[Rule] = field(default_factory=Counter["Rule"])  # how many calls each left something out of
     counts: Counter[ReplayVerdict] = field(default_factory=Counter[ReplayVerdict])
     called: int = 0
     first: dict[ReplayVerdict, ReplayedCall] = field(default_factory=dict[ReplayVerdict, "ReplayedCall"])
@@ -344,6 +381,7 @@ class ReplaySummary:
     def add(self, call: ReplayedCall) -> None:
         self.counts[call.verdict] += 1
         self.called += call.new is not None and bool(call.new.attempts)
+        self.used.update(call.rules)
         self.first.setdefault(call.verdict, call)
         if call.reason:
             self.reasons.setdefault(call.verdict, Counter())[call.reason] += 1
@@ -354,6 +392,15 @@ class ReplaySummary:
             f"{self.counts[verdict]} {verdict.value}" for verdict in ReplayVerdict if self.counts[verdict]
         ]
         return ", ".join(counts) or "no calls"
+
+    def rule_texts(self) -> list[str]:
+        """Each rule, and how many calls it left something out of: nothing is ignored silently."""
+        rules = self.rules.and_(self.learned.rules).rules
+        return [
+            f"{rule}{'' if rule in self.rules.rules else ' (learned)'}: left something out of"
+            f" {counted(self.used[rule], 'call')}"
+            for rule in rules
+        ]
 
     def warning(self) -> str | None:
         """Everything that needs a person's attention, in one text, or None."""
@@ -381,7 +428,11 @@ class ReplaySummary:
         remarks = [finding.text for finding in checked.findings] + list(checked.notes)
         count = sum(run.count for run in checked.runs)
         rows.append((checked.verdict.value, count, "\n".join(remarks) or None))
-        row_ids = pa.array([*(verdict.value for verdict in ReplayVerdict), "records"], pa.string())
+        names = [*(verdict.value for verdict in ReplayVerdict), "records"]
+        if texts := self.rule_texts():
+            rows.append(("rules", sum(1 for rule in self.used if self.used[rule]), "\n".join(texts)))
+            names.append("rules")
+        row_ids = pa.array(names, pa.string())
         return pa.table({ROW_ID: row_ids, **arrow_columns(SUMMARY_COLUMNS, rows)})
 
     def _details(self, verdict: ReplayVerdict) -> str | None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from knime_mcp.knwf import Column, Connection, Workflow, boundary_node, table_creator, write_workflow
+from tests.support.chat_server import ChatServer, calls, says
+from tests.support.chat_server import call as tool_call
 from tests.support.files import csv_rows, json_lines
 from tests.support.recordings import record_calls
 
@@ -297,3 +300,53 @@ def test_nothing_to_replay_is_no_success(cli, tmp_path, name, content):
     (tmp_path / name).write_text(content, encoding="utf-8")
     done = cli("replay", name)
     assert (done.code, done.err) == (1, f"{name} holds no calls to replay.\n")
+
+
+def test_rules_are_learned_written_taken_and_named(cli, record, tmp_path):
+    record()
+    twice = cli("replay", "run.jsonl", "--twice", "--write-rules", "rules.json", "--json")
+    assert twice.code == 0, twice.err
+    assert twice.json["counts"] == {"same": 5, "skipped": 1}
+    learned = json.loads((tmp_path / "rules.json").read_text("utf-8"))["rules"]
+    assert learned == twice.json["learned"]
+    assert {rule["tool"] for rule in learned} == {"count", "items"}
+    assert {rule.get("volatile") for rule in learned if rule["tool"] == "items"} == {"/at", "/items/*/id"}
+    again = cli("replay", "run.jsonl", "--rules", "rules.json", "--json", "--html", "r.html")
+    assert again.code == 0, again.out
+    left_out = [call["rules"] for call in again.json["calls"] if "rules" in call]
+    assert left_out
+    assert all("Left out by rules" in call["reason"] for call in again.json["calls"] if "rules" in call)
+    assert "What may differ, by rules" in (tmp_path / "r.html").read_text("utf-8")
+    shown = cli("replay", "run.jsonl", "--rules", "rules.json", "--tolerance", "1e-9")
+    assert "Rule tolerance 1e-09: left something out of 0 calls" in shown.err
+    assert cli("replay", "run.jsonl", "--rules", "run.jsonl").code == 2
+
+
+@pytest.fixture
+def workflow_run(cli, tmp_path):
+    """A run of an agent with a workflow as a tool, and with the name of a tool that it made up."""
+    message = table_creator(1, [Column("Message", "string", ("done",))])
+    nodes = (message, boundary_node(2, "message"))
+    write_workflow(Workflow("Adds", nodes, (Connection(1, 1, 2, 1),)), tmp_path / "adds.knwf")
+    tools = [tool_call("Adds", {}), tool_call("invented", {"x": 1})]
+    with ChatServer([calls(*tools), says("Done.")]) as model:
+        where = ("--model-url", model.url, "--model", "test-model", "--audit", "run.jsonl")
+        done = cli("agent", "Add", "--workflow", "adds.knwf", *where, "--json")
+    assert done.code == 0, done.err
+    return done.json["calls"]
+
+
+def test_a_run_with_a_workflow_and_an_invented_tool_is_replayed(cli, workflow_run):
+    assert {record["tool_name"]: record["status"] for record in workflow_run} == {
+        "Adds": "ok",
+        "invented": "not found",
+    }
+    alone = cli("replay", "run.jsonl", "--json")
+    assert alone.code == 0
+    assert alone.json["counts"] == {"skipped": 1, "same": 1}
+    (skipped,) = [made for made in alone.json["calls"] if made["verdict"] == "skipped"]
+    assert "--workflow FILE.knwf" in skipped["reason"]
+    done = cli("replay", "run.jsonl", "--workflow", "adds.knwf", "--json")
+    assert done.code == 0, done.err
+    assert done.json["counts"] == {"same": 2}
+    assert cli("replay", "run.jsonl", "--workflow", "none.knwf").code == 1

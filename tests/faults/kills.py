@@ -310,6 +310,10 @@ class KilledWorkers(Batch):
 class KilledDaskWorkers(KilledWorkers):
     cluster: Cluster
 
+    def begin(self) -> None:
+        super().begin()
+        self.cluster.complete()  # without workers nothing can be gone on with
+
     def workers(self, process: subprocess.Popen[str]) -> list[int]:
         return self.cluster.worker_pids()
 

@@ -10,8 +10,9 @@ import pytest
 from knime_mcp.audit.calls_table import calls_table
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.recorded_calls import RecordedCall
-from knime_mcp.runs.replay_comparison import IgnoreRules, document_of
+from knime_mcp.runs.replay_comparison import document_of
 from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection
+from knime_mcp.runs.replay_rules import ReplayRules
 from knime_mcp.runs.replaying import Replayer, read_recording, recording_of
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.texts import canonical_json
@@ -58,10 +59,9 @@ def test_every_call_has_a_verdict_and_nothing_is_changed(recorded, notes):
 
 def test_patches_are_correct(recorded):
     found = replay(recorded())
-    nothing = IgnoreRules()
     for name in ("count", "items"):
         call = found.of(name)
-        before, now = (document_of(record, nothing) for record in (call.recorded.record, call.new))
+        before, now = (document_of(record) for record in (call.recorded.record, call.new))
         assert canonical_json(jsonpatch.apply_patch(before, json.loads(call.patch))) == canonical_json(now)
     paths = {operation["path"] for operation in found.patch("items")}
     assert "/structured_result/items/0/id" in paths
@@ -70,10 +70,10 @@ def test_patches_are_correct(recorded):
 
 def test_rules_pass_over_what_they_name(recorded):
     calls = recorded()
-    rules = IgnoreRules.parse(["/at", "/items/*/id", r"re:call \d+", ""])
-    assert {verdict for _, verdict in replay(calls, ignore=rules).verdicts} == {"same", "skipped"}
-    only = IgnoreRules.parse(["/structured_result/at"])
-    assert replay(calls, ignore=only).of("items").verdict == "different"
+    rules = ReplayRules.parse(["/at", "/items/*/id", r"re:call \d+", ""])
+    assert {verdict for _, verdict in replay(calls, rules=rules).verdicts} == {"same", "skipped"}
+    only = ReplayRules.parse(["/structured_result/at"])
+    assert replay(calls, rules=only).of("items").verdict == "different"
 
 
 def test_a_named_tool_is_called(recorded, notes):

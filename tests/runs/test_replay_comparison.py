@@ -1,6 +1,7 @@
 """Comparing results: patches that do what they say, rules that hide what they name and nothing else."""
 
 import json
+from dataclasses import replace
 
 import jsonpatch
 import pytest
@@ -8,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.runs.replay_comparison import IGNORED, IgnoreRules, compare, document_of, patch_between
+from knime_mcp.runs.replay_comparison import compare, documents, learn, patch_between
 from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection, pairs
+from knime_mcp.runs.replay_rules import IGNORED, ReplayRules
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.texts import canonical_json
@@ -27,7 +29,7 @@ VALUES = st.recursive(
     ),
     max_leaves=12,
 )
-NOTHING = IgnoreRules()
+NOTHING = ReplayRules()
 
 
 def record(result=None, structured=None, status=CallStatus.OK, **more):
@@ -47,7 +49,7 @@ def test_the_same_is_the_same_however_it_is_laid_out(value):
     text = json.dumps(value, indent=3)
     one = CallRecord(run="a", status=CallStatus.OK, structured_result=text)
     other = CallRecord(run="b", status=CallStatus.OK, structured_result=canonical_json(value))
-    assert compare(one, other, NOTHING) is None
+    assert compare(one, other, NOTHING).patch is None
 
 
 @pytest.mark.parametrize(
@@ -82,14 +84,14 @@ def test_the_same_is_the_same_however_it_is_laid_out(value):
     ],
 )
 def test_what_is_the_same(one, other, same):
-    assert (compare(one, other, NOTHING) is None) is same
+    assert (compare(one, other, NOTHING).patch is None) is same
 
 
 def test_a_long_list_is_compared_in_no_time():
     """The smallest patch of long lists takes ages; whole members are replaced then."""
     one = record(structured=list(range(200_000)))
     other = record(structured=[-1, *range(200_000)])
-    (operation,) = json.loads(compare(one, other, NOTHING))
+    (operation,) = json.loads(compare(one, other, NOTHING).patch)
     assert (operation["op"], operation["path"]) == ("replace", "/structured_result")
 
 
@@ -110,22 +112,24 @@ RESULT = {"time": 1, "items": [{"id": 1, "n": "a"}, {"id": 2, "n": "b"}], "a/b":
 )
 def test_a_pointer_leaves_out_what_it_names(rule, gone):
     wanted = {name: value for name, value in gone.items() if value is not None}
-    found = document_of(record(structured=RESULT), IgnoreRules.parse([rule]))
+    found, _, _ = documents(record(structured=RESULT), record(structured=0), ReplayRules.parse([rule]))
     assert found["structured_result"] == wanted
 
 
 def test_a_pointer_hides_what_is_there_only_once():
-    rules = IgnoreRules.parse(["/time"])
-    assert compare(record(structured={"a": 1}), record(structured={"a": 1, "time": 2}), rules) is None
-    assert compare(record(structured={"a": 1}), record(structured={"a": 2, "time": 2}), rules) is not None
+    rules = ReplayRules.parse(["/time"])
+    assert compare(record(structured={"a": 1}), record(structured={"a": 1, "time": 2}), rules).patch is None
+    assert (
+        compare(record(structured={"a": 1}), record(structured={"a": 2, "time": 2}), rules).patch is not None
+    )
 
 
 def test_expressions_pass_over_what_they_match():
-    rules = IgnoreRules.parse([r"\d\d:\d\d", "re:/tmp/[a-z]+", " "])
-    assert compare(record("at 12:30 in /tmp/abc"), record("at 08:15 in /tmp/xyz"), rules) is None
-    assert compare(record("at 12:30"), record("on 12:30"), rules) is not None
+    rules = ReplayRules.parse([r"\d\d:\d\d", "re:/tmp/[a-z]+", " "])
+    assert compare(record("at 12:30 in /tmp/abc"), record("at 08:15 in /tmp/xyz"), rules).patch is None
+    assert compare(record("at 12:30"), record("on 12:30"), rules).patch is not None
     with pytest.raises(SettingInvalid, match="regular expression"):
-        IgnoreRules.parse(["["])
+        ReplayRules.parse(["["])
 
 
 @pytest.mark.parametrize(
@@ -179,9 +183,105 @@ def _with_file(digest, text="image/png, 3 bytes"):
 
 
 def test_another_picture_of_the_same_size_is_different():
-    assert compare(_with_file("a"), _with_file("a"), NOTHING) is None
-    patch = json.loads(compare(_with_file("a"), _with_file("b"), NOTHING))
+    assert compare(_with_file("a"), _with_file("a"), NOTHING).patch is None
+    patch = json.loads(compare(_with_file("a"), _with_file("b"), NOTHING).patch)
     assert patch == [{"op": "replace", "path": "/files/0/sha256", "value": "b"}]
-    assert compare(_with_file("a"), _with_file("b"), IgnoreRules.parse(["/files/*/sha256"])) is None
+    assert compare(_with_file("a"), _with_file("b"), ReplayRules.parse(["/files/*/sha256"])).patch is None
     older = CallRecord(run="r", status=CallStatus.OK, result="image/png, 3 bytes")
-    assert compare(older, _with_file("b"), NOTHING) is None
+    assert compare(older, _with_file("b"), NOTHING).patch is None
+
+
+def test_a_link_that_is_another_one_is_different():
+    def linked(digest):
+        content = canonical_json([{"type": "resource_link", "sha256": digest}])
+        return CallRecord(run="r", status=CallStatus.OK, result="[link]", content=content)
+
+    assert compare(linked("a"), linked("a"), NOTHING).patch is None
+    assert compare(linked("a"), linked("b"), NOTHING).patch is not None
+
+
+SUM = 0.1 + 0.2
+ALL = {"unordered": ["/structured_result"]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "rules", "same", "used"),
+    [
+        (record(structured=SUM), record(structured=0.3), {"tolerance": 1e-9}, True, ["tolerance 1e-09"]),
+        (record(structured=SUM), record(structured=0.3), {"tolerance": 1e-18}, False, []),
+        (record(structured=1.0), record(structured=1.1), {"tolerance": 1e-9}, False, []),
+        (record(structured=2**53), record(structured=2**53 + 1), {"tolerance": 1e-9}, False, []),  # ids
+        (record(structured={"a": [0.3]}), record(structured={"a": [SUM]}), {"tolerance": 1e-9}, True, None),
+        (record("1e-07"), record("1E-07"), {"tolerance": 1e-9}, True, ["tolerance 1e-09"]),
+        (record(structured=1e-7), record(structured=1e-07), {}, True, []),
+        (record("1.10"), record("1.1"), {"tolerance": 1e-9}, True, None),
+        (record(structured={"v": "1.10"}), record(structured={"v": "1.1"}), {"tolerance": 1e-9}, False, []),
+        (record(structured=True), record(structured=1.0), {"tolerance": 0.5}, False, []),
+        (record(structured=[1, 2]), record(structured=[2, 1]), ALL, True, None),
+        (record(structured=[1, 2]), record(structured=[2, 2]), ALL, False, []),
+        (
+            record(structured={"a": [{"b": [1, 2]}, {"b": [3, SUM]}]}),
+            record(structured={"a": [{"b": [0.3, 3]}, {"b": [2, 1]}]}),
+            {"unordered": ["/a", "/a/*/b"], "tolerance": 1e-9},
+            True,
+            None,
+        ),
+        (record("a\nb"), record("b\na"), {"unordered": ["/result"]}, True, ["unordered /result"]),
+        (record(structured={"t": 1}), record(structured={"t": 2}), {"ignore": ["/t"]}, True, None),
+        (record("a"), record("a"), {"ignore": ["/t"], "tolerance": 1e-9}, True, []),  # not needed
+    ],
+)  # fmt: skip
+def test_rules_allow_what_they_say_and_are_named(one, other, rules, same, used):
+    found = compare(one, other, ReplayRules.parse(**rules))
+    assert (found.patch is None) is same
+    if used is None:
+        assert found.used
+    else:
+        assert [str(rule) for rule in found.used] == used
+    assert (compare(one, other, NOTHING).patch is None) is (same and not found.used)
+
+
+def test_harmless_differences_are_called_so():
+    found = compare(record(structured={"a": [1, SUM]}), record(structured={"a": [0.3, 1]}), NOTHING)
+    assert [str(rule) for rule in found.would_allow] == ["unordered /structured_result/a", "tolerance 1e-09"]
+    found = compare(record(structured={"a": SUM}), record(structured={"a": 0.3}), NOTHING)
+    assert [str(rule) for rule in found.would_allow] == ["tolerance 1e-09"]
+    assert compare(record(structured=[1, 2]), record(structured=[1, 3]), NOTHING).would_allow == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rules"),
+    [
+        (record("a"), record("a"), []),
+        (record("At 12:01 in Rome"), record("At 12:02 in Rome"), [r"pattern At \d+:\d+ of t"]),
+        (record("12:01 in Rome"), record("12:02 in Rome"), [r"pattern (?m)^\d+:\d+ of t"]),
+        (record("id a1-9"), record("id 77x"), [r"pattern id \S+ of t"]),
+        (record("one two"), record("one"), ["volatile /result of t"]),
+        (record("a\nb"), record("b\na"), ["unordered /result of t"]),
+        (
+            record('{"at": 1, "n": [1, 2]}', structured={"at": 1, "n": [1, 2]}),
+            record('{"at": 2, "n": [2, 1]}', structured={"at": 2, "n": [2, 1]}),
+            ["volatile /at of t", "unordered /n of t"],
+        ),
+        (
+            record(structured={"items": [{"id": 1, "n": 1}, {"id": 2, "n": 2}]}),
+            record(structured={"items": [{"id": 3, "n": 1}, {"id": 4, "n": 2}]}),
+            ["volatile /structured_result/items/*/id of t"],
+        ),
+        (record(structured=SUM), record(structured=0.3), ["tolerance 1e-09 of t"]),
+        (record(structured={}), record(structured={"~": 2}), ["volatile /structured_result/~0 of t"]),
+        (record("a"), record(status=CallStatus.TOOL_ERROR, error="no"), []),  # its status is no noise
+    ],
+)
+def test_what_differs_between_two_calls_is_learned(first, second, rules):
+    first, second = (replace(one, tool_name="t") for one in (first, second))
+    found = learn(first, second)
+    assert [str(rule) for rule in found] == rules
+    if first.status is second.status:
+        assert compare(first, second, NOTHING.and_(found)).patch is None
+
+
+@given(VALUES, VALUES)
+def test_with_what_is_learned_two_calls_are_the_same(before, now):
+    one, other = record(structured=before), record(structured=now)
+    assert compare(one, other, NOTHING.and_(learn(one, other))).patch is None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.verdicts import Verdict
 from ...runs.recorded_calls import ReplayVerdict
-from ...runs.replay_comparison import MEMBERS, IgnoreRules, document_of
+from ...runs.replay_comparison import documents
+from ...runs.replay_rules import MEMBERS, ReplayRules
 from ...types.texts import beginning
 from .html import (
     Html,
@@ -55,6 +56,7 @@ _NAMES: Final = {
     "result": "Result",
     "structured_result": "Structured result",
     "error": "Error",
+    "files": "Files",
 }
 
 
@@ -62,7 +64,6 @@ _NAMES: Final = {
 class ShownCalls:
     """The calls that a page shows: the first with a bad verdict, and a few of the others."""
 
-    ignore: IgnoreRules = field(default_factory=IgnoreRules)  # what the comparison ignored
     notable: list[ReplayedCall] = field(default_factory=list["ReplayedCall"])
     others: list[ReplayedCall] = field(default_factory=list["ReplayedCall"])
     left_out: int = 0  # the number of further calls
@@ -86,10 +87,11 @@ def replay_page(title: str, summary: ReplaySummary, shown: ShownCalls) -> str:
         ),
         paragraph(called, soft=True),
         _records(summary.verification),
+        _rules(summary.rule_texts()),
         heading(2, "To look into") if shown.notable else None,
-        join(_call(call, shown.ignore, opened=place < _OPENED) for place, call in enumerate(shown.notable)),
+        join(_call(call, opened=place < _OPENED) for place, call in enumerate(shown.notable)),
         heading(2, "Other calls") if shown.others else None,
-        join(_call(call, shown.ignore, opened=False) for call in shown.others),
+        join(_call(call, opened=False) for call in shown.others),
         paragraph(f"… and {shown.left_out} more calls, in the table", soft=True) if shown.left_out else None,
     )
 
@@ -101,7 +103,11 @@ def _records(verification: Verification) -> Html:
     return note("\n".join((f"Records: {verdict.value}", *remarks)), kind=kinds.get(verdict, "warning"))
 
 
-def _call(call: ReplayedCall, ignore: IgnoreRules, *, opened: bool) -> Html:
+def _rules(texts: Sequence[str]) -> Html | None:
+    return note("\n".join(("What may differ, by rules:", *texts)), kind="neutral") if texts else None
+
+
+def _call(call: ReplayedCall, *, opened: bool) -> Html:
     record = call.recorded.record
     summary = join(
         (
@@ -116,7 +122,7 @@ def _call(call: ReplayedCall, ignore: IgnoreRules, *, opened: bool) -> Html:
     return details(
         summary,
         paragraph(call.reason) if call.reason else None,
-        _differences(call, ignore),
+        _differences(call),
         _json("Arguments", record.arguments),
         _json("Patch (RFC 6902)", call.patch),
         properties(
@@ -145,11 +151,10 @@ def _took(call: ReplayedCall) -> str | None:
     return None if call.new is None else f"{durations[0]} on record, {durations[1]} now"
 
 
-def _differences(call: ReplayedCall, ignore: IgnoreRules) -> Html | None:
+def _differences(call: ReplayedCall) -> Html | None:
     if call.new is None or call.patch is None:
         return None
-    before = document_of(call.recorded.record, ignore)
-    now = document_of(call.new, ignore)
+    before, now, _ = documents(call.recorded.record, call.new, ReplayRules(call.rules))
     parts: list[Html] = []
     doubled = all(doc.get("result") == doc.get("structured_result") for doc in (before, now))
     for name in MEMBERS:

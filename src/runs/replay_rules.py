@@ -1,0 +1,411 @@
+"""The rules of a replay: what of a result may differ; how it is learned, and how it is written down.
+
+A rule is about all tools or about those that it names. Nothing is left out silently: a comparison says
+without which rules it would have found a difference, see `replay_comparison.compare`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..types.errors import SettingInvalid
+from ..types.texts import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+IGNORED: Final = "⟨ignored⟩"
+MEMBERS: Final = ("status", "result", "structured_result", "error", "files")
+"""The members of the document that is compared."""
+ROUNDING: Final = "1e-09"
+"""The tolerance that is suggested, and learned, for numbers that differ by less."""
+_ANY: Final = "*"
+_REGEX: Final = "re:"
+_VERSION: Final = "replay_rules"
+_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_RUNS: Final = re.compile(r"\d+|[^\W\d]+|.", re.DOTALL)
+_SORTED_DIGITS: Final = 9
+
+
+class RuleKind(StrEnum):
+    """What a rule allows; the order in which rules are applied."""
+
+    VOLATILE = "volatile"  # whatever is at a JSON pointer
+    PATTERN = "pattern"  # what a regular expression matches in texts
+    UNORDERED = "unordered"  # another order of the list at a pointer, or of the lines of a text
+    TOLERANCE = "tolerance"  # numbers whose difference is at most so large a part of the larger one
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    kind: RuleKind
+    value: str
+    tool: str = ""  # a pattern of tools' names; "" for all
+    why: str = ""  # for people
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.value}" + (f" of {self.tool}" if self.tool else "")
+
+    def is_about(self, *names: str | None) -> bool:
+        return not self.tool or any(
+            name == self.tool or fnmatch.fnmatchcase(name, self.tool) for name in names if name
+        )
+
+    def checked(self) -> Rule:
+        """The rule itself; `SettingInvalid` if its value cannot be used."""
+        try:
+            match self.kind:
+                case RuleKind.PATTERN:
+                    re.compile(self.value)
+                case RuleKind.TOLERANCE:
+                    if not 0 <= float(self.value) < 1:
+                        raise ValueError("it has to be at least 0 and less than 1")
+                case RuleKind.VOLATILE | RuleKind.UNORDERED:
+                    if not self.value.startswith("/"):
+                        raise ValueError("a JSON pointer begins with /")
+        except (re.error, ValueError) as error:
+            wrong = "is neither a JSON pointer nor a regular expression"
+            what = wrong if self.kind is RuleKind.PATTERN else f"cannot be used as {self.kind.value}"
+            raise SettingInvalid(
+                f"The rule '{self.value}' {what}: {error}",
+                setting="ignore",
+                fix="Write a pointer such as /structured_result/time, a tolerance such as 1e-9, or correct"
+                " the expression",
+            ) from None
+        return self
+
+    def applied(self, before: dict[str, Any], now: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Both documents without what may differ.
+
+        Members that a pointer names are removed; items that it names become `IGNORED`, so that the other
+        items keep their places.
+        """
+        match self.kind:
+            case RuleKind.VOLATILE:
+                for steps in _pointers(self.value):
+                    before, now = _without(before, steps), _without(now, steps)
+            case RuleKind.PATTERN:
+                pattern = re.compile(self.value)
+                before, now = _masked(before, pattern), _masked(now, pattern)
+            case RuleKind.UNORDERED:
+                for steps in _pointers(self.value):
+                    before, now = _sorted_at(before, steps), _sorted_at(now, steps)
+            case RuleKind.TOLERANCE:
+                now = _rounded_to(before, now, float(self.value), texts=True)
+        return before, now
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRules:
+    rules: tuple[Rule, ...] = ()
+
+    @classmethod
+    def parse(
+        cls, ignore: Iterable[str] = (), unordered: Iterable[str] = (), tolerance: float = 0.0
+    ) -> ReplayRules:
+        """Reads what people write, and skips what is empty; `SettingInvalid` for what cannot be used.
+
+        What is ignored is a pointer, or a regular expression (``re:`` may stand before it).
+        """
+        rules = [
+            Rule(RuleKind.VOLATILE, text)
+            if text.startswith("/")
+            else Rule(RuleKind.PATTERN, text.removeprefix(_REGEX))
+            for text in _not_empty(ignore)
+        ]
+        rules += [Rule(RuleKind.UNORDERED, text) for text in _not_empty(unordered)]
+        rules += [Rule(RuleKind.TOLERANCE, f"{tolerance!r}")] if tolerance else []
+        return cls().and_(rule.checked() for rule in rules)
+
+    @classmethod
+    def of_json(cls, text: str, source: str) -> ReplayRules:
+        """Reads a file of rules, see `to_json`; `SettingInvalid` names ``source`` and the rule."""
+        try:
+            entries = json.loads(text)
+            if not isinstance(entries, dict) or cast("dict[str, Any]", entries).get(_VERSION) != 1:
+                raise ValueError(f'it has no "{_VERSION}": 1')
+            rules = [_rule(number, entry) for number, entry in enumerate(entries["rules"], start=1)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise SettingInvalid(
+                f"{source} does not hold rules of a replay: {why}",
+                setting="rules",
+                fix="Rules are written by: knime-mcp replay FILE --twice --write-rules RULES.json",
+            ) from None
+        return cls().and_(rules)
+
+    def __bool__(self) -> bool:
+        """Returns whether there is any rule."""
+        return bool(self.rules)
+
+    def to_json(self) -> str:
+        """The rules for people and programs: ``{"replay_rules": 1, "rules": [{"volatile": "/time"}]}``."""
+        return json.dumps({_VERSION: 1, "rules": [entry_of(rule) for rule in self.rules]}, indent=1) + "\n"
+
+    def and_(self, others: Iterable[Rule]) -> ReplayRules:
+        """These rules and others, each once, in the order in which they are applied."""
+        known: dict[Rule, Rule] = {}
+        for rule in (*self.rules, *others):
+            known.setdefault(replace(rule, why=""), rule)
+        order = list(RuleKind)
+
+        def place(rule: Rule) -> tuple[int, int]:
+            # Of lists the inner ones first, as their order decides about that of the outer ones.
+            return order.index(rule.kind), -rule.value.count("/")
+
+        return ReplayRules(tuple(sorted(known.values(), key=place)))
+
+    def about(self, *names: str | None) -> list[Rule]:
+        """The rules for a tool with these names."""
+        return [rule for rule in self.rules if rule.is_about(*names)]
+
+
+def entry_of(rule: Rule) -> dict[str, Any]:
+    """A rule as JSON: its kind with its value, its tool, and why it is there."""
+    value = float(rule.value) if rule.kind is RuleKind.TOLERANCE else rule.value
+    more = {"tool": rule.tool, "why": rule.why}
+    return {rule.kind.value: value} | {name: text for name, text in more.items() if text}
+
+
+def _rule(number: int, entry: Any) -> Rule:
+    members = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    kinds = [kind for kind in RuleKind if kind.value in members]
+    if len(kinds) != 1 or members.keys() - {kinds[0].value, "tool", "why"}:
+        names = ", ".join(RuleKind)
+        raise ValueError(f"rule {number} has to be an object with one of {names}, and may have tool and why")
+    try:
+        texts = {name: str(members.get(name, "")) for name in ("tool", "why")}
+        return Rule(kinds[0], str(members[kinds[0].value]), **texts).checked()
+    except SettingInvalid as error:
+        raise ValueError(f"rule {number}: {error.what}") from None
+
+
+def _not_empty(texts: Iterable[str]) -> Iterator[str]:
+    return filter(None, (text.strip() for text in texts))
+
+
+def differences(before: Any, now: Any) -> int:
+    """How many values are not the same; lists of different lengths are one."""
+    match before, now:
+        case dict(), dict():
+            one, other = cast("dict[str, Any]", before), cast("dict[str, Any]", now)
+            return sum(
+                differences(one[name], other[name]) if name in one and name in other else 1
+                for name in {**one, **other}
+            )
+        case list(), list() if len(before) == len(now):  # pyright: ignore[reportUnknownArgumentType]
+            pairs = zip(cast("list[Any]", before), cast("list[Any]", now), strict=True)
+            return sum(differences(one, other) for one, other in pairs)
+        case _:
+            return 0 if before is now or canonical_json(before) == canonical_json(now) else 1
+
+
+def learned(before: dict[str, Any], now: dict[str, Any]) -> list[Rule]:
+    """The rules with which two documents are the same; none if they have not even the same status.
+
+    The narrowest that fits: rounding, another order, the part of a text that differs, the whole value.
+    """
+    if before.get("status") != now.get("status"):
+        return []
+    found = dict.fromkeys(_learned((), before, now))
+    for rule in list(found):  # servers repeat structured results as text: one rule for both
+        step, _, rest = rule.value[1:].partition("/")
+        twin = replace(rule, value=f"/structured_result/{rest}")
+        is_short = rest and rest.partition("/")[0] not in MEMBERS
+        if rule.kind in _AT_POINTERS and step == "result" and is_short and twin in found:
+            del found[rule], found[twin]
+            found[replace(rule, value=f"/{rest}")] = None
+    return list(found)
+
+
+_AT_POINTERS: Final = (RuleKind.VOLATILE, RuleKind.UNORDERED)
+
+
+def _learned(steps: tuple[str, ...], before: Any, now: Any) -> Iterator[Rule]:
+    if canonical_json(before) == canonical_json(now):
+        return
+    pointer = "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
+    whole = Rule(RuleKind.VOLATILE, pointer)
+    match before, now:
+        case dict(), dict():
+            one, other = cast("dict[str, Any]", before), cast("dict[str, Any]", now)
+            for name in {**one, **other}:
+                if name in one and name in other:
+                    yield from _learned((*steps, name), one[name], other[name])
+                else:
+                    yield replace(whole, value=f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}")
+        case list(), list():
+            items, others = cast("list[Any]", before), cast("list[Any]", now)
+            ordered, coarse = [_in_order(items), _in_order(others)], _coarse([items, others])
+            is_moved = coarse[0] != coarse[1]
+            if is_moved and canonical_json(_coarse(ordered[0])) == canonical_json(_coarse(ordered[1])):
+                yield Rule(RuleKind.UNORDERED, pointer)
+                if canonical_json(ordered[0]) != canonical_json(ordered[1]):
+                    yield Rule(RuleKind.TOLERANCE, ROUNDING)
+            elif len(items) == len(others):
+                for one, other in zip(items, others, strict=True):
+                    yield from _learned((*steps, _ANY), one, other)
+            else:
+                yield whole
+        case str(), str() if sorted(before.splitlines()) == sorted(now.splitlines()):
+            yield Rule(RuleKind.UNORDERED, pointer)
+        case _ if _is_near(before, now, float(ROUNDING), texts=len(steps) == 1):
+            yield Rule(RuleKind.TOLERANCE, ROUNDING)
+        case str(), str() if len(steps) == 1:  # a text for people: only what differs in it
+            yield from _patterns(before, now) or [whole]
+        case _:
+            yield whole
+
+
+def _patterns(before: str, now: str) -> list[Rule]:
+    """What differs in a text, with the word before it; nothing if the words do not correspond."""
+    lines = [text.splitlines() for text in (before, now)]
+    words = [[line.split(" ") for line in found] for found in lines]
+    if [len(line) for line in words[0]] != [len(line) for line in words[1]]:
+        return []
+    found: dict[Rule, None] = {}
+    for one, other in zip(*words, strict=True):
+        for place, (word, new) in enumerate(zip(one, other, strict=True)):
+            if word == new:
+                continue
+            shapes = {_shape(word), _shape(new)}
+            start = "(?m)^" if not place else re.escape(one[place - 1]) + " "
+            if place and one[place - 1] != other[place - 1]:
+                start = ""
+            found[Rule(RuleKind.PATTERN, start + (shapes.pop() if len(shapes) == 1 else r"\S+"))] = None
+    return list(found)
+
+
+def _shape(word: str) -> str:
+    r"""An expression for words that differ only in digits and letters: ``12:03`` becomes ``\d+:\d+``."""
+    return "".join(_shape_of(run) for run in _RUNS.findall(word))
+
+
+def _shape_of(run: str) -> str:
+    return r"\d+" if run.isdigit() else r"[^\W\d]+" if run.isalpha() else re.escape(run)
+
+
+def _pointers(rule: str) -> Iterator[tuple[str, ...]]:
+    steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in rule[1:].split("/"))
+    if steps[0] in MEMBERS:
+        yield steps
+    else:
+        yield from (("result", *steps), ("structured_result", *steps))
+
+
+def _masked(value: Any, pattern: re.Pattern[str]) -> Any:
+    match value:
+        case str():
+            return pattern.sub(IGNORED, value)
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {name: _masked(inner, pattern) for name, inner in members.items()}
+        case list():
+            return [_masked(inner, pattern) for inner in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _without(value: Any, steps: tuple[str, ...]) -> Any:
+    step, rest = steps[0], steps[1:]
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            if not rest:
+                return {name: inner for name, inner in members.items() if step not in (_ANY, name)}
+            return {
+                name: _without(inner, rest) if step in (_ANY, name) else inner
+                for name, inner in members.items()
+            }
+        case list():
+            items = cast("list[Any]", value)
+            return [
+                (_without(inner, rest) if rest else IGNORED) if step in (_ANY, str(place)) else inner
+                for place, inner in enumerate(items)
+            ]
+        case _:
+            return value
+
+
+def _sorted_at(value: Any, steps: tuple[str, ...]) -> Any:
+    if not steps:
+        if isinstance(value, str):
+            return "\n".join(sorted(value.splitlines()))
+        return _in_order(cast("list[Any]", value)) if isinstance(value, list) else value
+    step, rest = steps[0], steps[1:]
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {
+                name: _sorted_at(inner, rest) if step in (_ANY, name) else inner
+                for name, inner in members.items()
+            }
+        case list():
+            items = cast("list[Any]", value)
+            return [
+                _sorted_at(inner, rest) if step in (_ANY, str(place)) else inner
+                for place, inner in enumerate(items)
+            ]
+        case _:
+            return value
+
+
+def _in_order(items: list[Any]) -> list[Any]:
+    """The items in an order of their own, in which a rounding changes nothing."""
+    return sorted(items, key=lambda item: canonical_json(_coarse(item)))
+
+
+def _coarse(value: Any) -> Any:
+    match value:
+        case float():
+            return float(f"{value:.{_SORTED_DIGITS}g}")
+        case dict():
+            return {name: _coarse(inner) for name, inner in cast("dict[str, Any]", value).items()}
+        case list():
+            return [_coarse(inner) for inner in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _rounded_to(before: Any, now: Any, tolerance: float, *, texts: bool = False) -> Any:
+    """The new value with the numbers of the old one where they are near enough.
+
+    With ``texts`` also a whole text that is a number; within results such a text may be a version or an id.
+    """
+    match before, now:
+        case dict(), dict():
+            one, other = cast("dict[str, Any]", before), cast("dict[str, Any]", now)
+            return {
+                name: _nearest(one[name], inner, tolerance, texts=texts) if name in one else inner
+                for name, inner in other.items()
+            }
+        case list(), list():
+            items = cast("list[Any]", before)
+            return [
+                _rounded_to(items[place], inner, tolerance) if place < len(items) else inner
+                for place, inner in enumerate(cast("list[Any]", now))
+            ]
+        case _:
+            return before if _is_near(before, now, tolerance) else now
+
+
+def _nearest(before: Any, now: Any, tolerance: float, *, texts: bool) -> Any:
+    return before if _is_near(before, now, tolerance, texts=texts) else _rounded_to(before, now, tolerance)
+
+
+def _is_near(before: Any, now: Any, tolerance: float, *, texts: bool = False) -> bool:
+    """Whether two numbers are near; of two integers each digit counts, as they may be ids."""
+    if texts and all(isinstance(value, str) and _NUMBER.fullmatch(value) for value in (before, now)):
+        before, now = json.loads(before), json.loads(now)
+    numbers = [
+        value for value in (before, now) if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    if len(numbers) < 2 or all(isinstance(number, int) for number in numbers):
+        return len(numbers) == 2 and numbers[0] == numbers[1]
+    return math.isclose(numbers[0], numbers[1], rel_tol=tolerance, abs_tol=0.0)
