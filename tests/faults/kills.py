@@ -29,11 +29,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.headless import load_own_extension
 from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
+from knime_mcp.runs.resuming import unknown_calls
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
@@ -400,9 +402,21 @@ class Agent(Trial):
 
 
 class AskedAgent(Agent):
-    """What is unknown is to be made again."""
+    """What is unknown is to be made again, with the key of the first time."""
+
+    asked: frozenset[str] = frozenset()
+
+    def keys(self) -> dict[int, list[str]]:
+        """Without the second of what was asked for."""
+        return {
+            row: keys[:1] if len(keys) == 2 and keys[0] == keys[1] and keys[0] in self.asked else keys
+            for row, keys in super().keys().items()
+        }
 
     def go_on(self, *, repeat: bool = False) -> tuple[int, str, str]:
+        if (self.folder / "r.jsonl").exists():
+            self.asked = frozenset(sent.key for sent in unknown_calls(read_journal(self.folder / "r.jsonl")))
+            self.found.unknown += len(self.asked)
         return self.end(self.start(resume=True, repeat=True))
 
 
