@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..yaml_text import as_mapping, did_you_mean, kind_of
-from .expressions import check_jsonata, unset_variables
+from .expressions import check_jsonata, context_paths, unset_variables
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata_functions import FUNCTIONS
 from .graph_model import (
@@ -277,9 +277,18 @@ _OTHER_LANGUAGES: Final = (
 )
 
 
-def check_expressions(findings: Findings, node: Node, ids: Collection[str]) -> None:
-    """Checks the expressions of a node; `ids` are those of the tool's nodes."""  # @NodeTypeDispatch
-    checks = _Checks(findings, node.id, ids)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolNames:
+    """What the expressions of a tool can find: its nodes, and the arguments below its entry."""
+
+    ids: Collection[str]
+    entry: str | None
+    input_schema: Mapping[str, Any]
+
+
+def check_expressions(findings: Findings, node: Node, names: ToolNames) -> None:
+    """Checks the expressions of a node."""  # @NodeTypeDispatch
+    checks = _Checks(findings, node.id, names)
     match node:
         case TransformNode():
             checks.jsonata(node.expression, "transform expression")
@@ -296,10 +305,11 @@ def check_expressions(findings: Findings, node: Node, ids: Collection[str]) -> N
 
 
 class _Checks:
-    def __init__(self, findings: Findings, node: str, ids: Collection[str]) -> None:
+    def __init__(self, findings: Findings, node: str, names: ToolNames) -> None:
         self._findings = findings
         self._node = f'Node "{node}"'
-        self._ids = ids
+        self._ids = names.ids
+        self._names = names
 
     def jsonata(self, expression: Expression, where: str) -> None:
         path = expression.position.path if expression.position is not None else ()
@@ -310,6 +320,12 @@ class _Checks:
         self._variables(expression.text, path, _HISTORY_FUNCTIONS)
 
     def _variables(self, text: str, path: tuple[str | int, ...], known: frozenset[str]) -> None:
+        for name, *fields in context_paths(text):
+            if name not in self._ids:
+                message = f"{self._node}: '{name}' is no node of the tool, so there is nothing to find"
+                self._findings.warn(message, path, did_you_mean(name, self._ids))
+            elif name == self._names.entry and fields and "@" not in text:
+                self._argument(fields[0], path)
         for name in unset_variables(text):
             if name in known:
                 continue
@@ -318,6 +334,15 @@ class _Checks:
             else:
                 fix = did_you_mean(name, (*FUNCTIONS, *known))
             message = f"{self._node}: JSONata has no '${name}', and the expression does not set it"
+            self._findings.warn(message, path, fix)
+
+    def _argument(self, name: str, path: tuple[str | int, ...]) -> None:
+        """Warns of an argument that is not declared, if it is forbidden or looks like one that is."""
+        declared = as_mapping(self._names.input_schema.get("properties"))
+        fix = did_you_mean(name, declared)
+        is_closed = self._names.input_schema.get("additionalProperties") is False
+        if name not in declared and (fix is not None or (is_closed and declared)):
+            message = f"{self._node}: the inputSchema has no argument '{name}'"
             self._findings.warn(message, path, fix)
 
     def template(self, template: Template, where: str) -> None:

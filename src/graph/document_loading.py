@@ -29,10 +29,10 @@ from ..yaml_text import (
     read,
     sorted_problems,
 )
-from .document_checks import GraphChecks, check_expressions
+from .document_checks import GraphChecks, ToolNames, check_expressions
 from .document_reading import NodeReading, ToolReading, looks_like_jsonata
 from .expressions.javascript import plain_number, to_number, to_string
-from .graph_model import Dialect, ExecutionLimits, GraphDocument, ServerMetadata
+from .graph_model import Dialect, EntryNode, ExecutionLimits, GraphDocument, ServerMetadata
 from .server_configs import ServerReading, read_mcp_file, unreadable
 
 if TYPE_CHECKING:
@@ -158,10 +158,14 @@ def check_text(
     checks = GraphChecks(findings, chosen.dialect, set(servers) | _names(raw), [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
-        ids = {node.id for node in tool.nodes if node.id is not None}
+        names = ToolNames(
+            ids={node.id for node in tool.nodes if node.id is not None},
+            entry=next((node.id for node in tool.nodes if isinstance(node.node, EntryNode)), None),
+            input_schema=_input_schema(raw, tool.name),
+        )
         for node in tool.nodes:
             if node.node is not None:
-                check_expressions(findings, node.node, ids)
+                check_expressions(findings, node.node, names)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
         return CheckedDocument(document=None, problems=problems, dialect=chosen)
@@ -177,6 +181,11 @@ def check_text(
         warnings=problems,
     )
     return CheckedDocument(document=document, problems=problems, dialect=chosen)
+
+
+def _input_schema(raw: Any, tool: str) -> dict[str, Any]:
+    found = next((entry for entry in _entries(raw, "tools") if entry.get("name") == tool), {})
+    return as_mapping(as_mapping(found).get("inputSchema"))
 
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:

@@ -152,7 +152,7 @@ def test_transforms_in_another_form(node, message):
         "entry.rows@$row#$i.[$row, $i, $, $$]",
         "[$previousNode(), $executionCount('a'), $nodeExecution('a', 0), $nodeExecutions('a')]",
         "entry ~> |rows|{'n': $uppercase(n)}| ~> λ($r) { $r }",
-        "'$text' & `$name` & $eval('$late')",
+        "'$text' & entry.`$name` & $eval('$late')",
     ],
 )
 def test_variables_that_an_expression_may_use(expression):
@@ -281,3 +281,24 @@ def test_online():
     assert 'the argument "a" of the tool "add"' in joined
     ((severity, text),) = online(call % ("add", "{}"), command="/nowhere/at-all")
     assert (severity, "the server 's' could not be asked" in text) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("etnry.city", "'etnry' is no node of the tool, so there is nothing to find Did you mean 'entry'?"),
+        ("$count(lookup.count)", "'lookup' is no node of the tool"),
+        ("$.lookup.count", "'lookup' is no node of the tool"),
+        ("{'c': entry.ctiy}", "the inputSchema has no argument 'ctiy' Did you mean 'city'?"),
+        ("entry.city & $map(entry.list, function($v) {$v.name})[first = 1]", None),
+        ("entry.other", None),
+        ("entry.(nothing.here)", None),
+        ("(entry.city; $x := a; $x.b)", None),
+    ],
+)
+def test_names_that_are_not_there_are_found(expression, said):
+    text = one_tool(ENTRY, transform(expression, "a", "exit"), EXIT)
+    schema = "inputSchema: {type: object, properties: {city: {type: string}, list: {type: array}}}"
+    problems = check_text(re.sub("inputSchema: .*", schema, text)).problems
+    assert [problem.severity for problem in problems] == ([] if said is None else [Severity.WARNING])
+    assert said is None or f"{problems[0].message} {problems[0].fix}".find(said) > 0

@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -49,12 +50,16 @@ from .jsonata_library import (
 from .jsonata_patterns import bounded_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 #: Messages of the library's plain errors.
 _CODES: Final = {text: code for code, text in cast("Any", JException).error_codes.items()}
+_SAME_CONTEXT: Final = (
+    *("lhs", "rhs", "expression", "expressions", "lhs_object"),
+    *("arguments", "condition", "then", "_else"),
+)
 _CACHED: Final = 2048
 _LARGEST_INTEGER: Final = 10**21
 _LARGEST_EXACT: Final = 1 << 53
@@ -99,6 +104,31 @@ def unset_variables(text: str) -> list[str]:
             inner = [member for member in members.values() if isinstance(member, (list, Parser.Symbol))]
             waiting += reversed(inner)
     return [name for name in used if name not in known]
+
+
+def context_paths(text: str) -> list[tuple[str, ...]]:
+    """The names that an expression looks up in the whole context, each with the names after it."""
+    compiled = _compiled(text)
+    return [] if isinstance(compiled, _Fault) else list(_paths(compiled.ast))
+
+
+def _paths(part: Any) -> Iterator[tuple[str, ...]]:
+    symbol: Any = part
+    for inner in cast("list[Any]", part) if isinstance(part, list | tuple) else ():
+        yield from _paths(inner)
+    if not isinstance(part, Parser.Symbol):
+        return
+    if symbol.type != "path":
+        yield from _paths([getattr(symbol, key, None) for key in _SAME_CONTEXT])
+        return
+    first, *_ = steps = symbol.steps
+    names: list[Any] = [step.value if step.type == "name" else None for step in steps]
+    if first.type == "variable" and first.value in ("", "$"):
+        names = names[1:] or [None]  # the context by its name
+    if names[0] is None:  # later steps have another context
+        yield from _paths(first)
+    else:
+        yield tuple(takewhile(bool, names))
 
 
 def evaluate(
