@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test quick coverage kill-test browser browser-chat postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
+.PHONY: demo test torture quick coverage kill-test browser browser-chat postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -49,6 +49,10 @@ bench-smoke: $(VENV)/.test  ## the same with small counts, beside the peers that
 conformance: $(VENV)/.test peers  ## the protocol's official suite against our client, one process per scenario
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run_nodes.py
+
+torture: $(VENV)/.test peers  ## the torture suite against our client and the peers that are there: torture/README.md
+	cd torture && for client in knime-mcp python-2 python-1 fastmcp-4 fastmcp-3 typescript langchain; do \
+		../$(BIN)/python -m knime_mcp_torture --client $$client --save; done
 
 kill-test: $(VENV)/.test  ## 200 runs killed at random moments and resumed: nothing lost, nothing twice
 	$(BIN)/python -m tests.faults.kills $(KILL_ARGS)
