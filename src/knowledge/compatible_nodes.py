@@ -62,8 +62,8 @@ def find_compatible(
 
     `port` is the name or the number (from 0) of one port; None stands for all. `among` has the rows that may
     be returned, with their place in the answer; without it those come first that stand there in public
-    workflows, then nodes with a rarer port type, nodes of the same category, and the others by name. Deprecated
-    nodes come last.
+    workflows, then nodes with a rarer port type, nodes of the same category, and the others by name.
+    Deprecated nodes come last.
     """
     summaries = index_of(reader).summaries
     ports = _chosen(spec.output_ports if after else spec.input_ports, port)
