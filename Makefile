@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test torture quick coverage kill-test browser browser-chat postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
+.PHONY: demo test torture quick coverage kill-test browser browser-chat relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -62,6 +62,9 @@ browser-chat: $(VENV)/.test  ## the chat's page by keyboard in a real browser, i
 
 browser: $(VENV)/.test  ## the gateway's page by keyboard in a real browser; needs chromium and chromedriver
 	$(BIN)/python -m tests.knowledge.gateway.try_in_browser
+
+relevance: $(VENV)/.test  ## how well searches find what people look for, beside BM25; CATALOGUES="FILE …" for your own
+	$(BIN)/python -m tests.knowledge.try_relevance $(CATALOGUES)
 
 postgres: $(VENV)/.test  ## the function of docs/gateway.md in a real PostgreSQL, which has to be installed
 	$(BIN)/python -m tests.knowledge.gateway.try_postgres

@@ -5,14 +5,19 @@ This takes a few megabytes for 5,000 nodes. Whole nodes and the full-text index 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .catalogue_reader import per_version
-from .query_words import folded, words_in
+from .query_words import folded, stem, words_in
 
 if TYPE_CHECKING:
     from .catalogue_reader import CatalogueReader
     from .node_model import NodeSummary, OldName
+
+
+_ENGINE_TYPES: Final = frozenset(
+    ("TRIGGER", "AI_AGENT", "TOOL", "ACTION", "EXTERNAL_ACTION", "HUMAN_IN_THE_LOOP", "MEMORY", "FLOW")
+)
 
 
 class NodeIndex:
@@ -38,6 +43,16 @@ class NodeIndex:
             for key in {folded(entry.name), *ids, folded(entry.id.rpartition(".")[2])}:
                 self._by_key.setdefault(key, []).append(row)
             self._by_compact.setdefault(folded(entry.name).replace(" ", ""), []).append(row)
+
+        ours = (entry.name for entry in self.summaries.values() if not is_engines(entry))
+        self._stems = {stem(word) for name in ours for word in words_in(name)}
+
+    def is_elsewhere(self, node: NodeSummary) -> bool:
+        """Returns whether a node of the workflow engine is called as KNIME's are, too: *Sort*, *Filter*.
+
+        *Slack* and *Webhook Trigger* are not: they have a word that none of KNIME's has.
+        """
+        return is_engines(node) and all(stem(word) in self._stems for word in words_in(node.name))
 
     def row_of(self, node_id: str) -> int | None:
         return self._by_id.get(node_id)
@@ -71,6 +86,11 @@ class NodeIndex:
         if found is None:
             found = self._name_words[row] = tuple(dict.fromkeys(words_in(self.summaries[row].name)))
         return found
+
+
+def is_engines(node: NodeSummary) -> bool:
+    """Returns whether a node is one of the workflow engine, and not of KNIME."""
+    return node.node_type in _ENGINE_TYPES and node.id == f"{node.node_type}.{node.subtype}"
 
 
 index_of = per_version(NodeIndex)

@@ -4,7 +4,8 @@ The order is total, so the same query always has the same answer:
 
 1. the node with exactly this name or id,
 2. nodes for a word of another tool (`vocabulary`), or with this name earlier,
-3. nodes that have all words, then nodes that have some of them, each by score,
+3. nodes that have all words, or do a task that the query names, then nodes that have some words, each by
+   score; KNIME's before the workflow engine's that are called alike,
 4. deprecated nodes, in the same order,
 
 and nodes that are equal in this order, by name and id.
@@ -23,7 +24,7 @@ from .catalogue_file import FIELDS
 from .catalogue_reader import per_version
 from .node_index import index_of
 from .query_words import SAYING_NOTHING, QueryWord, folded, parse_query, spellings, stem, within_one_edit
-from .vocabulary import in_english, vocabulary
+from .vocabulary import in_english, tasks, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,21 @@ _ORDER_BONUS: Final = 6.0
 
 _CLOSE: Final = 0.6
 _PART_BONUS: Final = 24.0
+_TASK_BONUS: Final = 45.0
+"""The bonus for the best node of a task that has all words of the query."""
+
+_MOST_OF_IT: Final = 0.7
+_SPECIAL_LOSS: Final = 9.0
+"""What nodes lose that are for a system, or of an old generation, which the query does not name."""
+
+_SPECIAL: Final = frozenset(
+    """
+    db spark keras dl4j dl h2o mojo snowflake pmml amazon azure google databricks tensorflow weka python r
+    json xml
+    hilite active giskard labs legacy experimental preview javascript widget configuration variable dictionary
+    apply brat oscar abner
+    """.split()  # noqa: SIM905 - words are easier to read than a list of texts
+)
 
 _WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
 """The weights of the fields, in the order of `catalogue_file.FIELDS`."""
@@ -91,14 +107,18 @@ class Tier(IntEnum):
 class Hit:
     node: NodeSummary
     tier: Tier
+    elsewhere: bool = False  # of the workflow engine, while KNIME's nodes are called alike
     score: float  # above 0, larger for better hits; comparable within one answer
     field: str = ""  # the one of `FIELDS` that matched, ``id`` or ``vocabulary``
     words: tuple[str, ...] = ()
 
     @property
     def order(self) -> tuple[object, ...]:
-        late = self.node.deprecated and self.tier is not Tier.EXACT
-        return late, self.tier, -self.score, self.node.deprecated, self.node.name, self.node.id
+        late = self.node.deprecated and self.field != "id"
+        tier = self.tier
+        if self.elsewhere and self.field != "id" and (tier is not Tier.EXACT or " " not in self.node.name):
+            tier = Tier.ANY_WORD if tier is Tier.ALL_WORDS else max(tier, Tier.ALL_WORDS)
+        return late, tier, self.elsewhere, -self.score, self.node.deprecated, self.node.name, self.node.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +151,8 @@ def search(
     expansions = [expand(reader, word) for word in query.words]
     _add_called(found, index, query)
     _add_matches(found, reader, index, query, expansions)
+    for hit in found.values():
+        hit.elsewhere = node_type is None and index.is_elsewhere(hit.node)
     hits = sorted(
         (hit for hit in found.values() if node_type is None or hit.node.node_type == node_type),
         key=lambda hit: hit.order,
@@ -190,6 +212,10 @@ def _add_matches(
     expansions: list[Expansion],
 ) -> None:
     bonus = _bonus_of_parts(index, query, expansions)
+    wanted = _bonus_of_tasks(index, query)
+    for row, (points, _) in wanted.items():
+        bonus[row] = bonus.get(row, 0.0) + points
+    said = {expansion.word.text for expansion in expansions}
     for row, match in matches(reader, expansions).items():
         if row in found:
             continue
@@ -198,11 +224,30 @@ def _add_matches(
         score += _RELATED_BONUS * _is_same_name(name, expansions)
         score += _ORDER_BONUS * _is_in_order(name, expansions)
         score += _DESCRIBED_BONUS if index.summaries[row].short_description else 0.0
-        tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
+        special = not _SPECIAL.isdisjoint(name) and _SPECIAL.isdisjoint(said.intersection(name))
+        score -= _SPECIAL_LOSS * special
+        tier = Tier.ALL_WORDS if match.all_words and not special else Tier.ANY_WORD
         found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
     for row, score in bonus.items():
         if row not in found:
             found[row] = Hit(node=index.summaries[row], tier=Tier.ANY_WORD, score=score, field="vocabulary")
+    for row, (_, share) in wanted.items():
+        if share >= _MOST_OF_IT and found[row].tier is Tier.ANY_WORD:
+            found[row].tier = Tier.ALL_WORDS
+
+
+def _bonus_of_tasks(index: NodeIndex, query: Query) -> dict[int, tuple[float, float]]:
+    """Points by row for nodes that do what the query wants, with the share of its words that say so."""
+    best: dict[int, tuple[float, float]] = {}
+    telling = {word.text for word in query.words if not word.text.isdigit()} or {query.key}
+    for task, said in tasks().within(query.key.split()):
+        share = (len(telling & said) / len(telling)) ** 0.5
+        # A word alone says less of what somebody wants than several that belong together.
+        points = _TASK_BONUS * share * (1.0 if len(task.words) > 1 else 0.6)
+        for place, target in enumerate(task.targets):
+            for node in index.targets(target):
+                best[node.row] = max(best.get(node.row, (0.0, 0.0)), (points / (1 + 0.25 * place), share))
+    return best
 
 
 def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion]) -> dict[int, float]:
