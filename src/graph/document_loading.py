@@ -184,8 +184,8 @@ def check_text(
 
 
 def _input_schema(raw: Any, tool: str) -> dict[str, Any]:
-    found = next((entry for entry in _entries(raw, "tools") if entry.get("name") == tool), {})
-    return as_mapping(as_mapping(found).get("inputSchema"))
+    found = (entry for entry in _entries(raw, "tools") if entry.get("name") == tool)
+    return as_mapping(as_mapping(next(found, None)).get("inputSchema"))
 
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:

@@ -63,6 +63,9 @@ _SPECIAL: Final = frozenset(
     """.split()  # noqa: SIM905 - words are easier to read than a list of texts
 )
 
+_OLD: Final = ("(deprecated)", "(Deprecated)", "(legacy)")
+"""The ends of names that say themselves that a node is no longer in use."""
+
 _WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
 """The weights of the fields, in the order of `catalogue_file.FIELDS`."""
 
@@ -114,11 +117,17 @@ class Hit:
 
     @property
     def order(self) -> tuple[object, ...]:
-        late = self.node.deprecated and self.field != "id"
         tier = self.tier
+        is_named = tier is Tier.EXACT and self.node.deprecated and self.field != "id"
+        late = self.node.deprecated and self.field != "id" and not is_named
+        if is_named and not self.node.name.endswith(_OLD):
+            tier = Tier.ANY_WORD  # who types an old name wants what is in use, if it is called alike
         if self.elsewhere and self.field != "id" and (tier is not Tier.EXACT or " " not in self.node.name):
             tier = Tier.ANY_WORD if tier is Tier.ALL_WORDS else max(tier, Tier.ALL_WORDS)
-        return late, tier, self.elsewhere, -self.score, self.node.deprecated, self.node.name, self.node.id
+        return (
+            *(late, tier, not is_named and tier is Tier.ANY_WORD, self.elsewhere),
+            *(-self.score, self.node.deprecated, self.node.name, self.node.id),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
