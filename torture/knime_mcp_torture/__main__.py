@@ -2,7 +2,6 @@
 
 import argparse
 import fnmatch
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from . import scenarios_http, scenarios_protocol
 from .client_process import ClientProcess
 from .grading import OK, Verdict, grade, score
 from .known_clients import KNOWN
-from .report import RESULTS, markdown, saved, update_readme
+from .report import RESULTS, markdown, save, update_readme
 from .scenario import Outcome, Scenario
 
 STDIO_SERVER = Path(__file__).with_name("stdio_server.py")
@@ -68,9 +67,8 @@ def main() -> int:
         client.close()
     print(", ".join(f"{kind} {count}" for kind, count in score(verdicts).items()))
     if options.save:
-        RESULTS.mkdir(exist_ok=True)
         slug = options.client if known else name
-        (RESULTS / f"{slug}.json").write_text(json.dumps(saved(name, verdicts), indent=1) + "\n", "utf-8")
+        save(RESULTS / f"{slug}.json", name, verdicts, all_scenarios())
         update_readme(all_scenarios())
     if options.markdown:
         options.markdown.write_text(markdown(name, verdicts), "utf-8")

@@ -62,6 +62,8 @@ class ClientProcess:
             outcome.connect = {"error": answer.get("end", "")}
         outcome.tools = answer["tools"]
         outcome.calls = answer["calls"]
+        if outcome.tools is not None and "end" in answer and len(outcome.calls) < len(task["calls"]):
+            outcome.calls.append({"error": answer["end"]})  # the call took the whole session with it
         return outcome
 
     def close(self) -> None:

@@ -28,17 +28,19 @@ GROUPS = {
 KINDS = (OK, INFORMAL, FAILED, MEMORY, HANG, CRASH)
 
 
-def saved(name: str, verdicts: list[Verdict]) -> dict[str, Any]:
-    rows = {
-        verdict.scenario.number: {
+def save(file: Path, name: str, verdicts: list[Verdict], scenarios: list[Scenario]) -> None:
+    """Writes the verdicts, beside those of earlier runs on other scenarios."""
+    rows = json.loads(file.read_text("utf-8"))["scenarios"] if file.exists() else {}
+    for verdict in verdicts:
+        rows[verdict.scenario.number] = {
             "verdict": verdict.kind,
             "why": verdict.why,
             "seconds": round(verdict.outcome.seconds, 1),
             "memory": verdict.outcome.memory,
         }
-        for verdict in verdicts
-    }
-    return {"client": name, "scenarios": rows}
+    ordered = {scenario.number: rows[scenario.number] for scenario in scenarios if scenario.number in rows}
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"client": name, "scenarios": ordered}, indent=1) + "\n", "utf-8")
 
 
 def markdown(name: str, verdicts: list[Verdict]) -> str:
