@@ -259,18 +259,8 @@ class Batch(Trial):
     def arguments(self, *, resume: bool, repeat: bool) -> list[object]:
         is_there = resume and (self.folder / "r.jsonl").exists()  # it may have been killed before
         journal = ["--resume" if is_there else "--audit", "r.jsonl"]
-        again = ["--repeat-unknown"] if repeat else []
-        return [
-            "batch",
-            self.server.url,
-            "pay",
-            "p.csv",
-            *journal,
-            "--json",
-            "--executor",
-            self.executor,
-            *again,
-        ]
+        options = ["--json", "--executor", self.executor, *(["--repeat-unknown"] if repeat else [])]
+        return ["batch", self.server.url, "pay", "p.csv", *journal, *options]
 
     def statuses(self, out: str) -> dict[int, str]:
         return {record["arguments"]["n"]: record["status"] for record in json.loads(out)}
