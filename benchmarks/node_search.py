@@ -28,8 +28,9 @@ from timing import Row, Table, Way
 from knime_mcp.knowledge.catalogue_reader import Catalogue
 from knime_mcp.knowledge.node_model import NodeSpec, Origin, Parameter, SourceKind
 from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
+from knime_mcp.knowledge.packs import BASICS
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
-from knime_mcp.knowledge.sources.spec_packs import basic_nodes
+from knime_mcp.knowledge.sources.spec_packs import read_pack
 
 QUERIES = Path(__file__).parents[1] / "tests" / "knowledge" / "relevance" / "queries.txt"
 WORDS_PER_DESCRIPTION = 260
@@ -78,7 +79,7 @@ def _seconds(service: NodeKnowledgeMCPService, calls: list[tuple[str, dict]]) ->
 def made_up(count: int) -> list[NodeSpec]:
     """Nodes that look like KNIME's to an index; always the same ones."""
     chance = random.Random(42)
-    real = basic_nodes()
+    real = read_pack(BASICS).nodes
     words = sorted({word for node in real for word in node.description.lower().split() if word.isalpha()})
     words += [f"{left}{right}" for left in words[:60] for right in words[60:120]]
     weights = [1 / (rank + 3) for rank in range(len(words))]
