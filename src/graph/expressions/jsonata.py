@@ -410,16 +410,15 @@ def _error(text: str, reason: str, *, code: str | None = None, place: int | None
 def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | None]:
     match error:
         case TooDeep() | RecursionError():
-            return (
-                "Stack overflow. Check for a function that calls itself forever, or write it as"
-                " tail-recursive",
-                "D1011",
-            )
+            overflow = "Stack overflow. Check for a function that calls itself forever"
+            return f"{overflow}, or write it as tail-recursive", "D1011"
         case TooLong():
             return timed_out(bounds), "D1012"
         case TooLarge():
             return too_large(error), None
-        case _ if isinstance(error, JException) and watch.left <= 0.001:  # $eval hides the reason
+        case _ if isinstance(error.__context__, TooLarge):  # $eval hides the reason
+            return too_large(error.__context__), None
+        case _ if isinstance(error, JException) and watch.left <= 0.001:  # likewise
             return timed_out(bounds), "D1012"
         case _ if isinstance(error, JException):
             return message(error), cast("Any", error).get_error()
