@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from knime_mcp.graph.expressions import Bounds, ExpressionError, evaluate, jsonata_library
+from knime_mcp.graph.expressions import Bounds, ExpressionError, evaluate
 from knime_mcp.graph.expressions.json_logic import apply
 from knime_mcp.graph.expressions.jsonata_library import (
     MOST_CHARACTERS,
@@ -126,13 +126,6 @@ def test_time_is_over_inside_of_a_function_too(expression):
     with pytest.raises(ExpressionError) as caught:
         evaluate(expression, {}, bounds=Bounds(seconds=0.5))
     assert caught.value.code == "D1012" or "too expensive" in caught.value.cause
-
-
-def test_the_limit_of_memory_holds_inside_of_eval(monkeypatch):
-    """The function takes it for a mistake in the inner expression."""
-    monkeypatch.setattr(jsonata_library, "MOST_MEMORY", 1 << 20)
-    with pytest.raises(ExpressionError, match="too expensive"):
-        evaluate("$eval($pad('1', 4000000, '+1'))", {}, bounds=Bounds(seconds=60))
 
 
 @pytest.mark.parametrize(
