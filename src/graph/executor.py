@@ -17,8 +17,8 @@ from ..client.protocol.tools import ABSENT
 from ..types.texts import ours
 from ..yaml_text import as_mapping
 from .expressions import ExpressionError, holds
+from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped
 from .expressions.javascript import UNDEFINED, json_value, truthy
-from .expressions.jsonata_library import DEFAULT_SECONDS, Stopped
 from .graph_model import (
     EntryNode,
     ExitNode,

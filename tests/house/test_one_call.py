@@ -16,7 +16,7 @@ LIMITS = {
     "Provider node": 25,
     "Caller node": 35,
     "an agent's tool call": 20,
-    "graph run": 39,
+    "graph run": 40,
     "nodes search": 16,
 }
 

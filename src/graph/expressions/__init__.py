@@ -1,9 +1,9 @@
 """The two expression languages of graphs, JSONata and JSON Logic. Pure: values in, values out."""
 
+from .evaluation_limits import Bounds, ExpressionError
 from .javascript import UNDEFINED
 from .json_logic import holds
 from .jsonata import check_jsonata, context_paths, evaluate, unset_variables
-from .jsonata_library import Bounds, ExpressionError
 
 __all__ = [
     "UNDEFINED",

@@ -15,17 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .javascript import (
-    UNDEFINED,
-    less,
-    loosely_equal,
-    parse_float,
-    strictly_equal,
-    to_number,
-    to_string,
-    truthy,
-)
-from .jsonata_library import (
+from .evaluation_limits import (
     UNBOUNDED,
     Bounds,
     ExpressionError,
@@ -38,6 +28,16 @@ from .jsonata_library import (
     too_large,
     under_watch,
     watching,
+)
+from .javascript import (
+    UNDEFINED,
+    less,
+    loosely_equal,
+    parse_float,
+    strictly_equal,
+    to_number,
+    to_string,
+    truthy,
 )
 
 if TYPE_CHECKING:

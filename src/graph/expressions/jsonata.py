@@ -18,40 +18,41 @@ from itertools import takewhile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .javascript import UNDEFINED, indices_first, plain_number, strictly_equal
-from .jsonata_functions import FUNCTIONS, OwnFunctions, json_of
-from .jsonata_library import (
+from .evaluation_limits import (
     MOST_CHARACTERS,
     MOST_ENTRIES,
-    NULL,
     UNBOUNDED,
     Bounds,
-    Checked,
     ExpressionError,
-    Functions,
     Halted,
-    JException,
-    Jsonata,
-    Parser,
     Stopped,
-    Tokenizer,
     TooDeep,
     TooLarge,
     TooLong,
-    Utils,
     Watch,
-    marked,
     timed_out,
     too_large,
     under_watch,
     watching,
+)
+from .javascript import UNDEFINED, indices_first, plain_number, strictly_equal
+from .jsonata_functions import FUNCTIONS, OwnFunctions, json_of
+from .jsonata_library import (
+    NULL,
+    Checked,
+    Functions,
+    JException,
+    Jsonata,
+    Parser,
+    Tokenizer,
+    Utils,
+    marked,
     with_names,
 )
 from .jsonata_patterns import bounded_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 #: Messages of the library's plain errors.

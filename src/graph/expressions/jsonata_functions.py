@@ -16,20 +16,9 @@ from functools import reduce
 from operator import add
 from typing import Any, Final, cast
 
+from .evaluation_limits import TooLarge, Watch, watching
 from .javascript import indices_first, number_text, truthy
-from .jsonata_library import (
-    NULL,
-    Checked,
-    DateTimes,
-    Functions,
-    JException,
-    Jsonata,
-    TooLarge,
-    Utils,
-    Watch,
-    marked,
-    watching,
-)
+from .jsonata_library import NULL, Checked, DateTimes, Functions, JException, Jsonata, Utils, marked
 from .jsonata_patterns import format_number, millis_of
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import regex
 
+from .evaluation_limits import DEFAULT_SECONDS, TooLarge, TooLong, matching, watching
 from .javascript import to_string
-from .jsonata_library import (
-    DEFAULT_SECONDS,
-    DateTimes,
-    JException,
-    Jsonata,
-    TooLarge,
-    TooLong,
-    matching,
-    watching,
-)
+from .jsonata_library import DateTimes, JException, Jsonata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from knime_mcp.graph.expressions import UNDEFINED, Bounds, ExpressionError, check_jsonata, evaluate
+from knime_mcp.graph.expressions.evaluation_limits import Stopped
 from knime_mcp.graph.expressions.jsonata import NULL, function
-from knime_mcp.graph.expressions.jsonata_library import Stopped
 
 
 @pytest.mark.parametrize(

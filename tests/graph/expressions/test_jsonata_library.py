@@ -8,14 +8,16 @@ from contextlib import suppress
 import pytest
 
 from knime_mcp.graph.expressions import Bounds, ExpressionError, evaluate
-from knime_mcp.graph.expressions.json_logic import apply
-from knime_mcp.graph.expressions.jsonata_library import (
+from knime_mcp.graph.expressions.evaluation_limits import (
     MOST_CHARACTERS,
     MOST_ENTRIES,
     Halted,
+    Stopped,
     Watch,
+    guard,
     under_watch,
 )
+from knime_mcp.graph.expressions.json_logic import apply
 
 UNCHANGED = """
 import sys
@@ -198,3 +200,40 @@ def test_long_evaluations_take_turns_and_all_end():
     for thread in threads:
         thread.join(60)
     assert found == [9_003_000] * 4
+
+
+def test_a_turn_is_given_back_by_evaluations_whose_time_ends_while_they_wait():
+    """The exception of the guard may come just when the turn has been got."""
+    endless = "$sum($map([1..1000000], function($x) {$x * 2}))"
+
+    def work():
+        for _ in range(4):
+            with suppress(ExpressionError):
+                evaluate(endless, {}, bounds=Bounds(seconds=0.15))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not guard.turn.locked()
+
+
+def test_a_question_that_fails_ends_its_evaluation_and_not_the_guard():
+    def is_stopped():
+        raise KeyError("gone")
+
+    with pytest.raises((Stopped, KeyError)):
+        evaluate("$zip([1..1000000], [1..1000000])", {}, bounds=Bounds(seconds=5, is_stopped=is_stopped))
+    with pytest.raises(ExpressionError) as caught:
+        evaluate("$zip([1..1000000], [1..1000000])", {}, bounds=Bounds(seconds=0.2))
+    assert caught.value.code == "D1012"
+
+
+def test_who_comes_after_an_evaluation_that_took_too_much_is_not_to_blame():
+    """Python keeps the memory that it needed once."""
+    with pytest.raises(ExpressionError, match=r"too expensive|timeout"):
+        evaluate("$count([1..9000].($pad('', 900000, 'x')))", {})
+    assert evaluate("$sum($map([1..3000], function($x) {$x * 2}))", {}) == 9_003_000
+    found = "$sum($map([1..40000], function($x) {$x * 2}))"
+    assert evaluate(found, {}, bounds=Bounds(seconds=60)) == 1_600_040_000
