@@ -37,7 +37,10 @@ _TELL_LITTLE = ("Tool type", "Server", "Tool", "Tool (JSON)", "Digest")
 @reports_errors
 def run(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.knwf", help="A workflow that KNIME exported, or a dossier (.zip).")
+        Path,
+        typer.Argument(
+            metavar="FILE.knwf", help="A workflow or component that KNIME exported, or a dossier (.zip)."
+        ),
     ],
     settings: Annotated[
         list[str] | None,
@@ -185,13 +188,13 @@ def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
     from ..audit.table_formats import is_device
     from ..headless import load_own_extension
     from ..headless.node_results import HeadlessError
-    from ..knwf import KnwfError, OtherNode, read_workflow
+    from ..knwf import KnwfError, OtherNode, around, read_workflow
     from ..knwf.workflow_model import node_label
 
     if is_device(file):
         raise CommandError(f"{file} is a device or a pipe, not a file.")
     try:
-        workflow = read_workflow(file)
+        workflow = around(read_workflow(file))
     except KnwfError as error:
         raise CommandError(f"{file} cannot be read as a workflow: {error}.") from None
     containers = {node_label(node) for node in workflow.nodes if isinstance(node, OtherNode)}

@@ -9,8 +9,13 @@ from .component_file import (
     COMPONENT_INPUT_FACTORY,
     COMPONENT_OUTPUT_FACTORY,
     Component,
+    ComponentFace,
+    around,
+    check_archive,
+    edge_node,
     read_component,
     read_edge,
+    write_component,
 )
 from .configuration_nodes import (
     CONFIGURATION_FACTORIES,
@@ -46,7 +51,7 @@ from .node_file import PYTHON_FACTORY, Port, declared_ports, extension_node
 from .segment_file import PortOf, Segment, read_segment, segment_digest, write_segment
 from .settings_xml import Config, Entry, KnwfError
 from .workflow_check import arranged, check
-from .workflow_file import check_archive, read_inside, read_workflow, write_workflow
+from .workflow_file import read_inside, read_workflow, write_workflow
 from .workflow_model import (
     VARIABLE_PORT,
     Annotation,
@@ -80,6 +85,7 @@ __all__ = [
     "Boundary",
     "Column",
     "Component",
+    "ComponentFace",
     "Concatenation",
     "Config",
     "Configuration",
@@ -102,6 +108,7 @@ __all__ = [
     "Workflow",
     "WorkflowCredential",
     "WorkflowVariable",
+    "around",
     "arranged",
     "boundary_node",
     "check",
@@ -110,6 +117,7 @@ __all__ = [
     "configuration_node",
     "created_columns",
     "declared_ports",
+    "edge_node",
     "extension_node",
     "read_boundary",
     "read_component",
@@ -126,6 +134,7 @@ __all__ = [
     "table_creator",
     "with_value",
     "workflow_to_tool_node",
+    "write_component",
     "write_segment",
     "write_workflow",
 ]

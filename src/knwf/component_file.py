@@ -1,29 +1,56 @@
-"""A component's own file (``settings.xml``), and the two nodes at its edge. Pure.
+"""A component's own file (``settings.xml``), the two nodes at its edge, and components in files of their own.
 
 A component is a workflow behind a node. *Component Input* inside has the inputs of the component as its
 outputs, *Component Output* the outputs as its inputs, and both say which flow variables cross the edge. What
 a person set in the component's dialog stands in its own file, by parameter and number of the Configuration
 node. KNIME's side: `FileSubNodeContainerPersistor`, `SubNodeContainer` and `VirtualSubNodeInputNodeModel` in
 https://github.com/knime/knime-core.
+
+A file of its own has what KNIME's *Share component* writes: ``template.knime`` beside the workflow says that
+it is a component, and ``component-metadata.xml`` how it looks (``metadata-1.0.xsd`` in
+https://github.com/knime/knime-shared, where the order of the elements counts).
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from .configuration_nodes import CONFIGURATION_FACTORIES, read_configuration
-from .settings_xml import Config, KnwfError, array_values, from_xml
-from .workflow_file import read_inside
-from .workflow_model import NativeNode, OtherNode, Workflow, node_label
+from .knwf_archive import DEFAULT_LIMITS, Archive, write_archive
+from .settings_xml import Config, KnwfError, array, array_values, boolean, from_xml, integer, string, to_xml
+from .workflow_check import check
+from .workflow_file import folder_name, read_inside, read_workflow, workflow_files, xml_text
+from .workflow_model import (
+    FORMAT_VERSION,
+    KNIME_VENDOR,
+    ORIGIN,
+    NativeNode,
+    NodeState,
+    OtherNode,
+    Position,
+    Problem,
+    Workflow,
+    node_label,
+    object_class,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import os
+    from collections.abc import Iterable, Sequence
 
 _PACKAGE: Final = "org.knime.core.node.workflow.virtual.subnode"
 COMPONENT_INPUT_FACTORY: Final = f"{_PACKAGE}.VirtualSubNodeInputNodeFactory"
 COMPONENT_OUTPUT_FACTORY: Final = f"{_PACKAGE}.VirtualSubNodeOutputNodeFactory"
+#: The file that makes a folder with a workflow a shared component.
+TEMPLATE_FILE: Final = "template.knime"
+_METADATA_FILE: Final = "component-metadata.xml"
+_METADATA_NAMESPACE: Final = "http://www.knime.org/core/node/workflow/metadata/v1.0"
+_MOMENT: Final = "%Y-%m-%d %H:%M:%S %z"
+_CORE: Final = ("KNIME Core API", "org.knime.core", KNIME_VENDOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +64,17 @@ class Component:
     exit: int  # the id of *Component Output*
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentFace:
+    """What people see of a component without opening it."""
+
+    description: str = ""  # plain text
+    kind: Literal["Source", "Manipulator", "Sink", "Visualizer", "Other"] = "Other"  # sets the color
+    icon: bytes = b""  # PNG of 16 x 16 pixels; empty for KNIME's own
+    inputs: tuple[tuple[str, str], ...] = ()  # name and description of each input, all of which are tables
+    outputs: tuple[tuple[str, str], ...] = ()  # likewise
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """The settings of *Component Input* or *Component Output*."""
@@ -44,11 +82,15 @@ class Edge:
     ports: int  # how many ports it has, without that for flow variables
     passed: VariableFilter  # the flow variables that cross
     prefix: str  # what is put before their names
+    named: tuple[str, ...] = ()  # the names of the ports that have some
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the ports, as KNIME shows them."""
-        return tuple(f"Port {number}" for number in range(1, self.ports + 1))
+        return tuple(
+            self.named[place] if place < len(self.named) else f"Port {place + 1}"
+            for place in range(self.ports)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +106,172 @@ class VariableFilter:
         if self.pattern is not None:
             return [name for name in available if self.pattern.fullmatch(name)]
         return [name for name in available if (name in self.names) is not self.excludes]
+
+
+def edge_node(
+    node_id: int,
+    side: Literal["input", "output"],
+    ports: Sequence[tuple[str, str]],
+    *,
+    position: Position = ORIGIN,
+) -> NativeNode:
+    """Makes *Component Input* or *Component Output*, which let no flow variables cross.
+
+    ``ports`` are names and descriptions, see `ComponentFace`.
+    """
+    is_input = side == "input"
+    pattern = (
+        string("pattern", ""),
+        string("type", "Wildcard"),
+        boolean("caseSensitive", value=True),
+        boolean("excludeMatching", value=False),
+    )
+    nothing = (
+        string("filter-type", "STANDARD"),
+        array("included_names", "xstring", ()),
+        array("excluded_names", "xstring", ()),
+        string("enforce_option", "EnforceInclusion"),
+        Config("name_pattern", pattern),
+    )
+    last = (
+        string("sub-node-description", "")
+        if is_input
+        else boolean("allowOutputNodeToCompleteBeforeContent", value=False)
+    )
+    model = (
+        Config("variable-filter", nothing),
+        string("variable-prefix", None),
+        array("port-names", "xstring", (name for name, _ in ports)),
+        array("port-descriptions", "xstring", (about for _, about in ports)),
+        last,
+    )
+    return NativeNode(
+        id=node_id,
+        name="Component Input" if is_input else "Component Output",
+        factory=COMPONENT_INPUT_FACTORY if is_input else COMPONENT_OUTPUT_FACTORY,
+        factory_settings=Config("factory_settings", _ports("port", len(ports))),
+        model=Config("model", model),
+        inputs=0 if is_input else len(ports),
+        outputs=len(ports) if is_input else 0,
+        position=position,
+        bundle=_CORE,
+        other=(boolean("isDeletable", value=False), string("factory-id-uniquifier", None)),
+    )
+
+
+def _ports(name: str, count: int) -> tuple[Config, ...]:
+    table = Config("type", (string("object_class", object_class("PortType.TABLE")),))
+    return tuple(Config(f"{name}_{place}", (integer("index", place), table)) for place in range(count))
+
+
+def write_component(
+    component: Component, face: ComponentFace, path: str | os.PathLike[str], *, changed: datetime
+) -> None:
+    """Writes a component as a file of its own (``.knwf``), which KNIME imports as a shared component.
+
+    ``changed`` is the moment by which KNIME finds out, for a component that is linked in a workflow, that the
+    file is newer. A file that says the same already is left as it is. KnwfError if `check` finds an error.
+    """
+    stored = _stored(path)
+    before = _changed(stored.get(TEMPLATE_FILE, b""))
+    if before is None or _component_files(component, face, before) != stored:
+        files = _component_files(component, face, changed)
+        write_archive(path, folder_name(component.workflow.name), files)
+
+
+def _component_files(component: Component, face: ComponentFace, changed: datetime) -> dict[str, bytes]:
+    template = Config(
+        "workflow_template_information",
+        (
+            string("role", "Template"),
+            string("timestamp", changed.strftime(_MOMENT)),
+            string("sourceURI", None),
+            string("templateType", "SubNode"),
+        ),
+    )
+    settings = (
+        string("node_file", "settings.xml"),
+        Config("flow_stack"),
+        Config("internal_node_subsettings", (string("memory_policy", "CacheSmallInMemory"),)),
+        Config("model"),
+        Config("variables"),
+        string("customDescription", None),
+        string("state", NodeState.CONFIGURED),
+        string("workflow-file", "workflow.knime"),
+        integer("virtual-in-ID", component.entry),
+        Config("inports", _ports("inport", len(face.inputs))),
+        integer("virtual-out-ID", component.exit),
+        Config("outports", _ports("outport", len(face.outputs))),
+        template,
+        string("layoutJSON", '{"parentLayoutLegacyMode":false}'),
+        string("configurationLayoutJSON", "{}"),
+        boolean("hideInWizard", value=False),
+        string("customCSS", ""),
+    )
+    return workflow_files(component.workflow) | {
+        TEMPLATE_FILE: to_xml(Config("Template", (string("version", FORMAT_VERSION), template))),
+        "settings.xml": to_xml(Config("settings.xml", settings)),
+        _METADATA_FILE: _metadata(face, changed),
+    }
+
+
+def _metadata(face: ComponentFace, changed: datetime) -> bytes:
+    def group(tag: str, ports: Sequence[tuple[str, str]]) -> str:
+        inner = "".join(
+            f'        <port name="{xml_text(name, quoted=True)}">{xml_text(about)}</port>\n'
+            for name, about in ports
+        )
+        return f"    <{tag}>\n{inner}    </{tag}>\n" if ports else f"    <{tag}/>\n"
+
+    icon = f"    <icon>{base64.b64encode(face.icon).decode()}</icon>\n" if face.icon else ""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<component-metadata content-type="text/plain" xmlns="{_METADATA_NAMESPACE}">\n'
+        f"    <last-modified>{changed.isoformat(timespec='milliseconds')}</last-modified>\n"
+        f"    <description>{xml_text(face.description)}</description>\n"
+        f"    <component-type>{face.kind}</component-type>\n{icon}"
+        f"{group('in-ports', face.inputs)}{group('out-ports', face.outputs)}</component-metadata>\n"
+    ).encode()
+
+
+def _stored(path: str | os.PathLike[str]) -> dict[str, bytes]:
+    try:
+        with Archive(path, DEFAULT_LIMITS) as archive:
+            return {name: archive.read(name) for name in archive}
+    except (KnwfError, OSError):
+        return {}
+
+
+def _changed(template: bytes) -> datetime | None:
+    """The moment in the file of a shared component; None if it says none."""
+    try:
+        about = from_xml(template, TEMPLATE_FILE).config("workflow_template_information")
+        return None if about is None else datetime.strptime(about.text("timestamp"), _MOMENT)
+    except (KnwfError, ValueError):
+        return None
+
+
+def around(component: Workflow) -> Workflow:
+    """The workflow that has nothing but a shared component, read by `read_workflow`; others unchanged."""
+    if TEMPLATE_FILE not in component.files:
+        return component
+    folder = f"{folder_name(component.name)} (#1)"
+    files = {f"{folder}/{path}": data for path, data in workflow_files(component).items()}
+    node = OtherNode(1, component.name, "component", f"{folder}/settings.xml")
+    return Workflow(component.name, (node,), files=files)
+
+
+def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
+    """Lists the problems of the archive of a workflow or a component; empty for a valid archive."""
+    try:
+        workflow = read_workflow(path)
+        problems = check(workflow)
+        if TEMPLATE_FILE in workflow.files and not any(own.severity == "error" for own in problems):
+            whole = around(workflow)
+            read_component(whole, cast("OtherNode", whole.nodes[0]))
+    except KnwfError as error:
+        return [Problem("error", "archive", str(error))]
+    return problems
 
 
 def read_component(workflow: Workflow, node: OtherNode) -> Component:
@@ -103,7 +311,9 @@ def _as_set(node: NativeNode, dialog: Config) -> NativeNode:
     if value is None:
         return node
     default = Config("defaultValue", tuple(value))
-    kept = tuple(default if child.key == default.key else child for child in node.model)
+    # A date that was set is no longer the moment of the execution.
+    given = {default.key: default, "use_default_exec_time": boolean("use_default_exec_time", value=False)}
+    kept = tuple(given.get(child.key, child) for child in node.model)
     return replace(node, model=Config(node.model.key, kept))
 
 
@@ -113,7 +323,9 @@ def read_edge(node: NativeNode) -> Edge:
     ports = [own for own in node.factory_settings.configs() if own.config("type") is not None]
     model = node.model or Config("model")
     chosen = _filter(model.config("variable-filter") or Config("variable-filter"), node)
-    return Edge(len(ports), chosen, model.text("variable-prefix"))
+    names = model.config("port-names")
+    named = () if names is None else tuple(str(name) for name in array_values(names))
+    return Edge(len(ports), chosen, model.text("variable-prefix"), named)
 
 
 def _filter(config: Config, node: NativeNode) -> VariableFilter:

@@ -149,14 +149,6 @@ def _inner_labels(workflow: Workflow, node: OtherNode, number: str, depth: int) 
     return labels
 
 
-def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
-    """Lists the problems of a workflow archive; empty for a valid archive."""
-    try:
-        return check(read_workflow(path))
-    except KnwfError as error:
-        return [Problem("error", "archive", str(error))]
-
-
 def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:
     """Writes a workflow archive, replacing the file as a whole; KnwfError if `check` finds an error."""
     write_archive(path, folder_name(workflow.name), workflow_files(workflow))
@@ -192,15 +184,20 @@ def workflow_files(workflow: Workflow) -> dict[str, bytes]:
 
 def _metadata(description: str) -> bytes:
     """The file from which KNIME reads a workflow's description since 5.1. It needs all elements here."""
-    text = NOT_XML.sub("", description)
-    for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
-        text = text.replace(plain, written)
     # The time is constant, so that the same workflow gives the same bytes.
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<workflow-metadata xmlns="{_METADATA_NAMESPACE}"'
         ' content-type="text/plain">\n    <last-modified>1980-01-01T00:00:00Z</last-modified>\n'
-        f"    <description>{text}</description>\n</workflow-metadata>\n"
+        f"    <description>{xml_text(description)}</description>\n</workflow-metadata>\n"
     ).encode()
+
+
+def xml_text(text: str, *, quoted: bool = False) -> str:
+    """A text as it stands in a file of metadata, or in an attribute there."""
+    text = NOT_XML.sub("", text)
+    for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
+        text = text.replace(plain, written)
+    return text.replace('"', "&quot;").replace("\n", "&#10;") if quoted else text
 
 
 def _described(metadata: bytes) -> str | None:

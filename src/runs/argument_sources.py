@@ -22,8 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from unicodedata import normalize
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from ..client.protocol.messages import DEEPEST, is_deeper
 from ..client.validation.argument_schemas import ANYTHING, Parameter, parameters_of, type_of
@@ -31,7 +34,7 @@ from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, SettingInvalid, ToolNotFound
 from ..types.texts import compact_json, pointer_step
 from .call_values import PlannedCall
-from .cell_contents import content_as_json, how_to_convert
+from .cell_contents import content_as_json, content_of_file, how_to_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -62,6 +65,7 @@ RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
 )
 """Name, attribute of the record, and kind of each column of *Results* about a call, except the tool's."""
 _SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
+_WITH_ZONE: Final = re.compile(r"[\dT:.+-]+Z?\[[\w/+:-]+\]")
 _RENAMED: Final = re.compile(r" \(input\)(?: #\d+)?$")
 
 LARGE: Final = 1 << 26
@@ -221,7 +225,7 @@ class PlannedCalls:
         candidates = [name for name in self._columns if name in parameters or name not in self._outcomes]
         plan = plan_columns(parameters, candidates)
         self._matched.update(plan.arguments.values())
-        fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters)}
+        fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters, files=True)}
         known = self._known[id(tool)] = _KnownTool(tool, parameters, plan, fixed)
         return known
 
@@ -432,17 +436,20 @@ def parse_arguments_setting(text: str) -> dict[str, Any]:
 
 
 def arguments_from_pairs(
-    pairs: Iterable[tuple[str, str]], parameters: Mapping[str, Parameter]
+    pairs: Iterable[tuple[str, str]], parameters: Mapping[str, Parameter], *, files: bool = False
 ) -> dict[str, Any]:
     """Reads arguments that a person entered as names and values; of equal names the last counts.
 
     A value is text if the schema takes text or does not say. Otherwise it is read as JSON (``5``, ``true``,
     ``["a", "b"]``); booleans may be written in any case, as Excel (``TRUE``) and pandas (``True``) do. A
-    value that is not JSON stays text, which the schema check then refuses.
+    value that is not JSON stays text, which the schema check then refuses. With ``files``, the address of a
+    file (``file:/…``) stands for its content where the schema wants bytes: never for values from a table,
+    which somebody else may have written.
     """
     named = {name.strip(): value for name, value in pairs if name.strip()}
     return {
-        name: _typed(text, parameters.get(name, ANYTHING), pointer_step(name)) for name, text in named.items()
+        name: _typed(text, parameters.get(name, ANYTHING), pointer_step(name), files)
+        for name, text in named.items()
     }
 
 
@@ -543,7 +550,11 @@ def _read_text(text: str, parameter: Parameter) -> Any:
     return text
 
 
-def _typed(text: str, parameter: Parameter, pointer: str) -> Any:
+def _typed(text: str, parameter: Parameter, pointer: str, files: bool) -> Any:
+    if files and parameter.content and text.startswith("file:"):
+        return content_of_file(Path(url2pathname(urlsplit(text).path)), parameter.content, pointer)
+    if parameter.is_moment and _WITH_ZONE.fullmatch(text):
+        text = text.partition("[")[0]  # JSON Schema's moments have no name of a zone, as KNIME's do
     return cell_to_json(_read_text(text, parameter), parameter, pointer)
 
 

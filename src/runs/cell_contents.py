@@ -138,9 +138,15 @@ def _path(value: Any, content: Content, pointer: str) -> str:
             fix="Read the files first with the node Files to Binary Objects, or copy them to this computer"
             " with Transfer Files",
         )
+    return content_of_file(Path(text), content, pointer)
+
+
+def content_of_file(path: Path, content: Content, pointer: str) -> str:
+    """What is in a file, as an argument; `ArgumentsInvalid` if it cannot be read, or is too large."""
+    text = str(path)
     try:
-        size = Path(text).stat().st_size
-        data = Path(text).read_bytes() if size <= LARGEST_FILE else b""
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= LARGEST_FILE else b""
     except OSError as error:
         raise ArgumentsInvalid(
             f"The file at {pointer} cannot be read: {text}: {error.strerror or error}",

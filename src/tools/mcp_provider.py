@@ -217,10 +217,11 @@ class MCPToolProvider:
         is_advanced=True,
     )
     save_components_to = knext.StringParameter(
-        "Save tools as workflows in",
-        "A folder that gets a workflow (`.knwf`) for each tool: a Configuration node for each of its"
-        " parameters and an *MCP Tool Caller*. Imported, *Create component* makes a node of it. What is not a"
-        " full path is in the workflow's data area. Empty saves nothing.",
+        "Save tools as components in",
+        "A folder that gets a component (`.knwf`) for each tool, to be imported: a node with a setting for"
+        " each parameter, and the outputs *Records* and *Result*. What is not a full path is in the"
+        " workflow's data area. Empty saves nothing. The files are checked, but not opened in KNIME: look"
+        " at a component before you share it.",
         default_value="",
         is_advanced=True,
     )

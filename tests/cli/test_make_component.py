@@ -1,4 +1,5 @@
-import json
+import base64
+import re
 
 import pyarrow.parquet as pq
 
@@ -6,22 +7,65 @@ from knime_mcp.knwf import check_archive
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 from tests.tools.test_tool_component import SCHEMA
 
+TYPED = {
+    "type": "object",
+    "properties": {
+        "day": {"type": "string", "format": "date"},
+        "at": {"type": "string", "format": "date-time"},
+        "picture": {"type": "string", "contentEncoding": "base64"},
+        "options": {"type": "object"},
+        "mode": {"enum": ["fast", "slow"]},
+    },
+    "required": ["day", "at", "picture", "options"],
+}
 
-def test_a_workflow_of_a_tool_runs_with_its_settings(cli, tmp_path):
+
+def test_a_component_of_a_tool_runs_with_its_settings(cli, tmp_path):
     rows = rpc({"content": [{"type": "text", "text": '[{"id": 1}, {"id": 2}]'}]})
     listed = rpc({"tools": [tool("find", inputSchema=SCHEMA, title="Find things")]})
     with ScriptedServer(modern(tools__list=listed, tools__call=rows)) as server:
         made = cli("make-component", server.url, "find", "--out", "find.knwf")
         assert (made.code, "with 8 settings" in made.err) == (0, True), made.err
+        assert "not opened in KNIME itself" in made.err
         assert list(check_archive(tmp_path / "find.knwf")) == []
         done = cli("run", "find.knwf", "--set", "query=x", "--set", "limit=7", "--out", "out")
         assert done.code == 0, done.err
         (sent,) = (request.params["arguments"] for request in server.named("tools/call"))
+        wrong = cli("run", "find.knwf", "--set", "query=x", "--set", "order=sideways")
+        assert (wrong.code, "is no choice of 'order', which offers 'up', 'down'" in wrong.err) == (2, True)
     assert sent == {"query": "x", "limit": 7, "order": "up", "exact": True, "ratio": 0.5}
-    files = {file.name: file for file in (tmp_path / "out").glob("*.parquet")}
-    assert pq.read_table(files["9 MCP Tool Caller - Records.parquet"])["id"].to_pylist() == [1, 2]
-    (row,) = pq.read_table(files["9 MCP Tool Caller.parquet"]).to_pylist()
-    assert json.loads(row["Arguments"]) == sent
+    files = {re.sub(r"^\d+ ", "", file.name): file for file in (tmp_path / "out").glob("*.parquet")}
+    assert pq.read_table(files["Component Output - Records.parquet"])["id"].to_pylist() == [1, 2]
+    (row,) = pq.read_table(files["Component Output - Result.parquet"]).to_pylist()
+    assert row["Status"] == "ok"
+
+
+def test_dates_files_and_objects_are_sent_as_the_schema_wants_them(cli, tmp_path):
+    picture = b"\x89PNG\r\n\x1a\n123"
+    (tmp_path / "a b.png").write_bytes(picture)
+    listed = rpc({"tools": [tool("show", inputSchema=TYPED)]})
+    answer = rpc({"content": [{"type": "text", "text": "ok"}]})
+    with ScriptedServer(modern(tools__list=listed, tools__call=answer)) as server:
+        assert cli("make-component", server.url, "show").code == 0
+        missing = cli("run", "show.knwf", "--set", "options={}")
+        assert (missing.code, "No file or URL provided" in missing.err) == (1, True), missing.err
+        values = {
+            "day": "2026-03-04",
+            "at": "2026-03-04T05:06:07+01:00[Europe/Berlin]",
+            "picture": str(tmp_path / "a b.png"),
+            "options": '{"deep": [1]}',
+        }
+        done = cli("run", "show.knwf", *(f"--set={name}={value}" for name, value in values.items()))
+        assert done.code == 0, done.err
+        gone = cli("run", "show.knwf", "--set", "options={}", "--set", "picture=no.png")
+        assert (gone.code, 'No such file: "no.png"' in gone.err) == (1, True), gone.err
+        (sent,) = (request.params["arguments"] for request in server.named("tools/call"))
+    assert sent == {
+        "day": "2026-03-04",
+        "at": "2026-03-04T05:06:07+01:00",
+        "picture": base64.b64encode(picture).decode(),
+        "options": {"deep": [1]},
+    }
 
 
 def test_what_cannot_be_made_says_why(cli):

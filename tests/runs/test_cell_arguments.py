@@ -156,6 +156,35 @@ def test_a_workflow_tool_has_the_parameters_of_its_configuration_nodes():
     assert arguments_from_pairs([("limit", "5"), ("city", "5")], parameters) == {"limit": 5, "city": "5"}
 
 
+def test_the_address_of_a_file_is_its_content_only_where_a_person_typed_it(tmp_path):
+    file = tmp_path / "a b.bin"
+    file.write_bytes(b"123")
+    parameters = parameters_of(
+        tool(
+            {"properties": {"data": {"type": "string", "contentEncoding": "base64"}, "s": {"type": "string"}}}
+        )
+    )
+    pairs = [("data", file.as_uri()), ("s", file.as_uri())]
+    assert arguments_from_pairs(pairs, parameters, files=True) == {"data": "MTIz", "s": file.as_uri()}
+    # As Java writes such addresses.
+    pairs = [("data", file.as_uri().replace("///", "/"))]
+    assert arguments_from_pairs(pairs, parameters, files=True) == {"data": "MTIz"}
+    # A table may come from anybody, who could have any file of this computer sent.
+    assert arguments_from_pairs(pairs, parameters) == dict(pairs)
+    row, plan = dict(pairs), plan_columns(parameters, ["data"])
+    assert arguments_from_row(row, plan, parameters) == row
+    with pytest.raises(ArgumentsInvalid, match="cannot be read"):
+        arguments_from_pairs([("data", "file:/no/such")], parameters, files=True)
+
+
+def test_a_moment_is_sent_without_the_name_of_its_zone():
+    parameters = parameters_of(
+        tool({"properties": {"at": {"type": "string", "format": "date-time"}, "s": {"type": "string"}}})
+    )
+    text = "2026-03-04T05:06:07+01:00[Europe/Berlin]"
+    assert arguments_from_pairs([("at", text), ("s", text)], parameters) == {"at": text[:25], "s": text}
+
+
 def test_typed_pairs_are_read_by_the_schema():
     parameters = parameters_of(
         tool(

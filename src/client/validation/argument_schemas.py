@@ -208,12 +208,14 @@ def _validator(pattern: str) -> Validator | None:
 class Parameter:
     """The JSON types that a parameter takes, such as ``integer``, and those of an array's items.
 
-    They are empty where the schema does not say. `content` is how it wants bytes.
+    They are empty where the schema does not say. `content` is how it wants bytes, `is_moment` whether it
+    wants a date with a time and an offset (RFC 3339).
     """
 
     kinds: frozenset[str] = frozenset()
     item_kinds: frozenset[str] = frozenset()
     content: Content = ""
+    is_moment: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -249,7 +251,12 @@ def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dic
 
 def _parameters(properties: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Parameter]:
     return {
-        name: Parameter(_kinds(inner, root), _kinds(items(inner, root), root), _content(name, inner, root))
+        name: Parameter(
+            _kinds(inner, root),
+            _kinds(items(inner, root), root),
+            _content(name, inner, root),
+            any(part.get("format") == "date-time" for part in parts_of(inner, root)),
+        )
         for name, inner in properties.items()
     }
 

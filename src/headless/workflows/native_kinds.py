@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote, urlsplit
 
 from ...knwf import Config, created_columns, read_boundary, read_concatenation, read_configuration
+from ...knwf.configuration_nodes import VALUE_KEYS
 from ...types.columns import ROW_ID
 from ..column_types import factory_of
 from ..node_results import CredentialValue, OutputTable
@@ -248,12 +252,20 @@ def _built(
     return pa.table([key, *columns], names=[row_id_field.name, *names])
 
 
+#: A moment as Java writes and reads it: date, time, offset and zone, of which parts may be missing.
+_MOMENT: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)?(?:(?:T|^)(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)"
+    r"(Z|[+-]\d\d:\d\d(?::\d\d)?)?(\[[\w/+:.-]+\])?)?"
+)
 _KINDS: Final[Mapping[str, VariableKind]] = {
     "string": "STRING",
     "integer": "INTEGER",
     "double": "DOUBLE",
     "boolean": "BOOLEAN",
     "credentials": "CREDENTIALS",
+    "choice": "STRING",
+    "date": "STRING",
+    "file": "STRING",
 }
 
 
@@ -272,9 +284,74 @@ class ConfigurationNode:
         value = job.world.values.get(job.node.id, config.value)
         validate(config, value)
         kind = _KINDS[config.kind]
-        if config.as_number:
-            kind, value = "INTEGER", int(bool(value))
-        return Done(outputs=(None,), variables=(FlowVariable(config.variable, kind, value),))
+        more: tuple[FlowVariable, ...] = ()
+        match config.kind:
+            case "boolean" if config.as_number:
+                kind, value = "INTEGER", int(bool(value))
+            case "choice":
+                place = config.choices.index(value) if value in config.choices else -1
+                more = (FlowVariable(f"{config.variable} (index)", "INTEGER", place),)
+            case "date":
+                now = config.now and job.node.id not in job.world.values
+                value = date_text(config, _now() if now else value)
+            case "file":
+                value, address = _file(value)
+                # KNIME makes a third variable, "… (Path)", of a type that no node here can use.
+                more = (FlowVariable(f"{config.variable} (URL)", "STRING", address),)
+            case _:
+                pass
+        return Done(outputs=(None,), variables=(*more, FlowVariable(config.variable, kind, value)))
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
+
+
+def _file(value: str) -> tuple[str, str]:
+    """The path and the address of the file that a person chose."""
+    path = Path(unquote(urlsplit(value).path) if value.startswith("file:") else value)
+    if not value:
+        raise RunError("No file or URL provided", fix="Choose a file; --set NAME=PATH does it here")
+    if not value.startswith("file:") and "://" in value:
+        raise RunError(f"'{value}' is an address, which only KNIME downloads", fix="Download it first")
+    if not path.exists():
+        raise RunError(f'No such file: "{path}"')
+    return str(path), path.absolute().as_uri().replace("file:///", "file:/")  # as Java writes it
+
+
+def date_text(config: Configuration, value: str) -> str:
+    """The part of a moment that the flow variable has, as KNIME's node writes it."""
+    day, clock, offset, zone = _parts(config, value)
+    if clock.count(":") == 1:
+        clock += ":00"
+    match config.date:
+        case "LOCAL_DATE":
+            return day
+        case "LOCAL_TIME":
+            return clock
+        case "LOCAL_DATE_TIME":
+            return f"{day}T{clock}"
+        case "ZONED_DATE_TIME":
+            return f"{day}T{clock}{offset}{zone}"
+
+
+def _parts(config: Configuration, value: str) -> tuple[str, str, str, str]:
+    found = _MOMENT.fullmatch(value)
+    if found is None or not any(found.groups()):
+        raise RunError(
+            f"'{value}' of '{config.variable}' is no date or time",
+            fix="Write it as 2026-01-31, 2026-01-31T12:30:00 or 2026-01-31T12:30:00+01:00",
+        )
+    day, clock, offset, zone = (part or "" for part in found.groups())
+    return day, clock, offset, zone
+
+
+def _set_date(config: Configuration, text: str) -> str:
+    """A date that was set: what its text leaves out is as in the default, as in KNIME."""
+    given, default = _parts(config, text), _parts(config, str(config.value))
+    day, clock = (own or other for own, other in zip(given[:2], default[:2], strict=True))
+    offset, zone = given[2:] if given[2] else default[2:]
+    return f"{day}T{clock}{offset}{zone}"
 
 
 def _credential(config: Configuration, job: Job) -> CredentialValue:
@@ -300,6 +377,9 @@ def validate(config: Configuration, value: Any) -> None:
         raise RunError(
             f"The set {config.kind} {value} is bigger than the allowed maximum of {config.maximum:g}"
         )
+    if config.kind == "choice" and config.choices and value not in config.choices:
+        offered = ", ".join(repr(choice) for choice in config.choices)
+        raise RunError(f"'{value}' is no choice of '{config.variable}', which offers {offered}")
     if config.kind == "string" and config.pattern:
         try:
             matches = re.fullmatch(config.pattern, value) is not None
@@ -321,7 +401,11 @@ def from_text(config: Configuration, text: str) -> Any:
             f"'{config.variable}' are credentials, which do not belong on a command line",
             fix="Put them into the environment or the keyring: --help says how",
         )
-    value = parsed(config.variable, _KINDS[config.kind], text)
+    value = (
+        _set_date(config, text)
+        if config.kind == "date"
+        else parsed(config.variable, _KINDS[config.kind], text)
+    )
     validate(config, value)
     return value
 
@@ -332,9 +416,10 @@ def from_json(config: Configuration, value: Any) -> Any:
         inner = cast("dict[str, Any]", value)
         if config.kind == "credentials":
             return CredentialValue(str(inner.get("username") or ""), str(inner.get("password") or ""))
-        if config.kind not in inner:
-            raise RunError(f"Expected {config.kind} value for key '{config.kind}'")
-        value = inner[config.kind]
+        key = VALUE_KEYS.get(config.kind, config.kind)
+        if key not in inner:
+            raise RunError(f"Expected {config.kind} value for key '{key}'")
+        value = inner[key]
         if config.kind == "boolean" and value is None:
             value = False
     read = _read(config, value)
@@ -345,8 +430,10 @@ def from_json(config: Configuration, value: Any) -> Any:
 def _read(config: Configuration, value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match config.kind:
-        case "string" if isinstance(value, str):
+        case "string" | "choice" | "file" if isinstance(value, str):
             return value
+        case "date" if isinstance(value, str):
+            return _set_date(config, value)
         case "string" if is_number:
             return json.dumps(value)
         case "boolean" if isinstance(value, bool):
@@ -361,4 +448,5 @@ def _read(config: Configuration, value: Any) -> Any:
             return parsed(config.variable, _KINDS[config.kind], value)
         case _:
             shown = "null" if value is None else type(value).__name__
-            raise RunError(f"'{config.parameter}' has to be a JSON {config.kind}, not {shown}")
+            wanted = "string" if _KINDS[config.kind] == "STRING" else config.kind
+            raise RunError(f"'{config.parameter}' has to be a JSON {wanted}, not {shown}")

@@ -45,9 +45,9 @@ _NATIVE: Final[dict[str, NodeKind]] = {
     **dict.fromkeys((COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY), ComponentEdge()),
 }
 _RUNS_HERE: Final = (
-    "the nodes of this extension, Table Creator, Concatenate, String, Integer, Double, Boolean and"
-    " Credentials Configuration, String to Path, Workflow to Tool, Workflow Input and Output, Tool Message"
-    " Output, metanodes and components of these"
+    "the nodes of this extension, Table Creator, Concatenate, String, Integer, Double, Boolean, Credentials,"
+    " Single Selection, Date&Time and Local File Browser Configuration, String to Path, Workflow to Tool,"
+    " Workflow Input and Output, Tool Message Output, metanodes and components of these"
 )
 _ONLY_KNIME: Final = "Only KNIME runs this node"
 _IN_KNIME: Final = "Run the workflow in KNIME, or take the node out"

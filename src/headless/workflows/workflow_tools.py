@@ -214,6 +214,11 @@ def _property(config: Configuration) -> dict[str, Any]:
         # JSON has only finite numbers.
         known = isinstance(config.value, float) and math.isfinite(config.value)
         return {"type": "number"} | ({"default": config.value} if known else {})
+    if config.kind == "date":
+        return {"type": "string", "format": "ZonedDateTime", "default": config.value}
+    if config.kind in ("choice", "file"):
+        name = {"fileName": ""} if config.kind == "file" else {}
+        return {"type": "string", "default": config.value, **name}
     if config.kind != "credentials":
         return {"type": config.kind, "default": config.value}
     login = {"type": "string", "default": config.value or None}

@@ -9,12 +9,23 @@ from knime_mcp.headless.workflows.native_kinds import from_json, from_text
 from knime_mcp.knwf import (
     Column,
     Concatenation,
+    Config,
     Configuration,
     concatenate_node,
     read_configuration,
     table_creator,
 )
-from tests.headless.workflows.building import context, numbers, run, seen, table_of, variable, workflow
+from knime_mcp.knwf.settings_xml import string
+from tests.headless.workflows.building import (
+    component,
+    context,
+    numbers,
+    run,
+    seen,
+    table_of,
+    variable,
+    workflow,
+)
 
 
 def configuration(kind, value, **says):
@@ -64,9 +75,76 @@ def test_configuration_nodes_make_flow_variables(trial, tmp_path):
     assert type(got["as number"]) is int
 
 
+BERLIN = "2026-03-04T05:06+01:00[Europe/Berlin]"
+
+
+def test_choices_dates_and_files_make_the_variables_of_knimes_nodes(trial, tmp_path):
+    (tmp_path / "a b.txt").write_text("x")
+    dates = ("LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "ZONED_DATE_TIME")
+    nodes = [
+        variable(1, "pick", "b", kind="choice", choices=("a", "b")),
+        variable(2, "file", str(tmp_path / "a b.txt"), kind="file"),
+        *(variable(3 + n, own, BERLIN, kind="date", date=own) for n, own in enumerate(dates)),
+        variable(7, "now", BERLIN, kind="date", date="LOCAL_DATE_TIME", now=True),
+    ]
+    lines = [(i, 1, i + 1, 0) for i in range(1, 8)]
+    got = seen(run(trial, workflow(*nodes, context(trial, 8), lines=lines), tmp_path), 8)["variables"]
+    assert (got["pick"], got["pick (index)"]) == ("b", 1)
+    assert got["file"] == str(tmp_path / "a b.txt")
+    assert got["file (URL)"] == f"file:{tmp_path}/a%20b.txt"
+    assert got["LOCAL_DATE"] == "2026-03-04"
+    assert got["LOCAL_TIME"] == "05:06:00"
+    assert got["LOCAL_DATE_TIME"] == "2026-03-04T05:06:00"
+    assert got["ZONED_DATE_TIME"] == "2026-03-04T05:06:00+01:00[Europe/Berlin]"
+    assert got["now"] > "2026-03-04T05:06:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2025-01-02", "2025-01-02T05:06+01:00[Europe/Berlin]"),
+        ("12:30:15", "2026-03-04T12:30:15+01:00[Europe/Berlin]"),
+        ("2025-01-02T12:30", "2025-01-02T12:30+01:00[Europe/Berlin]"),
+        ("2025-01-02T12:30Z", "2025-01-02T12:30Z"),
+        ("2025-01-02T12:30:00+02:00[Europe/Kyiv]", "2025-01-02T12:30:00+02:00[Europe/Kyiv]"),
+    ],
+)
+def test_a_date_that_is_set_keeps_what_its_text_leaves_out(text, value):
+    assert from_text(configuration("date", BERLIN), text) == value
+    assert from_json(configuration("date", BERLIN), {"date&time": text}) == value
+
+
+def test_a_date_of_a_components_dialog_is_not_the_moment_of_the_execution(trial, tmp_path):
+    own = variable(1, "day", BERLIN, kind="date", date="LOCAL_DATE", now=True, parameter="day")
+    dialog = (Config("day-1", (string("date&time", "2020-02-03T04:05:06Z"),)),)
+    node, files = component(
+        5, own, context(trial, 2, inputs={"First": 0}), dialog=dialog, lines=[(1, 1, 2, 0)], ins=0, outs=0
+    )
+    report = run(trial, workflow(node, files=files), tmp_path)
+    (found,) = [o for o in report.outcomes if o.node.name == "Context"]
+    assert seen(report, found.node.id)["variables"]["day"] == "2020-02-03"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("", "No file or URL"), ("no.txt", "No such file"), ("https://h/x.txt", "only KNIME downloads")],
+)
+def test_files_that_are_not_there(trial, tmp_path, path, why):
+    report = run(trial, workflow(variable(1, "f", path, kind="file")), tmp_path)
+    assert report.outcomes[0].status is NodeStatus.FAILED
+    assert why in report.outcomes[0].message
+
+
 @pytest.mark.parametrize(
     ("own", "value", "message"),
     [
+        (
+            configuration("choice", "a", choices=("a", "b")),
+            "c",
+            "'c' is no choice of 'x', which offers 'a', 'b'",
+        ),
+        (configuration("date", BERLIN), "tomorrow", "'tomorrow' of 'x' is no date or time"),
+        (configuration("date", BERLIN), "", "is no date or time"),
         (configuration("integer", 5, minimum=1, maximum=9), "0", "smaller than the allowed minimum of 1"),
         (configuration("integer", 5, minimum=1, maximum=9), "10", "bigger than the allowed maximum of 9"),
         (configuration("double", 0.5, maximum=1.0), "1.5", "bigger than"),
