@@ -265,6 +265,7 @@ _HISTORY_FUNCTIONS: Final = frozenset(
 )
 _RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
 _FIRST_NAME: Final = re.compile(r"[^.\[]+")
+_STANDARD: Final = "a rule of the standard"
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
 _STRINGS: Final = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' """, re.VERBOSE | re.DOTALL)
 _OTHER_LANGUAGES: Final = (
@@ -299,7 +300,7 @@ def check_expressions(findings: Findings, node: Node, names: ToolNames) -> None:
         case SwitchNode():
             for number, condition in enumerate(node.conditions, 1):
                 if not condition.always:
-                    checks.rule(condition.rule, number, condition.position)
+                    checks.rule(condition.rule, number, condition.position, standard=node.standard)
         case _:
             pass
 
@@ -359,12 +360,13 @@ class _Checks:
             case _:
                 pass
 
-    def rule(self, rule: Any, number: int, position: Position | None) -> None:
+    def rule(self, rule: Any, number: int, position: Position | None, *, standard: bool) -> None:
         """Checks a rule of JSON Logic.
 
         As in the reference, a ``var`` that does not begin with ``$`` fails only when it is used.
         """
-        self._part(rule, f"condition {number}", position.path if position is not None else ())
+        path = position.path if position is not None else ()
+        self._part(rule, f"condition {number}", path, _STANDARD if standard else None)
 
     def _part(self, rule: Any, where: str, path: tuple[str | int, ...], loop: str | None = None) -> None:
         """Checks a part of a rule; `loop` is the operator for whose entries it is evaluated."""
@@ -402,7 +404,7 @@ class _Checks:
             self._part(var, where, path, loop)
             return
         text, first = var, _FIRST_NAME.match(var)
-        is_node = first is not None and first[0] in self._ids and loop != "reduce"
+        is_node = first is not None and first[0] in self._ids and loop not in {"reduce", _STANDARD}
         if is_node or (_NO_PATH.search(text) and check_jsonata(text) is None):
             message = f"{self._node}: inside of {loop}, '{text}' is a path in the entry ({where})"
             fix = f"Write $.{text} for the value of the node" if is_node else "JSONata begins with $ there"

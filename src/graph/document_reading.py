@@ -373,7 +373,17 @@ class NodeReading:
             self._findings.warn(message, (*fields.path, "next"), fix)
             default = None
         conditions = tuple(way for way in ways if way is not None)
-        return SwitchNode(id=name, conditions=conditions, default=default, position=fields.position)
+        logic = fields.optional_text("jsonLogic")
+        if logic not in {None, "standard"}:
+            fix = "Leave it out for mcpgraph's rules, in which a var is JSONata"
+            self._findings.error(f"'jsonLogic' must be 'standard', not '{logic}'", fields.path, fix)
+        return SwitchNode(
+            id=name,
+            conditions=conditions,
+            default=default,
+            standard=logic == "standard",
+            position=fields.position,
+        )
 
     def _condition(self, fields: Fields) -> Condition | None:
         wanted, other = ("target", "next") if self._dialect is Dialect.TARGET else ("next", "target")

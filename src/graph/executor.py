@@ -453,7 +453,13 @@ def _switch(line: Line, node: SwitchNode) -> str:
     for condition in node.conditions:
         if condition.always:
             return condition.next
-        if holds(condition.rule, line.view.context, line.evaluate, bounds=line.bounds()):
+        if holds(
+            condition.rule,
+            line.view.context,
+            line.evaluate,
+            standard=node.standard,
+            bounds=line.bounds(),
+        ):
             return condition.next
     if node.default is None:
         raise RunError(

@@ -144,6 +144,7 @@ class SwitchNode(NodeBase):
 
     conditions: tuple[Condition, ...]  # the conditions, in the order in which they are tried
     default: str | None = None  # node that follows if no rule holds; None makes that an error
+    standard: bool = False  # whether a ``var`` is a path, as in JSON Logic's standard, and not JSONata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

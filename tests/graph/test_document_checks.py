@@ -37,6 +37,10 @@ def switch(*conditions: str, default: str = "exit") -> str:
     return f"{{id: a, type: switch, conditions: [{', '.join(conditions)}], next: {default}}}"
 
 
+def standard(*conditions: str) -> str:
+    return switch(*conditions).replace("type: switch", "type: switch, jsonLogic: standard")
+
+
 @pytest.mark.parametrize(
     ("nodes", "said"),
     [
@@ -64,6 +68,16 @@ def switch(*conditions: str, default: str = "exit") -> str:
         (
             [ENTRY, switch("{rule: {var: [x, 1]}, next: exit}"), EXIT],
             "var operation must have a string value, got object",
+        ),
+        (
+            [
+                ENTRY,
+                A.replace(
+                    "transform, transform: {expr: entry}", "switch, jsonLogic: jsonata, conditions: []"
+                ),
+                EXIT,
+            ],
+            "'jsonLogic' must be 'standard', not 'jsonata'",
         ),
         (
             [ENTRY, switch('{rule: {var: "$f("}, next: exit}'), EXIT],
@@ -177,6 +191,10 @@ def test_variables_that_an_expression_may_use(expression):
         (
             [ENTRY, switch('{rule: {map: [{var: entry.l}, {var: "a * 2"}]}, next: exit}'), EXIT],
             "JSONata begins with $ there",
+        ),
+        (
+            [ENTRY, standard('{rule: {var: "a * 2"}, next: exit}'), EXIT],
+            "inside of a rule of the standard, 'a * 2' is a path",
         ),
         ([ENTRY, switch("{next: exit}"), EXIT], "never holds"),
         (

@@ -59,6 +59,14 @@ def test_context_and_history_of_a_loop(run):
     assert found.telemetry.error_count == 0
 
 
+@pytest.mark.parametrize(("logic", "wanted"), [("", "yes"), ("jsonLogic: standard, ", "no")])
+def test_a_switch_of_the_standard_reads_paths(run, logic, wanted):
+    rule = "{'==': [{var: 'entry.n + 1'}, 3]}"
+    switch = f"{{id: x, type: switch, {logic}conditions: [{{rule: {rule}, next: 'yes'}}], next: 'no'}}"
+    ways = [transform(f"{{'way': '{way}'}}", node=f"'{way}'") for way in ("yes", "no")]
+    assert run(switch, *ways, arguments={"n": 2}).result == {"way": wanted}
+
+
 def test_telemetry_counts_what_failed_and_was_caught(run):
     found = run(transform("$error('no')", onError="y"), transform("{'i': 1}", node="y"))
     assert found.telemetry.error_count == found.telemetry.by_node["x"].errors == 1

@@ -4,7 +4,7 @@ The value of a ``var`` is data and never applied as a rule, even if it looks lik
 ``filter``, ``all``, ``some``, ``none`` and ``reduce`` a ``var`` has the standard's meaning: a path in the
 entry (``qty``, the empty text for the whole entry, ``[path, default]``). What begins with ``$`` is JSONata
 there, too: ``$.node`` is the context, ``$item`` the entry; in ``reduce`` there are ``$current`` and
-``$accumulator``.
+``$accumulator``. In a switch with ``jsonLogic: standard`` all of a rule is so, with the context as the entry.
 """
 
 from __future__ import annotations
@@ -220,21 +220,33 @@ OPERATORS: Final = frozenset({"var", "missing", "missing_some", *ARRAY_LOOPS, *_
 
 
 def holds(
-    rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any], *, bounds: Bounds = UNBOUNDED
+    rule: Any,
+    context: Any,
+    evaluate: Callable[[str, Mapping[str, Any]], Any],
+    *,
+    standard: bool = False,
+    bounds: Bounds = UNBOUNDED,
 ) -> bool:
     """Returns whether a rule holds: whether JavaScript's ``Boolean`` of its value is true.
 
     In `context`, ``missing`` and ``missing_some`` look up keys, with dots between them. `evaluate` evaluates
-    JSONata against the whole context, with further bindings. A rule that fails raises `ExpressionError`.
+    JSONata against the whole context, with further bindings. With `standard`, a ``var`` is a path in the
+    context, as https://jsonlogic.com says, unless it begins with ``$``. A rule that fails raises
+    `ExpressionError`.
     """
-    return truthy(apply(rule, context, evaluate, bounds=bounds))
+    return truthy(apply(rule, context, evaluate, standard=standard, bounds=bounds))
 
 
 def apply(
-    rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any], *, bounds: Bounds = UNBOUNDED
+    rule: Any,
+    context: Any,
+    evaluate: Callable[[str, Mapping[str, Any]], Any],
+    *,
+    standard: bool = False,
+    bounds: Bounds = UNBOUNDED,
 ) -> Any:
     """Returns the value of a rule; see `holds`."""
-    scope = _Scope(data=context, evaluate=evaluate)
+    scope = _Scope(data=context, evaluate=evaluate, is_entry=standard)
     try:
         return under_watch(Watch(bounds), lambda: scope.apply(rule))
     except Halted:

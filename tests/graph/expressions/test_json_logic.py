@@ -121,6 +121,29 @@ def test_inside_of_loops_var_is_a_path_in_the_entry(rule, wanted):
 
 @pytest.mark.parametrize(
     ("rule", "wanted"),
+    [
+        ({"var": "e.n"}, 5),
+        ({"var": ["e.nothing", 9]}, 9),
+        ({"var": ["e.nothing"]}, None),
+        ({"var": {"cat": ["e.", "s"]}}, "text"),
+        ({"var": "e.items.1.qty"}, 2),
+        ({"var": "$count(e.items)"}, 2),
+        ({"==": [{"var": "e.n + 1"}, None]}, True),
+        ({"missing": ["e.n", "e.m"]}, ["e.m"]),
+        ({"reduce": [{"var": "e.list"}, {"+": [{"var": "current"}, {"var": "accumulator"}]}, 0]}, 6),
+    ],
+)
+def test_with_the_standard_every_var_is_a_path(rule, wanted):
+    assert apply(rule, CONTEXT, var, standard=True) == wanted
+
+
+def test_with_the_standard_an_empty_var_is_the_context():
+    assert apply({"var": ""}, CONTEXT, var, standard=True) == CONTEXT
+    assert apply({"var": 1}, ["apple", "banana"], var, standard=True) == "banana"
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
     [([], True), ({}, True), ("0", True), (0, False), ("", False), (None, False), ({"+": ["x"]}, False)],
 )
 def test_a_bare_value_is_true_as_in_javascript(rule, wanted):
