@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
@@ -34,7 +35,6 @@ from ..yaml_text import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from ..yaml_text import Path as KeyPath
 
@@ -167,6 +167,27 @@ _TYPES: Final = ("stdio", *_TRANSPORTS)
 _URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
 
 
+def _is_relative(text: str) -> bool:
+    return text.startswith(("./", "../"))
+
+
+def _is_relative_to_process(args: list[str], folder: Path) -> bool:
+    """Whether the paths among the arguments are right only in the process's working folder.
+
+    Servers of the reference start there, and its own documents rely on it.
+    """
+    paths = [text for text in args if _is_relative(text)]
+    here = Path.cwd()
+    return any(not (folder / text).exists() for text in paths) and all(
+        (here / text).exists() for text in paths
+    )
+
+
+def _can_be_there(path: Path) -> bool:
+    """Whether a server can find this path, or is likely to make the file, such as a database."""
+    return path.exists() or (path.suffix != "" and path.parent.is_dir())
+
+
 class ServerReading:
     """Reads the servers of one file, in whose folder relative working folders start.
 
@@ -239,10 +260,12 @@ class ServerReading:
                     (*path, "cwd"),
                     "A relative folder starts at the file's own folder",
                 )
-        self._look_for(name, command, cwd, (*path, "command"))
         args = [self._filled(text, (*path, "args", index)) for index, text in enumerate(args_written)]
+        if cwd_written is None and _is_relative_to_process(args, cwd):
+            cwd = Path.cwd()
+        self._look_for(name, command, cwd, (*path, "command"))
         for index, (text, written) in enumerate(zip(args, args_written, strict=True)):
-            if text.startswith(("./", "../")) and cwd.is_dir() and not (cwd / text).exists():
+            if _is_relative(text) and cwd.is_dir() and not _can_be_there(cwd / text):
                 message = f"there is no {written} in {cwd}, where the server '{name}' starts"
                 fix = "Servers start in the file's own folder unless 'cwd' names another one"
                 self._findings.warn(message, (*path, "args", index), fix)

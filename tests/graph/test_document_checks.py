@@ -274,6 +274,35 @@ def test_a_path_begins_in_the_documents_folder_unless_cwd_is_given(tmp_path):
     assert warnings() == []
 
 
+@pytest.mark.requirement("G19")
+def test_a_path_that_is_only_in_the_commands_folder_is_found_there(tmp_path, monkeypatch):
+    def checked(*args):
+        servers = f"mcpServers: {{s: {{command: python3, args: [x, {', '.join(args)}]}}}}\n"
+        return check_text(
+            one_tool(ENTRY, A, EXIT, more=servers), path=tmp_path / "a" / "g.yaml", dialect="next"
+        )
+
+    (tmp_path / "a" / "mine").mkdir(parents=True)
+    (tmp_path / "here" / "counting").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    found = checked("./counting")
+    assert texts(found, Severity.WARNING) == []
+    assert found.document.servers["s"].cwd == tmp_path / "here"
+    assert checked("./mine").document.servers["s"].cwd == tmp_path / "a"
+    assert len(texts(checked("./mine", "./counting"), Severity.WARNING)) == 1  # neither folder has both
+
+
+def test_a_file_that_a_server_makes_need_not_be_there(tmp_path):
+    servers = "mcpServers: {{s: {{command: python3, args: [x, {}]}}}}\n"
+
+    def warnings(path):
+        text = one_tool(ENTRY, A, EXIT, more=servers.format(path))
+        return texts(check_text(text, path=tmp_path / "graph.yaml", dialect="next"), Severity.WARNING)
+
+    assert warnings("./notes.db") == []
+    assert len(warnings("./nowhere/notes.db")) == 1
+
+
 def online(call: str, command: str = sys.executable):
     text = one_tool(
         ENTRY, call, EXIT, more=f"mcpServers: {{s: {{command: {command!r}, args: ['-c', {SERVER!r}]}}}}\n"
