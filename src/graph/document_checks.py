@@ -127,6 +127,27 @@ class GraphChecks:
                     did_you_mean(target, sorted(known)),
                 )
 
+    def recursion(self, tools: Sequence[PlacedTool]) -> None:
+        """Warns of tools that call themselves on every way to their exit, also by way of other tools."""
+        names = {tool.name for tool in tools}
+        judged = [tool for tool in tools if _can_end(tool, names)]
+        ending = names - {tool.name for tool in judged}  # what cannot end anyway is told elsewhere
+        while more := {tool.name for tool in judged if tool.name not in ending and _can_end(tool, ending)}:
+            ending |= more
+        for tool in judged:
+            if tool.name in ending:
+                continue
+            calls = [
+                placed
+                for placed in tool.nodes
+                if isinstance(placed.node, ToolNode) and placed.node.tool in names - ending
+            ]
+            if calls:
+                called = as_mapping(calls[0].raw).get("tool")
+                message = f'every way through the tool "{tool.name}" calls "{called}", which never ends'
+                fix = "Let a switch decide whether to call it again"
+                self._findings.warn(f"{message}: it calls itself", (*calls[0].path, "tool"), fix)
+
     def _ways_out(self, node: Node, placed: PlacedNode) -> Iterator[tuple[str, str, Path]]:
         """Yields each outgoing edge: its name, the target's id, and the key that holds it."""
         match node:
@@ -246,6 +267,29 @@ def _edges(tool: PlacedTool) -> dict[str, list[str]]:
             if isinstance(placed.node, ExitNode) and isinstance(target := placed.raw.get("next"), str):
                 targets.append(target)
     return graph
+
+
+def _can_end(tool: PlacedTool, ending: Collection[str]) -> bool:
+    """Whether a way leads to the exit on which only tools are called that end."""
+    graph = _edges(tool)
+    nodes = [placed.node for placed in tool.nodes if placed.node is not None]
+    for node in nodes:
+        if isinstance(node, ToolNode) and node.tool not in ending:
+            # It may fail before it calls, as with wrong arguments, and go on there.
+            graph[node.id] = [] if node.on_error is None else [node.on_error]
+    # A branch is no way on by itself, and a node waits for all of its branches.
+    for node in nodes:
+        match node:
+            case ParallelNode():
+                joined = all(node.next in _closure(graph, [branch], node.next) for branch in node.branches)
+                graph[node.id] = [node.next] if joined else [] if node.on_error is None else [node.on_error]
+            case ForEachNode():
+                graph[node.id] = [node.next]
+            case _:
+                pass
+    entry = next((node.id for node in nodes if isinstance(node, EntryNode)), None)
+    reached = set[str]() if entry is None else _closure(graph, [entry])
+    return any(isinstance(node, ExitNode) and node.id in reached for node in nodes)
 
 
 def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: str | None = None) -> set[str]:

@@ -166,6 +166,7 @@ def check_text(
         for node in tool.nodes:
             if node.node is not None:
                 check_expressions(findings, node.node, names)
+    checks.recursion(placed)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
         return CheckedDocument(document=None, problems=problems, dialect=chosen)

@@ -9,7 +9,7 @@ from knime_mcp.graph.document_loading import STARTER, check_text
 from knime_mcp.graph.online_checks import check_online
 from knime_mcp.yaml_text import Severity
 
-from .graphs import one_tool, texts, transform
+from .graphs import one_tool, texts, tool, transform, yaml
 
 ENTRY, EXIT = "{id: entry, type: entry, next: a}", "{id: exit, type: exit}"
 A = "{id: a, type: transform, transform: {expr: entry}, next: exit}"
@@ -290,6 +290,66 @@ def test_a_path_that_is_only_in_the_commands_folder_is_found_there(tmp_path, mon
     assert found.document.servers["s"].cwd == tmp_path / "here"
     assert checked("./mine").document.servers["s"].cwd == tmp_path / "a"
     assert len(texts(checked("./mine", "./counting"), Severity.WARNING)) == 1  # neither folder has both
+
+
+ONCE_MORE = "{id: a, type: tool, tool: t, args: {}, next: exit}"
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ([tool(ENTRY, ONCE_MORE, EXIT)], [('"t"', '"t"')]),
+        (
+            [
+                tool(ENTRY, ONCE_MORE.replace("tool: t", "tool: u"), EXIT),
+                tool(ENTRY, ONCE_MORE, EXIT, name="u"),
+            ],
+            [('"t"', '"u"'), ('"u"', '"t"')],
+        ),
+        (
+            [
+                tool(
+                    ENTRY,
+                    "{id: a, type: parallel, branches: [b, c], next: exit}",
+                    ONCE_MORE.replace("id: a", "id: b"),
+                    "{id: c, type: transform, transform: {expr: entry}, next: exit}",
+                    EXIT,
+                )
+            ],
+            [('"t"', '"t"')],
+        ),
+        (
+            [
+                tool(
+                    ENTRY,
+                    switch("{rule: {var: entry.n}, next: b}"),
+                    ONCE_MORE.replace("id: a", "id: b"),
+                    EXIT,
+                )
+            ],
+            [],
+        ),
+        ([tool(ENTRY, ONCE_MORE.replace("args", "onError: exit, args"), EXIT)], []),
+        (
+            [
+                tool(
+                    ENTRY,
+                    "{id: a, type: forEach, items: entry.l, do: b, next: exit}",
+                    ONCE_MORE.replace("id: a", "id: b"),
+                    EXIT,
+                )
+            ],
+            [],
+        ),
+    ],
+)
+def test_recursion_that_never_ends_is_named(tools, said):
+    checked = check_text(yaml(*tools, servers=""), dialect="next")
+    assert checked.document is not None
+    found = [text for text in texts(checked, Severity.WARNING) if "calls itself" in text]
+    assert len(found) == len(said)
+    for text, (name, called) in zip(found, said, strict=True):
+        assert f"every way through the tool {name} calls {called}" in text
 
 
 def test_a_file_that_a_server_makes_need_not_be_there(tmp_path):
