@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -251,10 +252,12 @@ def agent(
 
     with Interrupt() as interrupt:
         run = AgentRun(settings, connection, interrupt)
-        run.ask(text, routes=routes, workflows=workflow or [])
-    if html is not None:
-        write_page(html, run.page())
-    return _show(run, as_json=as_json)
+        with run.asked(text, routes=routes, workflows=workflow or []):
+            if html is not None:
+                write_page(html, run.page())
+            code = _show(run, as_json=as_json)
+            sys.stdout.flush()
+    return code
 
 
 def checked_settings(settings: AgentSettings, workflows: Sequence[Path]) -> AgentSettings:

@@ -45,7 +45,7 @@ _SAVED: Final = ConversationLayout(form=MessageForm.PLAIN)
 
 
 class AgentRun:
-    """A run of an agent, and its outcome: `answered`, once `ask` has returned."""
+    """A run of an agent, and its outcome: `answered`, once the question was `asked`."""
 
     answered: Answered
 
@@ -67,11 +67,18 @@ class AgentRun:
         self._host: ExtensionHost | None = None
         self._finished: FinishedPrompts | None = None
 
-    def ask(self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]) -> None:
-        """Asks the question, and shows the run on standard error."""
+    @contextmanager
+    def asked(
+        self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]
+    ) -> Generator[None]:
+        """Asks the question, and shows the run on standard error; the run is complete after the block.
+
+        Who kills it before its answer was told can resume it.
+        """
         what = {"kind": "agent", "question": question}
         with self.opened(routes=routes, workflows=workflows, what=what):
             self.turn(what["question"], self.history)
+            yield
 
     @contextmanager
     def opened(

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import select
 import signal
 import time
 from collections import Counter
@@ -121,6 +122,21 @@ def test_a_complete_run_is_not_made_again(cli):
         assert again.code == 1
         assert "r.jsonl is complete: there is nothing to go on with" in again.err
         assert len(server.named("tools/call")) == 1
+
+
+def test_a_run_that_was_killed_before_it_told_its_answer_can_be_resumed(cli):
+    """It is complete only once the answer was taken: here it is longer than what a pipe holds."""
+    answer = "Paid. " * 20_000
+    with pays() as server, ChatServer([calls(call("pay", {"n": 1})), says(answer)]) as model:
+        process = cli.start(*command(server, model, "Pay", "--audit", "r.jsonl"))
+        readable, _, _ = select.select([process.stdout], [], [], 60)
+        assert readable, "the answer begins"
+        killed(process)
+        again = cli(*command(server, model, "--resume", "r.jsonl"))
+        assert again.code == 0, again.err
+        assert again.out.strip() == answer.strip()
+        assert (len(server.named("tools/call")), len(model.requests)) == (1, 2), "nothing was asked again"
+        assert "is complete" in cli(*command(server, model, "--resume", "r.jsonl")).err
 
 
 def test_what_is_unknown_is_made_again_if_somebody_asks_for_it(cli, tmp_path):

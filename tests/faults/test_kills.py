@@ -3,7 +3,8 @@
 import pytest
 
 from tests.faults import kills
-from tests.faults.kills import OK, ROWS, UNKNOWN, Findings
+from tests.faults.dask_cluster import clusters
+from tests.faults.kill_trials import OK, ROWS, UNKNOWN, Findings
 
 ALL = dict.fromkeys(range(ROWS), OK)
 ONCE = {row: ["key"] for row in range(ROWS)}
@@ -50,6 +51,6 @@ def test_what_is_wrong_after_somebody_asked_to_repeat_row_3(statuses, keys, wron
 
 @pytest.mark.parametrize("name", ["processes, workers", "Dask, workers", "Caller node"])
 def test_a_killed_run_loses_nothing_and_calls_nothing_twice(name):
-    with kills.clusters() as cluster:
+    with clusters() as cluster:
         found = kills.trial(name, "quick", cluster)
     assert found.is_good, found

@@ -140,8 +140,12 @@ class FinishedPrompts:
         return len(self._taken_over)
 
     def open_question(self) -> str | None:
-        """The text of the only prompt that was begun and has no answer; None if there are more, or none."""
+        """The text of the only prompt that was begun and has no answer; None if there are more, or none.
+
+        A single prompt may have an answer that nobody was told.
+        """
         texts = [earlier.text for earlier in self._earlier.values() if earlier.finished is None]
+        texts = texts or [earlier.text for earlier in self._earlier.values()]
         return texts[0] if len(texts) == 1 else None
 
     def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], CallRecord]) -> None:
