@@ -167,6 +167,16 @@ class Dossier:
     def member(self, name: str) -> Path | None:
         return self.folder / name if name in self.members else None  # not every name is one of a member
 
+    @property
+    def rules(self) -> Path | None:
+        """The file of rules for a replay."""
+        return self.member(str(self.about.get("rules")))
+
+    @property
+    def workflows(self) -> list[Path]:
+        """The workflows that were called as tools."""
+        return [found for name in self.about["workflows"] if (found := self.member(name)) is not None]
+
     def saved(self, name: str) -> Path | None:
         """The member that a saved file on record is."""
         found = self.about["files"].get(name)
@@ -323,7 +333,8 @@ def _statement(payload: bytes) -> tuple[dict[str, str], dict[str, Any]]:
         digests = {str(entry["name"]): str(entry["digest"]["sha256"]) for entry in statement["subject"]}
         about = statement["predicate"]
         files = {str(name): str(member) for name, member in about["files"].items()}
-        about = {**about, "files": files, "made": str(about["made"])}
+        workflows = [str(name) for name in about.get("workflows", [])]
+        about = {**about, "files": files, "workflows": workflows, "made": str(about["made"])}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DossierError(f"has a list of members that cannot be read: {error}") from None
     if JOURNAL not in digests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -14,9 +14,6 @@ from .command_errors import CommandError, ExitCode, reports_errors
 from .files import check_table, reading_records, writing
 from .shared_options import RawCsvOption
 from .terminal import complain, note, say
-
-if TYPE_CHECKING:
-    from ..audit.record import CallRecord
 
 _PLACE: Final = Path("data") / "mcp-audit"
 
@@ -44,22 +41,20 @@ def collect(
     files = sorted(place.glob("*.jsonl"))
     if not files:
         raise CommandError(f"{folder} has no journals: there is no {_PLACE}/*.jsonl in it.")
-    from ..audit.calls_table import read_calls, write_calls
+    from ..audit.calls_table import calls_as_they_began, write_calls
     from ..audit.verify import verify_file
 
-    records: list[CallRecord] = []
     altered: list[str] = []
     for file in files:
         with reading_records():
-            calls, verified = read_calls(file), verify_file(file)
-        records += calls
+            verified = verify_file(file)
         altered += [file.name] if verified.verdict is Verdict.ALTERED else []
-        say(f"{file.name}: {counted(len(calls), 'call')}, {verified.verdict.value}")
-    records.sort(key=lambda record: (record.started_at or "", record.run, record.call))
+        calls = counted(sum(run.count for run in verified.runs), "call")
+        say(f"{file.name}: {calls}, {verified.verdict.value}")
     if out is not None:
-        with writing(out):
-            write_calls(records, out, raw_csv=raw_csv)
-        note(f"Wrote {counted(len(records), 'call')} of {counted(len(files), 'journal')} to {out}")
+        with reading_records(), writing(out):
+            count = write_calls(calls_as_they_began(files), out, raw_csv=raw_csv)
+        note(f"Wrote {counted(count, 'call')} of {counted(len(files), 'journal')} to {out}")
     for name in altered:
         complain(f"{name} was altered. Look at it with: knime-mcp audit verify {place / name}")
     return ExitCode.FAILED if altered else ExitCode.OK

@@ -11,7 +11,7 @@ import typer
 from ..audit.verdicts import Verdict
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
-from .files import Records, check_output, is_same, reading_records, writing
+from .files import Records, check_output, is_same, read_text, reading_records, writing
 from .terminal import complain, note
 
 if TYPE_CHECKING:
@@ -25,11 +25,14 @@ def pack(
     out: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The dossier to write.")],
     rules: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What may differ in a replay, which replay --rules takes."),
+        typer.Option(metavar="FILE", help="What may differ in a replay, a file of replay --write-rules."),
     ] = None,
     workflow: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE.knwf", help="A workflow that was called as a tool; may be repeated."),
+        typer.Option(
+            metavar="FILE.knwf",
+            help="A workflow that was called as a tool, for replay --call; may be repeated.",
+        ),
     ] = None,
 ) -> ExitCode:
     """Pack a run into one signed archive.
@@ -78,10 +81,11 @@ def _fill(
     from ..audit.dossier import JOURNAL, WORKFLOW, member_name
     from ..audit.journal_lines import journal_parts, part_file
     from ..headless import use_standin
-    from ..knwf import KnwfError, read_workflow
+    from ..knwf import KnwfError, read_workflow, write_workflow
+    from ..runs.replay_rules import ReplayRules
 
     use_standin()
-    from ..tools.audit_workflow import save_audit_workflow
+    from ..tools.audit_workflow import audit_workflows
     from .audit_page import audit_pages
 
     for path in workflows:
@@ -98,10 +102,12 @@ def _fill(
     ):
         dossier.add(page_file.name, page.encode())
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / WORKFLOW
-        save_audit_workflow(ordered_calls(records.file), made)
-        dossier.add(WORKFLOW, made)
+        for path, made in audit_workflows(ordered_calls(records.file), Path(folder) / WORKFLOW):
+            write_workflow(made.workflow, path)
+            dossier.add(path.name, path)
+            path.unlink()
     if rules is not None:
+        ReplayRules.of_json(read_text(rules), str(rules))  # only what can be used
         dossier.about["rules"] = f"rules/{member_name(rules.name)}"
         dossier.add(dossier.about["rules"], rules)
     dossier.about["workflows"] = [

@@ -59,6 +59,12 @@ def is_name(word: str) -> bool:
     return _NAME.fullmatch(word) is not None and not word.startswith("stdio:")
 
 
+def is_known(name: str) -> bool:
+    """Whether there is a server of this name, which may not be usable."""
+    file = servers_file()
+    return is_name(name) and file.is_file() and name in read_entries(file)
+
+
 def named_server(name: str) -> ServerConfig | None:
     """The server of this name, with its variables filled in; None if there is none.
 

@@ -86,7 +86,7 @@ class ReplaySettings:
         typer.Option(
             metavar="OLD=NEW",
             help="Call the server NEW instead of OLD; may be repeated. For a server that was a command:"
-            " stdio:NAME='COMMAND'.",
+            " stdio:NAME='COMMAND'. NAME alone: use the server of knime-mcp config, with its secrets.",
             rich_help_panel=_WHAT,
         ),
     ] = None
@@ -219,20 +219,24 @@ def replay(
     _check_connection(connection)
     check_executor(executor, connection)
     from ..runs.replaying import read_recording
-    from .replay_options import check_on_record, replay_options, with_commands
+    from .replay_options import check_on_record, replay_options, with_commands, with_dossier
     from .replay_run import ReplayRun
 
-    options = replay_options(settings)
     connection = with_commands(connection, settings.server or ())
+    options = replay_options(settings, connection)
     with records_in(file) as records, Interrupt() as interrupt:
         with reading_records():
             known = None if records.dossier is None else records.verified(head)
             recording = read_recording(records.file, head=head, verification=known)
         if not recording.calls and not recording.verification.runs:
             raise CommandError(f"{file} holds no calls to replay.")
-        check_on_record(options, recording.calls)
-        files = settings.workflow or ()
-        run = ReplayRun(recording, options, connection, interrupt, head, workflows=files, as_json=as_json)
+        check_on_record(options, recording.calls, connection)
+        files, offered = settings.workflow or (), ()
+        if records.dossier is not None:
+            options, offered = with_dossier(options, records.dossier), records.dossier.workflows
+        run = ReplayRun(
+            recording, options, connection, interrupt, head, workflows=files, offered=offered, as_json=as_json
+        )
         try:
             with reading_records():
                 run.execute(executor, concurrency, audit, out, raw_csv=raw_csv)

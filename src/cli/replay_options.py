@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
 from ..runs.replay_rules import ReplayRules
+from ..types.texts import counted
 from .command_errors import UsageError
+from .connection_options import is_command
 from .files import read_text
+from .named_servers import is_known
 from .shared_options import pairs
+from .terminal import note
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from ..audit.dossier import Dossier
     from ..runs.recorded_calls import RecordedCall
     from ..types.routing import ServerRoute
     from .connection_options import ConnectionOptions
@@ -24,15 +29,16 @@ if TYPE_CHECKING:
 _SERVERS = r"(.+?)=((?:https?|stdio):.+)"
 _TOOLS = r"\s*([^=]*[^=\s])\s*=\s*(.*\S)\s*"
 _COMMAND = re.compile(r"stdio:([A-Za-z0-9][\w.-]*)=(?!https?://)(.+)", re.ASCII | re.DOTALL)
+_ANOTHER = "https://another.invalid"
 _SECRET = re.compile(r"[0-9a-f]{12}=.*", re.DOTALL)
 
 
-def replay_options(settings: ReplaySettings) -> ReplayOptions:
+def replay_options(settings: ReplaySettings, connection: ConnectionOptions) -> ReplayOptions:
     """Converts the command's settings into the options of the replay. Only named credentials may be sent.
 
     Servers that are commands are handled by `with_commands`.
     """
-    servers = [text for text in settings.server or () if not _COMMAND.fullmatch(text)]
+    servers = [_by_name(text, connection) for text in settings.server or () if not _COMMAND.fullmatch(text)]
     credentials = [text if "=" in text else f"{text}={text}" for text in settings.with_credential or ()]
     return ReplayOptions(
         also_call=tuple(settings.call or ()),
@@ -45,7 +51,7 @@ def replay_options(settings: ReplaySettings) -> ReplayOptions:
             "--server",
             form=_SERVERS,
             wrong="does not say which server to call instead of which. Write --server OLD=NEW, both as URLs,"
-            " or --server stdio:NAME='COMMAND'.",
+            " or --server stdio:NAME='COMMAND', or the name of a server of knime-mcp config.",
         ),
         tools=pairs(
             settings.tool,
@@ -62,6 +68,21 @@ def replay_options(settings: ReplaySettings) -> ReplayOptions:
     )
 
 
+def _by_name(text: str, connection: ConnectionOptions) -> str:
+    """A server of `knime-mcp config` in place of its URL on record, of which a file alone starts nothing."""
+    route = None if "=" in text else connection.by_name(text)
+    return text if route is None else f"{route.url}={route.uri}"
+
+
+def with_dossier(options: ReplayOptions, dossier: Dossier) -> ReplayOptions:
+    """Adds the rules of a dossier, which are named where they leave something out."""
+    if dossier.rules is None:
+        return options
+    rules = ReplayRules.of_json(read_text(dossier.rules), f"{dossier.file.name}: {dossier.about['rules']}")
+    note(f"Takes {counted(len(rules.rules), 'rule')} from {dossier.file.name}")
+    return replace(options, rules=options.rules.and_(rules.rules))
+
+
 def _rules(settings: ReplaySettings) -> ReplayRules:
     """The rules of the options, and those of the file."""
     given = ReplayRules.parse(settings.ignore or (), settings.unordered or (), settings.tolerance)
@@ -76,8 +97,14 @@ def with_commands(connection: ConnectionOptions, servers: Sequence[str]) -> Conn
     return replace(connection, stdio=[*(connection.stdio or ()), *commands]) if commands else connection
 
 
-def check_on_record(options: ReplayOptions, calls: Collection[RecordedCall]) -> None:
+def check_on_record(
+    options: ReplayOptions, calls: Collection[RecordedCall], connection: ConnectionOptions
+) -> None:
     """Refuses options with calls, servers or tools that are not on record, which are usually mistakes."""
+    started = {server.url for server in connection.servers} | set(connection.named)
+    for route in routes_of(calls, options):
+        if is_command(route) and route.url not in started and is_known(name := route.url[len("stdio:") :]):
+            note(f"{route.url} is a server of knime-mcp config, too, which is used with: --server {name}")
     if calls and not any(options.rows.has(call.record, call.place) for call in calls):
         numbers = sorted(call.record.call or call.place for call in calls)
         raise UsageError(f"No call on record is one of --rows; they are {numbers[0]} to {numbers[-1]}.")
@@ -89,8 +116,8 @@ def check_on_record(options: ReplayOptions, calls: Collection[RecordedCall]) -> 
 
 
 def _check_servers(options: ReplayOptions, routes: set[ServerRoute]) -> None:
-    for old, new in options.servers.items():
-        if all(ReplayOptions(servers={old: new}).route(route) == route for route in routes):
+    for old in options.servers:
+        if all(ReplayOptions(servers={old: _ANOTHER}).route(route) == route for route in routes):
             named = ", ".join(sorted({route.url for route in routes})) or "none"
             raise UsageError(f"No call on record is to the server {old} of --server; they are to: {named}.")
 

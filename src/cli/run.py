@@ -128,6 +128,12 @@ def _workflow_in(file: Path) -> Generator[Path]:
         found = records.dossier.member(WORKFLOW)
         if found is None:
             raise CommandError(f"{file} has no {WORKFLOW}.")
+        stem = Path(WORKFLOW).stem
+        if more := sum(name.startswith(f"{stem}-") for name in records.dossier.members):
+            note(
+                f"The dossier has {counted(more, 'workflow')} with further calls, {stem}-2.knwf and so on:"
+                " unpack it to run them."
+            )
         yield found
 
 

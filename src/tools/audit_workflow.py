@@ -5,14 +5,16 @@ the digest of the definition, in recorded order. It holds the names of credentia
 a placeholder that the Caller refuses until a person has filled it in. Calls that cannot or must not run again
 are notes on the canvas.
 
-Agent, Caller and Replayer save it where their parameter *Save audit workflow to* says.
+Agent, Caller and Replayer save it where their parameter *Save audit workflow to* says. Many calls are in
+several workflows, as KNIME could not open one with all of them.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from dataclasses import dataclass, replace
-from heapq import nsmallest
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -21,14 +23,14 @@ from ..types.tool import MCPTool, WorkflowTool
 from .recorded_steps import caller_node, is_command, metanode, segment_of, step_of, with_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..audit.record import CallRecord
     from ..knwf import Node, Position, Workflow
 
 
 MOST_STEPS: Final = 1000
-"""Calls beyond this number are only counted on the canvas: KNIME could not open such a large workflow."""
+"""So many calls are in one workflow, the others in further ones."""
 
 # Colours of the notes' borders.
 YELLOW, GREEN, RED, GRAY = 0xFFD800, 0x3CB371, 0xD9534F, 0xB0B0B0
@@ -44,6 +46,7 @@ _LONGEST_BOX: Final = 800
 _BOX: Final = 160
 _LOW_BOX: Final = 70
 _WIDTH: Final = _COLUMNS * _STEP_X
+_MOST_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +56,62 @@ class Exported:
     workflow: Workflow
     steps: int  # calls that are nodes
     notes: int  # calls that are notes on the canvas
-    left_out: int  # calls that are neither, because there are too many
     placeholders: tuple[str, ...]  # secret arguments to fill in, as "node 3: /password"
+
+
+@dataclass(slots=True)
+class Saved:
+    """The audit workflows of some calls, in files."""
+
+    files: list[Path] = field(default_factory=list[Path])
+    steps: int = 0
+    notes: int = 0
+    placeholders: int = 0
+    named: list[str] = field(default_factory=list[str])  # the first of them
+
+    def add(self, file: Path, exported: Exported) -> None:
+        self.files.append(file)
+        self.steps += exported.steps
+        self.notes += exported.notes
+        self.placeholders += len(exported.placeholders)
+        of = f"{file.name}, " if len(self.files) > 1 else ""
+        self.named += [f"{of}{text}" for text in exported.placeholders[: _MOST_NAMED - len(self.named)]]
 
     def text(self) -> str:
         parts = [f"{counted(self.steps, 'call')} as nodes"]
         parts += [f"{self.notes} as notes"] if self.notes else []
-        parts += [f"{self.left_out} left out"] if self.left_out else []
-        parts += [f"to fill in: {', '.join(self.placeholders)}"] if self.placeholders else []
+        more = self.placeholders - len(self.named)
+        named = [*self.named, *([f"and {more} more"] if more else [])]
+        parts += [f"to fill in: {', '.join(named)}"] if named else []
+        parts += [f"in {len(self.files)} files, up to {self.files[-1].name}"] if len(self.files) > 1 else []
         return "; ".join(parts)
 
 
 def audit_workflow(
-    records: Iterable[CallRecord], *, name: str, question: str = "", answer: str = ""
+    records: Sequence[CallRecord],
+    *,
+    name: str,
+    question: str = "",
+    answer: str = "",
+    before: str = "",
+    after: str = "",
 ) -> Exported:
-    """Makes the audit workflow of some calls, in any order; an agent's question and answer become notes.
+    """Makes the audit workflow of some calls; an agent's question and answer become notes.
 
-    Every node has the state CONFIGURED, so that KNIME checks its settings.
+    Every node has the state CONFIGURED, so that KNIME checks its settings. ``before`` and ``after`` are the
+    files with other calls of the same audit.
     """
     from ..knwf import Connection, Workflow, WorkflowCredential
 
-    seen = _Seen()
-    shown = nsmallest(MOST_STEPS, map(seen.take, records), key=lambda record: (record.run, record.call))
-    left_out = seen.statuses.total() - len(shown)
     canvas = Canvas()
-    canvas.note(seen.about(), color=GRAY)
+    canvas.note(_about(records), color=GRAY)
+    if before:
+        canvas.note(f"The calls before these are in {before}", color=GRAY)
     if question:
         canvas.note(f"Question\n{question}", color=YELLOW)
-    several_runs = len(seen.runs) > 1
+    several_runs = len({record.run for record in records}) > 1
     turn: tuple[str, int | None] | None = None
-    for place, record in enumerate(shown, start=1):
+    for place, record in enumerate(records, start=1):
         if turn is not None and turn != (record.run, record.iteration):
             canvas.new_row()
         if turn != (record.run, record.iteration):
@@ -93,8 +122,8 @@ def audit_workflow(
         # Every run counts its calls from 1, so several runs are numbered anew.
         canvas.add(replace(record, call=place) if several_runs else record, place)
     canvas.new_row()
-    if left_out:
-        canvas.note(f"… and {left_out} more calls, which are not in this workflow", color=RED)
+    if after:
+        canvas.note(f"… the calls after these are in {after}", color=GRAY)
     if answer:
         canvas.note(f"Answer\n{answer}", color=GREEN)
     workflow = Workflow(
@@ -107,47 +136,55 @@ def audit_workflow(
         files=canvas.files,
     )
     steps = len(canvas.nodes)
-    return Exported(workflow, steps, len(shown) - steps, left_out, tuple(canvas.placeholders))
+    return Exported(workflow, steps, len(records) - steps, tuple(canvas.placeholders))
 
 
-class _Seen:
-    """What the first note says of all calls, of which only some are on the canvas."""
+def audit_workflows(
+    records: Iterable[CallRecord], file: Path, *, question: str = "", answer: str = ""
+) -> Iterator[tuple[Path, Exported]]:
+    """The audit workflows of calls, each with its file: the given one, then ``NAME-2`` and so on.
 
-    def __init__(self) -> None:
-        self.statuses: Counter[str] = Counter()
-        self.runs: set[str] = set()
-        self._writing = 0
-        self._commands: set[str] = set()
+    The calls of two workflows are in memory at a time.
+    """
+    left = iter(records)
+    calls, path, before = list(islice(left, MOST_STEPS)), file, ""
+    for number in range(2, sys.maxsize):
+        following = list(islice(left, MOST_STEPS))
+        other = file.with_name(f"{file.stem}-{number}{file.suffix}")
+        exported = audit_workflow(
+            calls,
+            name=path.stem,
+            question="" if before else question,
+            answer="" if following else answer,
+            before=before,
+            after=other.name if following else "",
+        )
+        yield path, exported
+        if not following:
+            return
+        calls, path, before = following, other, path.name
 
-    def take(self, record: CallRecord) -> CallRecord:
-        self.statuses[record.status.value] += 1
-        self.runs.add(record.run)
-        step = step_of(record)
-        if isinstance(step, MCPTool):
-            self._writing += not step.is_read_only
-            self._commands |= {step.route.url} if is_command(step) else set()
-        return record
 
-    def about(self) -> str:
-        counts = ", ".join(f"{count} {status}" for status, count in self.statuses.most_common())
-        lines = [
-            f"Audit of {counted(self.statuses.total(), 'tool call')}: {counts}",
-            "Each node is one call, in the order in which they finished. Executing a node makes its call"
-            " again.",
-        ]
-        if self._writing:
-            lines.append(
-                f"{self._writing} of them are of tools not declared as read-only: they do again what they"
-                " did."
-            )
-        if self._commands:
-            commands = sorted(self._commands)
-            lines.append(
-                f"Servers that were commands ({', '.join(commands)}) cannot be started from a workflow: run"
-                " them over HTTP and enter their URLs. No other node waits for theirs. From the command line:"
-                f" knime-mcp run FILE.knwf --server {commands[0]}=http://127.0.0.1:8000/mcp"
-            )
-        return "\n".join(lines)
+def _about(records: Sequence[CallRecord]) -> str:
+    """What the first note says."""
+    statuses = Counter(record.status.value for record in records)
+    tools = [step for record in records if isinstance(step := step_of(record), MCPTool)]
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    lines = [
+        f"Audit of {counted(len(records), 'tool call')}: {counts}",
+        "Each node is one call, in the order in which they finished. Executing a node makes its call again.",
+    ]
+    if writing := sum(not tool.is_read_only for tool in tools):
+        lines.append(
+            f"{writing} of them are of tools not declared as read-only: they do again what they did."
+        )
+    if commands := sorted({tool.route.url for tool in tools if is_command(tool)}):
+        lines.append(
+            f"Servers that were commands ({', '.join(commands)}) cannot be started from a workflow: run"
+            " them over HTTP and enter their URLs. No other node waits for theirs. From the command line:"
+            f" knime-mcp run FILE.knwf --server {commands[0]}=http://127.0.0.1:8000/mcp"
+        )
+    return "\n".join(lines)
 
 
 def target_of(setting: str, data_area: Path, run: str) -> Path | None:
@@ -161,17 +198,19 @@ def target_of(setting: str, data_area: Path, run: str) -> Path | None:
 
 def save_audit_workflow(
     records: Iterable[CallRecord], file: Path, *, question: str = "", answer: str = ""
-) -> Exported:
-    """Writes the audit workflow of some calls into a ``.knwf`` file, which gives it its name.
+) -> Saved:
+    """Writes the audit workflows of calls into ``.knwf`` files, see `audit_workflows`.
 
-    The folder is created, and the file replaced as a whole.
+    The folder is created, and each file replaced as a whole.
     """
     from ..knwf import write_workflow
 
-    exported = audit_workflow(records, name=file.stem, question=question, answer=answer)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_workflow(exported.workflow, file)
-    return exported
+    saved = Saved()
+    for path, exported in audit_workflows(records, file, question=question, answer=answer):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_workflow(exported.workflow, path)
+        saved.add(path, exported)
+    return saved
 
 
 def save_after_run(
@@ -188,14 +227,15 @@ def save_after_run(
         file = target_of(setting, data_area, run)
         if file is None:
             return None
-        exported = save_audit_workflow(records, file, question=question, answer=answer)
+        ordered = sorted(records, key=lambda record: (record.run, record.call))
+        saved = save_audit_workflow(ordered, file, question=question, answer=answer)
     # An impossible file name raises ValueError, an unknown ~user RuntimeError.
     except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         where = setting.strip()
         return without_surrogates(f"The audit workflow cannot be written to {where}: {why or error}.")
-    if exported.placeholders or exported.left_out:
-        return f"The audit workflow {file} has {exported.text()}."
+    if saved.placeholders or len(saved.files) > 1:
+        return f"The audit workflow {file} has {saved.text()}."
     return None
 
 

@@ -11,6 +11,8 @@ from tests.support.files import json_lines
 
 from .conftest import SECRET
 
+RULES = '{"replay_rules": 1, "rules": [{"volatile": "/time"}]}'
+
 
 @pytest.fixture
 def packed(cli, server, tmp_path):
@@ -21,8 +23,8 @@ def packed(cli, server, tmp_path):
     cli("call", server.url, "echo", "text=hello", "--audit", "run.jsonl")
     hidden = ("show", f"code={SECRET}", "--secret-argument", "code")
     cli("call", server.url, *hidden, "--audit", "run.jsonl")
-    (tmp_path / "rules.txt").write_text("/time\n", "utf-8")
-    done = cli("audit", "pack", "run.jsonl", "run.zip", "--rules", "rules.txt", env=env)
+    (tmp_path / "rules.json").write_text(RULES, "utf-8")
+    done = cli("audit", "pack", "run.jsonl", "run.zip", "--rules", "rules.json", env=env)
     assert (done.code, done.out) == (0, "")
     assert "Wrote run.zip: 3 calls" in done.err
     for file in [*(tmp_path / "saved").iterdir(), tmp_path / "run.jsonl"]:
@@ -39,7 +41,7 @@ def test_everything_is_in_it_and_no_secret(packed, tmp_path):
     (picture,) = (data for name, data in members.items() if name.startswith("files/"))
     report = members["report.html"].decode()
     assert base64.b64encode(picture).decode() in report
-    assert members["rules/rules.txt"] == b"/time\n"
+    assert members["rules/rules.json"].decode() == RULES
     assert {json.loads(data)["name"] for name, data in members.items() if "tools/" in name} == {
         "picture",
         "echo",
@@ -64,6 +66,7 @@ def test_commands_take_it_as_it_is(packed, cli, tmp_path):
     assert cli("audit", "export", "run.zip", "again.knwf").code == 0
     replayed = cli("replay", "run.zip", "--call", "*", "--rows", "1,2", "--audit", "new.jsonl", "--json")
     assert {call["verdict"] for call in replayed.json["calls"] if "new_status" in call} == {"same"}
+    assert [rule["volatile"] for rule in replayed.json["rules"]] == ["/time"]
     assert len([line for line in json_lines(tmp_path / "new.jsonl") if line["kind"] == "call"]) == 2
     ran = cli("run", "run.zip", "--json").json
     assert len(ran["nodes"]) == 3
@@ -109,3 +112,11 @@ def test_no_file_of_this_machine_gets_into_it_because_a_journal_names_it(cli, se
     done = cli("audit", "pack", "run.jsonl", "run.zip")
     assert (done.code, "1 saved file not packed" in done.err) == (0, True)
     assert "1 saved file is not there any more" in cli("audit", "verify", "run.zip").err
+
+
+def test_rules_that_replay_could_not_take_are_not_packed(cli, server, tmp_path):
+    cli("call", server.url, "echo", "text=hello", "--audit", "run.jsonl")
+    (tmp_path / "rules.txt").write_text("/time", "utf-8")
+    done = cli("audit", "pack", "run.jsonl", "run.zip", "--rules", "rules.txt")
+    assert (done.code != 0, "rules.txt" in done.err) == (True, True)
+    assert not (tmp_path / "run.zip").exists()

@@ -207,6 +207,15 @@ def test_a_command_as_server(cli, tmp_path):
     assert "which command stdio:child is" in without.json["calls"][0]["reason"]
     done = cli("replay", "run.jsonl", "--call", "*", "--server", f"stdio:child={command}", "--json")
     assert (done.code, done.json["counts"]) == (0, {"same": 1})
+    assert "--server child" not in without.err
+    env = {"KNIME_MCP_SERVERS": str(tmp_path / "servers.json")}
+    assert cli("config", "add", "child", "--stdio", command, env=env).code == 0
+    hinted = cli("replay", "run.jsonl", "--call", "*", "--json", env=env)
+    assert (hinted.json["counts"], "--server child" in hinted.err) == ({"failed": 1}, True)
+    named = cli("replay", "run.jsonl", "--call", "*", "--server", "child", "--json", env=env)
+    assert (named.code, named.json["counts"], "--server child" in named.err) == (0, {"same": 1}, False)
+    unknown = cli("replay", "run.jsonl", "--server", "nobody", env=env)
+    assert (unknown.code, "no server called 'nobody'" in unknown.err) == (2, True)
     over_http = cli("replay", "run.jsonl", "--server", "stdio:child=http://127.0.0.1:9/mcp", "--json")
     assert "http://127.0.0.1:9/mcp" in over_http.json["calls"][0]["reason"]
 
@@ -350,3 +359,12 @@ def test_a_run_with_a_workflow_and_an_invented_tool_is_replayed(cli, workflow_ru
     assert done.code == 0, done.err
     assert done.json["counts"] == {"same": 2}
     assert cli("replay", "run.jsonl", "--workflow", "none.knwf").code == 1
+
+
+def test_workflows_of_a_dossier_run_if_they_are_named(cli, workflow_run):
+    assert cli("audit", "pack", "run.jsonl", "run.zip", "--workflow", "adds.knwf").code == 0
+    offered = cli("replay", "run.zip", "--json")
+    assert offered.json["counts"] == {"skipped": 1, "same": 1}
+    assert any("--call 'Adds'" in made.get("reason", "") for made in offered.json["calls"])
+    named = cli("replay", "run.zip", "--call", "Adds", "--json")
+    assert (named.code, named.json["counts"]) == (0, {"same": 2}), named.err

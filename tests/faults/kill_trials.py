@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
@@ -54,6 +55,7 @@ class Findings:
     hung: int = 0
     wrong: int = 0  # runs that ended otherwise than they should
     unknown: int = 0
+    ended: int = 0  # nodes that were killed after their run was complete: executed again, it is another run
     seconds: float = 0.0
     details: list[str] = field(default_factory=list)
 
@@ -62,7 +64,18 @@ class Findings:
         return not (self.lost or self.twice or self.unnamed or self.hung or self.wrong)
 
     def add(self, other: Findings) -> None:
-        for name in ("trials", "kills", "lost", "twice", "unnamed", "hung", "wrong", "unknown", "seconds"):
+        for name in (
+            "trials",
+            "kills",
+            "lost",
+            "twice",
+            "unnamed",
+            "hung",
+            "wrong",
+            "unknown",
+            "ended",
+            "seconds",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.details += other.details
 
@@ -177,7 +190,8 @@ class Trial:
 
     def strike(self, process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
-        self.printed, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=60)
+        self.printed = out or self.printed
 
     def settle(self) -> None:
         """Waits until nothing arrives any more: what was on its way, or from a worker without its parent."""
@@ -205,6 +219,9 @@ class Trial:
         code, out, err = 0, "", ""
         try:
             self.begin()
+            if self.done is None and self.has_ended():
+                self.found.ended = 1
+                return self.found
             code, out, err = self.done or self.go_on()
             self.settle()
             unknown = self.found.judge(self.statuses(out), self.keys(), self.said(err))
@@ -221,6 +238,10 @@ class Trial:
             self.wrong(f"{error!r}, exit code {code}: {out[-300:]}{err[:300]}...{err[-1500:]}")
         self.found.seconds = time.monotonic() - began
         return self.found
+
+    def has_ended(self) -> bool:
+        """Whether what was killed had come to its end, and begins anew if it is started again."""
+        return False
 
     def ask_again(self, unknown: set[int]) -> None:
         before = {row: len(arrived) for row, arrived in self.keys().items()}
@@ -351,6 +372,13 @@ class Node(Trial):
     def journals(self) -> int:
         return len(list(self.folder.rglob("*.jsonl")))
 
+    def has_ended(self) -> bool:
+        last = max(self.folder.rglob("*.jsonl"), default=None)
+        try:
+            return last is not None and read_journal(last).outcome == "complete"
+        except JournalError:  # killed in its first line
+            return False
+
 
 class Agent(Trial):
     """``knime-mcp agent`` with a model that pays all, two in each turn."""
@@ -359,7 +387,7 @@ class Agent(Trial):
 
     def arguments(self, *, resume: bool, repeat: bool) -> list[object]:
         is_there = resume and (self.folder / "r.jsonl").exists()
-        again = ["--repeat-unknown"] if repeat else []
+        again = ["--repeat-unknown"] if repeat and is_there else []
         where = ["--server", self.server.url, "--model-url", self.model.url, "--model", "test-model"]
         journal = ["--resume" if is_there else "--audit", "r.jsonl"]
         return ["agent", f"Pay 0 to {ROWS}", *where, *journal, "--json", *again]
@@ -441,6 +469,7 @@ class AgentNode(Agent):
     begin = Trial.begin
     go_on = Node.go_on
     journals = Node.journals
+    has_ended = Node.has_ended
 
 
 def pays_all(request):

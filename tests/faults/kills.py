@@ -63,7 +63,19 @@ def trial(name: str, seed: str, cluster) -> Findings:
 
 
 def table(found: dict[str, Findings]) -> str:
-    heads = ("killed", "trials", "kills", "lost", "twice", "unknown", "unnamed", "hung", "wrong", "s")
+    heads = (
+        "killed",
+        "trials",
+        "kills",
+        "lost",
+        "twice",
+        "unknown",
+        "ended",
+        "unnamed",
+        "hung",
+        "wrong",
+        "s",
+    )
     total = Findings()
     for one in found.values():
         total.add(one)

@@ -8,7 +8,7 @@ import pytest
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.knwf import check, read_workflow, write_workflow
 from knime_mcp.knwf.workflow_model import NodeState
-from knime_mcp.tools.audit_workflow import MOST_STEPS, audit_workflow, save_after_run, target_of
+from knime_mcp.tools.audit_workflow import audit_workflow, save_after_run, target_of
 from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool, WorkflowTool, to_json_text
 from tests.support import real_knime as rig
@@ -105,7 +105,7 @@ def test_settings_are_those_of_the_caller(host, tmp_path):
 
 def test_steps_stand_in_the_order_of_calls_and_cover_no_note(host):
     records = [record(call, iteration=1 + call // 8) for call in range(1, 21)]
-    workflow = audit_workflow(reversed(records), name="w", question="Why?", answer="Because.").workflow
+    workflow = audit_workflow(records, name="w", question="Why?", answer="Because.").workflow
     assert [f"{call} · prefix-search" for call in range(1, 21)] == [
         node.annotation.split("\n")[0] for node in workflow.nodes
     ]
@@ -167,10 +167,23 @@ def test_several_runs_have_headings_and_numbers_that_go_on(host):
     assert {"Run r1", "Run r2"} <= {note.text for note in workflow.annotations}
 
 
-def test_calls_beyond_what_a_canvas_takes_are_counted(host):
-    exported = audit_workflow([record(call) for call in range(1, MOST_STEPS + 4)], name="w")
-    assert (exported.steps, exported.left_out) == (MOST_STEPS, 3)
-    assert any("3 more calls" in note.text for note in exported.workflow.annotations)
+def test_calls_beyond_what_a_canvas_takes_are_in_further_workflows(host, tmp_path, monkeypatch):
+    monkeypatch.setattr("knime_mcp.tools.audit_workflow.MOST_STEPS", 10)
+    records = [record(call) for call in range(25, 0, -1)]  # in the order of a table
+    warning = save_after_run(records, "all.knwf", tmp_path, "r", question="Why?", answer="Because.")
+    assert "25 calls as nodes; in 3 files, up to all-3.knwf" in warning
+    calls, notes = [], []
+    for name in ("all", "all-2", "all-3"):
+        workflow = read_workflow(tmp_path / f"{name}.knwf")
+        calls.append([node.annotation.split(" ")[0] for node in workflow.nodes])
+        notes.append([note.text.split("\n")[0] for note in workflow.annotations])
+    assert calls == [
+        [str(call) for call in range(first, last)] for first, last in ((1, 11), (11, 21), (21, 26))
+    ]
+    before, after = "The calls before these are in", "… the calls after these are in"
+    assert notes[0][1:] == ["Question", f"{after} all-2.knwf"]
+    assert notes[1][1:] == [f"{before} all.knwf", f"{after} all-3.knwf"]
+    assert notes[2][1:] == [f"{before} all-2.knwf", "Answer"]
 
 
 def test_the_setting_names_a_folder_or_a_file(tmp_path):
