@@ -188,6 +188,8 @@ class MCPAgentChat:
 
     # What *MCP Agent Prompter* lets people choose, and a chat does not.
     prompt_column = connection.NO_COLUMN
+    answer_schema = ""
+    answer_repairs = 0
     recursion_limit_prompt = LIMIT_PROMPT
     recursion_limit_handling = dialog.LimitHandling.FINAL_RESPONSE.name
     on_tool_error = dialog.ToolErrorHandling.model.name

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
 
     from ..types.errors import MCPError
+    from .answer_schema import AnswerSchema
     from .toolbox.replies import ToolReply, ToolRequest
 
 SYSTEM_MESSAGE: Final = (
@@ -179,7 +180,10 @@ class AgentOptions:
             without tools; otherwise the run fails.
         limit_prompt: The request for that final answer; not part of the conversation.
         budget: What the model may cost; the turn that spends it is the last with tools.
-        total_timeout: Seconds that the whole run may take, None for no limit.
+        answer_schema: The form that the final answer must have; None for any text.
+        answer_repairs: How many times an answer that does not fit is asked for again.
+        total_timeout: Seconds that the whole run may take, None for no limit. With `answer_at_limit` the last
+            fifth of them, and at most a minute, is kept for a final answer: no tool runs on into it.
         parallel_calls: The largest number of tools that run at the same time.
         longest_wait: The most seconds to wait before a request is sent again, also if the endpoint asks for
             more.
@@ -191,6 +195,8 @@ class AgentOptions:
     answer_at_limit: bool = False
     limit_prompt: str = LIMIT_PROMPT
     budget: TokenBudget = TokenBudget()
+    answer_schema: AnswerSchema | None = None
+    answer_repairs: int = 3
     total_timeout: float | None = None
     parallel_calls: int = 4
     longest_wait: float = 120.0

@@ -20,6 +20,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ..audit.journal import JournalWriteError
 from ..types.errors import Canceled, MCPError, TimedOut
+from ..types.texts import compact_json
 from .agent_events import (
     AgentOptions,
     AgentOutcome,
@@ -32,7 +33,7 @@ from .agent_events import (
     ToolStarted,
 )
 from .message_content import text_of
-from .model.model_errors import IterationLimit, PromptFiltered
+from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered
 from .model_calls import ModelCalls, Turn
 from .model_messages import (
     answer,
@@ -58,8 +59,11 @@ POLL_SECONDS: Final = 0.1
 """Seconds between two checks of the cancel button."""
 
 _GRACE_SECONDS: Final = 0.5
+_ANSWER_SECONDS: Final = 60.0
+_ANSWER_SHARE: Final = 0.2  # of the time limit, for the answer when it is reached
 _CANCELED: Final = "Error: the run was canceled before this call was finished."
 _LIMIT_REACHED: Final = "Error: the limit of this run was reached, so this call was not made."
+_LATE: Final = "Error: the time limit of this run was nearly reached before this call was finished."
 _SHORTER: Final = "Your message was cut off at the token limit. Ask for fewer calls with shorter arguments."
 
 
@@ -125,7 +129,10 @@ class _AgentLoop:
         self._options = options
         self._emit = emit
         self._began = time.monotonic()
-        self._until = self._began + (options.total_timeout or math.inf)
+        total = options.total_timeout or math.inf
+        self._until = self._began + total
+        kept = min(_ANSWER_SECONDS, total * _ANSWER_SHARE) if options.answer_at_limit else 0.0
+        self._tools_until = self._until - kept
         self._conversation, repairs = repair(messages)
         self._notes = list(repairs)
         self._ids = {
@@ -206,20 +213,29 @@ class _AgentLoop:
         for iteration in range(1, self._options.iteration_limit + 2):
             if is_canceled():  # while the calls were made: the model is not asked once more
                 raise Canceled("The run was canceled")
+            # Nothing to call: the form can be asked for at once.
+            tried = 0 if self._options.answer_schema and not self._toolbox.definitions() else None
             try:
-                message, calls = await self._turn(self._conversation, iteration)
+                message, calls = await self._turn(
+                    self._conversation, iteration, final=tried is not None, tried=tried
+                )
             except PromptFiltered as error:
                 return Ending.REFUSED, str(error)
             if not calls:
-                return self._final(message)
-            spent = self._options.budget.spent(self._usage + self._estimated)
-            if spent is not None or iteration > self._options.iteration_limit:
+                ending, text = self._final(message)
+                if ending is Ending.ANSWER:
+                    text = await self._in_form(message, iteration, 0 if tried is None else 1)
+                return ending, text
+            reached = self._limit_reached(iteration)
+            if reached is not None:
                 refused = (_unfinished(call, _LIMIT_REACHED) for call in calls)
                 self._conversation += [message, *map(answer, refused)]
-                return await self._answer_at_limit(iteration, spent)
+                return await self._answer_at_limit(iteration, reached)
             stopped = await self._run_tools(message, calls)
             if stopped is not None:
                 return Ending.STOPPED, stopped.text
+            if self._is_late():
+                return await self._answer_at_limit(iteration, IterationLimit(_LATE))
         raise AssertionError("the last turn returns")
 
     def _prompt(self) -> str:
@@ -227,13 +243,23 @@ class _AgentLoop:
         return text_of(prompts[-1]) if prompts else ""
 
     async def _turn(
-        self, messages: Sequence[BaseMessage], iteration: int, *, final: bool = False
+        self,
+        messages: Sequence[BaseMessage],
+        iteration: int,
+        *,
+        final: bool = False,
+        tried: int | None = None,
     ) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
         at, began = datetime.now(UTC), time.monotonic()
         turn: Turn | None = None if self._turns is None else self._turns.known(iteration)
         if turn is None:
             turn = await self._calls.ask(
-                messages, self._toolbox.definitions(), iteration=iteration, final=final
+                messages,
+                self._toolbox.definitions(),
+                iteration=iteration,
+                final=final,
+                schema=None if tried is None else self._options.answer_schema,
+                tried=tried or 0,
             )
             if self._turns is not None:
                 self._turns.keep(iteration, turn)
@@ -241,7 +267,10 @@ class _AgentLoop:
         if turn.usage.unreported and self._options.budget.is_limited:
             self._estimate(messages, turn.message)
         self._iterations = iteration
-        message, calls = settle(_with_refusal_as_text(turn.message), taken=self._ids, iteration=iteration)
+        answered, schema = _with_refusal_as_text(turn.message), self._options.answer_schema
+        if schema is not None and tried is not None:
+            answered = schema.without_tool(answered)
+        message, calls = settle(answered, taken=self._ids, iteration=iteration)
         if final and calls:  # it called tools although asked not to
             message, calls = _without_calls(message), ()
         self._emit(
@@ -284,24 +313,62 @@ class _AgentLoop:
             )
         return Ending.ANSWER, answer_of(message)
 
-    async def _answer_at_limit(self, iteration: int, spent: str | None) -> tuple[Ending, str]:
-        limit = self._options.iteration_limit
+    async def _in_form(self, message: AIMessage, iteration: int, tried: int) -> str:
+        """The final answer, asked for again until it has the form that it must have.
+
+        Raises `AnswerUnfit` if it never has; what the model answered last is then in the conversation.
+        """
+        schema = self._options.answer_schema
+        if schema is None:
+            return answer_of(message)
+        for repair_number in range(self._options.answer_repairs + 1):
+            try:
+                return compact_json(schema.read(answer_of(message)))
+            except AnswerUnfit as problem:
+                budget_left = self._options.budget.spent(self._usage + self._estimated) is None
+                if repair_number == self._options.answer_repairs or not budget_left:
+                    raise
+                request = HumanMessage(schema.again(problem))
+            iteration += 1
+            message, _ = await self._turn(
+                [*self._conversation, request], iteration, final=True, tried=tried + repair_number
+            )
+            del self._conversation[-2]  # the answer that another one stands for now
+        raise AssertionError("the last attempt returns or raises")
+
+    def _is_late(self) -> bool:
+        """Whether the rest of the time limit is for the answer."""
+        if not self._options.answer_at_limit or time.monotonic() < self._tools_until:
+            return False
+        self._notes.append("The time limit was nearly reached, so the answer is what the model knew by then")
+        return True
+
+    def _limit_reached(self, iteration: int) -> IterationLimit | None:
+        """Which limit keeps the calls of this turn from being made; None for none."""
+        spent = self._options.budget.spent(self._usage + self._estimated)
         if spent is not None:
             self._notes.append(f"The budget is used up: {spent}")
-            if not self._options.answer_at_limit:
-                raise IterationLimit(
-                    f"The budget is used up, and the model still asked for tools: {spent}",
-                    fix="Raise the budget, or let the agent give a final answer at the limit",
-                )
-        if not self._options.answer_at_limit:
-            raise IterationLimit(
-                f"The model still asked for tools after {limit} iterations",
-                fix="Raise the iteration limit, ask for less at once, or let the agent give a final answer at"
-                " the limit",
+            return IterationLimit(
+                f"The budget is used up, and the model still asked for tools: {spent}",
+                fix="Raise the budget, or let the agent give a final answer at the limit",
             )
+        if self._is_late():
+            return IterationLimit(_LATE)
+        if iteration <= self._options.iteration_limit:
+            return None
+        return IterationLimit(
+            f"The model still asked for tools after {self._options.iteration_limit} iterations",
+            fix="Raise the iteration limit, ask for less at once, or let the agent give a final answer at the"
+            " limit",
+        )
+
+    async def _answer_at_limit(self, iteration: int, reached: IterationLimit) -> tuple[Ending, str]:
+        if not self._options.answer_at_limit:
+            raise reached
         prompt = HumanMessage(content=self._options.limit_prompt)
-        message, _ = await self._turn([*self._conversation, prompt], iteration + 1, final=True)
-        return Ending.LIMIT, answer_of(message)
+        tried = None if self._options.answer_schema is None else 0
+        message, _ = await self._turn([*self._conversation, prompt], iteration + 1, final=True, tried=tried)
+        return Ending.LIMIT, await self._in_form(message, iteration + 1, 1)
 
     async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> ToolReply | None:
         """Runs the calls of one turn; returns the reply that stops the run, if any."""
@@ -312,21 +379,30 @@ class _AgentLoop:
         tasks = [
             asyncio.create_task(self._run_tool(replies, number, slots)) for number in range(len(replies))
         ]
+        left = self._tools_until - time.monotonic()
         try:
-            await asyncio.wait(tasks)
+            _, late = await asyncio.wait(tasks, timeout=None if math.isinf(left) else max(0.0, left))
+            if late:  # at the time limit, if there is to be an answer
+                self._stopped.set()
+                await self._end(tasks)
+                replies[:] = [_unfinished(r.request, _LATE) if r.unfinished else r for r in replies]
         except asyncio.CancelledError:
-            # The tools see the cancel; the ones that stop soon still return a reply.
-            await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await self._end(tasks)
             raise
         finally:
             # Calls and replies are added together, so that no call is ever without an answer.
             self._conversation += [message, *map(answer, replies)]
         for task in tasks:
-            task.result()
+            if not task.cancelled():
+                task.result()
         return next((reply for reply in replies if reply.stop), None)
+
+    async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Ends calls, after a moment: the tools see the cancel, and those that stop soon still reply."""
+        await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
     async def _run_tool(self, replies: list[ToolReply], number: int, slots: asyncio.Semaphore) -> None:
         async with slots:

@@ -73,13 +73,17 @@ if TYPE_CHECKING:
 @knext.output_table(
     "Conversation",
     "What was said: prompt, answers of the model, its tool calls and their results, without the system"
-    " message. With a prompt column, the last row of each prompt holds its *Outcome* and *Answer*: a Row"
-    " Filter on *Outcome* leaves one row per prompt.",
+    " message. With a prompt column, the last row of each prompt holds its *Outcome* and *Answer*.",
 )
 @knext.output_table(
     "Tool calls",
     "Every tool call, in the order in which they ended: tool, server, arguments as sent, status, the whole"
     " result, errors, times, and the hashes that prove that nobody changed a row.",
+)
+@knext.output_table(
+    "Answers",
+    "One row per prompt: how it ended, the answer, with an *Answer schema* a column for each part of it,"
+    " error, tokens and seconds. With a prompt column they are appended to the columns of that table.",
 )
 @knext.output_table_group(
     "Data outputs",
@@ -99,6 +103,7 @@ class MCPAgentPrompter:
       *Concatenate*.
     - Enter the question or task under *User message*. For many prompts, connect a table to *Data inputs* and
       choose the *Prompt column*: each row is a conversation of its own.
+    - For an answer in columns instead of a text, say under *Answer schema* what it consists of.
     - To go on with a conversation, connect the *Conversation* of one agent to the *Conversation history* of
       the next.
 
@@ -164,6 +169,8 @@ class MCPAgentPrompter:
 
     conversation_form = dialog.conversation_form
     conversation_column_name = dialog.conversation_column_name
+    answer_schema = dialog.answer_schema
+    answer_repairs = dialog.answer_repairs
 
     secret_arguments = dialog.secret_arguments
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
@@ -211,7 +218,9 @@ class MCPAgentPrompter:
                 model.check(ctx)
             dialog.check(self, tools, history, data)
             conversation = dialog.layout_of(self, history).schema()
-            return conversation, calls_schema(), [None] * data_outputs(ctx)
+            rows = data[0] if dialog.prompt_column_of(self) is not None else None
+            answers = dialog.answers_layout(self, rows).schema(rows)
+            return conversation, calls_schema(), answers, [None] * data_outputs(ctx)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
 
@@ -284,6 +293,7 @@ class MCPAgentPrompter:
         return (
             to_table(layout.table(runs.entries)),
             to_table(calls_table(runs.calls(), form=choose_form("auto"))),
+            self._answers(runs, data),
             runs.data(),
             knext.view_html(self._page(model, runs, warning, path)),
         )
@@ -294,7 +304,9 @@ class MCPAgentPrompter:
 
         from ..types.texts import canonical_json
 
-        prompt_settings = [self.developer_message, self.user_message, self.prompt_column]
+        prompt_settings = [
+            *(self.developer_message, self.user_message, self.prompt_column, self.answer_schema)
+        ]
         return f"mcp_agent_prompter {sha256(canonical_json(prompt_settings).encode()).hexdigest()[:16]}"
 
     def _prompts(
@@ -322,6 +334,12 @@ class MCPAgentPrompter:
             for row, cell in zip(cells.column(0).to_pylist(), cells.column(1).to_pylist(), strict=True)
         ]
         return prompts, data[1:]
+
+    def _answers(self, runs: PromptRuns, data: list[Any]) -> Any:
+        if dialog.prompt_column_of(self) is None:
+            return to_table(dialog.answers_layout(self, None).table(runs.entries))
+        layout = dialog.answers_layout(self, data[0].schema)
+        return knext.Table.from_pyarrow(layout.table(runs.entries, data[0].to_pyarrow()), row_ids="keep")
 
     def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
         from .timeline_page import timeline_page
@@ -364,11 +382,14 @@ def prompter_of(
 
 def _options(node: Any) -> AgentOptions:
     from .agent_events import AgentOptions, TokenBudget
+    from .answer_schema import AnswerSchema
 
     return AgentOptions(
         iteration_limit=node.recursion_limit,
         answer_at_limit=node.recursion_limit_handling == dialog.LimitHandling.FINAL_RESPONSE.name,
         limit_prompt=node.recursion_limit_prompt,
+        answer_schema=AnswerSchema.parse(node.answer_schema),
+        answer_repairs=node.answer_repairs,
         total_timeout=node.time_limit or None,
         budget=TokenBudget(total=node.token_budget or None),
         parallel_calls=node.parallel_calls,
@@ -404,7 +425,7 @@ def calls_schema() -> Any:
 
 
 def data_outputs(ctx: Any) -> int:
-    return ctx.get_connected_output_port_numbers()[2]
+    return ctx.get_connected_output_port_numbers()[-1]
 
 
 def to_table(data: Any) -> Any:

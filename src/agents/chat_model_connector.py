@@ -23,7 +23,7 @@ from ..tools.node_settings.connection import (
 )
 from ..tools.node_settings.shared_parameters import labelled
 from ..types.errors import MCPError
-from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
+from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route, more_fields
 from .model.chat_model_ports import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
 
 if TYPE_CHECKING:
@@ -44,6 +44,15 @@ class _TokenLimit(knext.EnumParameterOptions):
     none = ("Do not limit", "The endpoint decides.")
     max_completion_tokens = ("max_completion_tokens", "OpenAI's newer name, which its models require.")
     max_tokens = ("max_tokens", "The older name, which many compatible servers know alone.")
+
+
+class _Effort(knext.EnumParameterOptions):
+    unset = ("As the model has it", "The endpoint decides.")
+    none = ("None", "No reasoning, for models that can do without.")
+    minimal = ("Minimal", "As little as possible.")
+    low = ("Low", "Fast and cheap.")
+    medium = ("Medium", "Between low and high.")
+    high = ("High", "Slow and thorough.")
 
 
 def _model_choices(context: Any) -> list[Any]:
@@ -174,6 +183,29 @@ class OpenAICompatibleChatModelConnector:
         min_value=1,
         is_advanced=True,
     )
+    top_p = knext.DoubleParameter(
+        "Top-p",
+        "Only the most likely words are chosen from, which have this probability together. 1 leaves it to the"
+        " endpoint.",
+        default_value=1.0,
+        min_value=0.0,
+        max_value=1.0,
+        is_advanced=True,
+    )
+    reasoning_effort = knext.EnumParameter(
+        "Reasoning effort",
+        "How much a model that reasons thinks before it answers. Other models refuse it.",
+        default_value=_Effort.unset.name,
+        enum=_Effort,
+        is_advanced=True,
+    )
+    request_fields = knext.MultilineStringParameter(
+        "Further request fields",
+        'What else is to be in each request, as JSON, such as `{"seed": 1}`. Put no secrets here.',
+        default_value="",
+        number_of_lines=3,
+        is_advanced=True,
+    )
     timeout = knext.DoubleParameter(
         "Timeout (s)",
         "How long the endpoint may be silent before the request is given up. Large models need minutes.",
@@ -238,6 +270,13 @@ class OpenAICompatibleChatModelConnector:
             model=(self.model_name if entered else self.model).strip(),
             temperature=self.temperature if self.set_temperature else None,
             timeout=self.timeout,
+            more=more_fields(
+                self.request_fields,
+                top_p=None if self.top_p == 1.0 else self.top_p,
+                reasoning_effort=None
+                if self.reasoning_effort == _Effort.unset.name
+                else self.reasoning_effort,
+            ),
         )
         if self.token_limit_as == _TokenLimit.none.name:
             return settings

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from .agent_events import AgentEvent
+    from .answer_schema import AnswerSchema
     from .model.model_errors import ModelError
     from .model.openai_model import EndpointModel
 
@@ -65,18 +66,20 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _ToolOffer:
-    """The tools of a request; `choice` is ``none`` if the model must not call them.
+    """The tools of a request; `choice` is ``none`` if the model must not call them, or names the one to call.
 
     Some endpoints (Anthropic's and Amazon Bedrock's behind OpenAI's form) refuse a conversation with tool
     calls in it unless the request defines tools. Others refuse ``tool_choice``, or ignore it.
 
     Attributes:
         change: The difference to the offer before, for people.
+        form: The form of the answer, in the endpoint's own mode.
     """
 
     tools: Sequence[Mapping[str, Any]] = ()
-    choice: Literal["none"] | None = None
+    choice: Literal["none"] | dict[str, Any] | None = None
     change: str = ""
+    form: Mapping[str, Any] | None = None
 
 
 class ModelCalls:
@@ -119,17 +122,24 @@ class ModelCalls:
         *,
         iteration: int,
         final: bool = False,
+        schema: AnswerSchema | None = None,
+        tried: int = 0,
     ) -> Turn:
         """Requests one turn: an answer with content, that is text, tool calls or a refusal.
 
         The messages are as `settle` and `repair` leave them; the tools are sent unchanged unless the endpoint
-        refuses them. With ``final`` the model must answer without calling tools. Raises `ModelError` if all
-        attempts failed.
+        refuses them. With ``final`` the model must answer without calling tools, and with a ``schema`` in its
+        form; ``tried`` ways of asking for it are left out, as they came to nothing. Raises `ModelError` if
+        all attempts failed.
         """
         usage = TokenUsage()
         attempt = tool_changes = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
-        offer, *others = _tool_offers(tools, messages, final=final)
+        offers = _tool_offers(tools, messages, final=final)
+        if schema is not None:
+            ways = [offer for offer in _ways(schema) if offer.change not in self._tools.refused_ways]
+            offers = (*ways[tried:], *offers)
+        offer, *others = offers
         while True:
             await self._until_allowed(iteration)
             attempt += 1
@@ -151,8 +161,9 @@ class ModelCalls:
                 tool_changes += adapted is not None
             adapted = adapted or self._messages.learn(problem, messages) or self._change_streaming(problem)
             if adapted is None and others and isinstance(problem, ModelRequestRefused):
+                self._tools.refused_ways.add(offer.change)
                 offer = others.pop(0)
-                adapted = offer.change
+                adapted = offer.change or "sent again without a form"
             if adapted is not None:
                 self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {adapted}", wait=0.0))
                 continue
@@ -165,6 +176,8 @@ class ModelCalls:
             # `bind`, as `bind_tools` would rewrite the schemas.
             choice = {"tool_choice": offer.choice} if offer.choice else {}
             model = self._model.bind(tools=[dict(tool) for tool in offer.tools], **choice)
+        elif offer.form is not None:
+            model = self._model.bind(response_format=offer.form)
         if not self._stream:
             return await model.ainvoke(messages)
 
@@ -252,6 +265,14 @@ def _tool_offers(
     definitions = [_minimal_definition(name) for name in called]
     return _ToolOffer(), _ToolOffer(
         definitions, "none", "sent again with the names of the tools in the history"
+    )
+
+
+def _ways(schema: AnswerSchema) -> tuple[_ToolOffer, ...]:
+    """The ways to have an answer in a form, see `answer_schema`; after them it is asked for in words."""
+    return (
+        _ToolOffer(form=schema.response_format(), change="sent again with a schema"),
+        _ToolOffer([schema.tool()], schema.tool_choice(), "sent again with a tool to answer with"),
     )
 
 

@@ -68,6 +68,31 @@ class AgentSettings:
         int | None,
         typer.Option(min=1, help="The most tokens of one answer of the model.", rich_help_panel=_MODEL),
     ] = None
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Choose only from the most likely words, which have this probability together.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    reasoning_effort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EFFORT",
+            help="How much the model thinks: none, minimal, low, medium, high, or what it knows.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    request_fields: Annotated[
+        str,
+        typer.Option(
+            metavar="JSON",
+            help="What else is to be in each request to the model, such as '{\"seed\": 1}'.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = ""
     model_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds that the model may be silent.", rich_help_panel=_MODEL)
     ] = DEFAULT_TIMEOUT
@@ -218,6 +243,14 @@ def agent(
             "--ask", help="Ask me before each call that no rule decides about.", rich_help_panel=_LIMITS
         ),
     ] = False,
+    answer_schema: Annotated[
+        str,
+        typer.Option(
+            metavar="SCHEMA|@FILE",
+            help="The form that the answer must have: a JSON schema of an object, or lines such as 'price:"
+            " number, in euros'. An answer that does not fit is asked for again.",
+        ),
+    ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print answer, conversation and calls as JSON.")
     ] = False,
@@ -244,6 +277,8 @@ def agent(
         raise CommandError(f"There is no file {settings.resume} to resume from.")
     check_page(html)
     settings = checked_settings(settings, workflow or [])
+    if answer_schema:
+        answer_schema = text_or_file(answer_schema, "--answer-schema")[0]
     if ask:
         settings = replace(settings, rule=[*(settings.rule or ()), "ask *"])
     urls = server or []
@@ -251,7 +286,7 @@ def agent(
     from .agent_run import AgentRun
 
     with Interrupt() as interrupt:
-        run = AgentRun(settings, connection, interrupt)
+        run = AgentRun(settings, connection, interrupt, answer_schema=answer_schema)
         with run.asked(text, routes=routes, workflows=workflow or []):
             if html is not None:
                 write_page(html, run.page())

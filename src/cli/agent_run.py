@@ -6,9 +6,10 @@ import json
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, TokenBudget, TokenUsage
+from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, Ending, TokenBudget, TokenUsage
+from ..agents.answer_schema import AnswerSchema
 from ..agents.message_content import calls_of, shown_text
-from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
+from ..agents.model.chat_model import ChatModelSettings, create_model, model_route, more_fields
 from ..agents.prompter.conversation_table import ConversationLayout, Entry, MessageForm
 from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
@@ -56,7 +57,9 @@ class AgentRun:
         interrupt: Callable[[], bool],
         *,
         streams: bool = False,
+        answer_schema: str = "",
     ) -> None:
+        self._answer_schema = AnswerSchema.parse(answer_schema)
         self._settings = settings
         self._connection = connection
         self._interrupt = interrupt
@@ -202,6 +205,7 @@ class AgentRun:
         records = sorted(self._runs.prompter.records, key=lambda record: record.call)
         return {
             "answer": answered.text if answered.error is None else None,
+            **self._structured(),
             "ending": "error" if answered.ending is None else answered.ending.value,
             "error": None
             if answered.error is None
@@ -214,6 +218,13 @@ class AgentRun:
             "conversation": [_entry_json(entry) for entry in answered.entries],
             "calls": [json_record(record) for record in records],
         }
+
+    def _structured(self) -> dict[str, Any]:
+        """The answer as a JSON value, where it has a form."""
+        if self._answer_schema is None:
+            return {}
+        has_form = self.answered.ending in (Ending.ANSWER, Ending.LIMIT)
+        return {"structured_answer": json.loads(self.answered.text) if has_form else None}
 
     def _tools(self, sessions: Sessions, routes: list[ServerRoute]) -> list[Tool]:
         """The tools of all servers that can be reached; a server that fails does not end the run."""
@@ -285,6 +296,7 @@ class AgentRun:
             budget=self._budget(),
             iteration_limit=self._settings.max_iterations,
             answer_at_limit=True,
+            answer_schema=self._answer_schema,
             total_timeout=self._settings.time_limit,
             longest_wait=self._settings.longest_wait,
             stream=True,
@@ -299,6 +311,9 @@ def _model(settings: AgentSettings) -> Any:
         temperature=settings.temperature,
         token_limit=settings.token_limit,
         timeout=settings.model_timeout,
+        more=more_fields(
+            settings.request_fields, top_p=settings.top_p, reasoning_effort=settings.reasoning_effort
+        ),
     )
     known = Credentials(ConnectionOptions(bearer_env=settings.api_key_env))
     return create_model(chat_model, known(name))

@@ -218,7 +218,9 @@ class RecordColumns:
 
     def columns(self, records: Sequence[Mapping[str, Any]]) -> list[pa.Array]:
         """The columns of some of the records; their types are the same for all of them."""
-        return [_column([record.get(key) for record in records], self._type_of(key)) for key in self._kinds]
+        return [
+            typed_column([record.get(key) for record in records], self._type_of(key)) for key in self._kinds
+        ]
 
     def _type_of(self, key: str) -> str:
         found, declared = self._kinds[key], self._declared.get(key, "")
@@ -262,7 +264,8 @@ def _kind_of_text(text: str) -> str:
     return "text"
 
 
-def _column(values: list[Any], kind: str) -> pa.Array:
+def typed_column(values: list[Any], kind: str) -> pa.Array:
+    """A column of values that fit its kind: bool, int, float, date, local, moment, or else text."""
     import pyarrow as pa
 
     match kind:
@@ -315,11 +318,12 @@ def declared_columns(schema: Mapping[str, Any]) -> dict[str, str]:
     for part in lists:
         entry = items(part, schema)
         if "array" in kinds(part, schema) and (properties := properties_in(entry, schema)):
-            return {name: _declared(inner, schema) for name, inner in properties.items()}
+            return {name: declared_kind(inner, schema) for name, inner in properties.items()}
     return {}
 
 
-def _declared(schema: Any, root: Mapping[str, Any]) -> str:
+def declared_kind(schema: Any, root: Mapping[str, Any]) -> str:
+    """The kind of column for what a schema declares; empty if the values decide."""
     types = set(kinds(schema, root) - {"null"})
     formats = {part.get("format") for part in parts_of(schema, root)}
     if types == {"string"}:

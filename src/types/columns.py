@@ -34,7 +34,7 @@ AUTO: Final = "<auto>"
 ROW_ID: Final = "<RowID>"
 """The name of the first column of Arrow data, from which KNIME takes the RowIDs."""
 
-ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "moment"]
+ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "date", "moment"]
 """The kind of values in a column. A moment is in UTC, with microseconds."""
 
 
@@ -51,6 +51,7 @@ def arrow_type(kind: ColumnKind) -> pa.DataType:
         "int64": pa.int64(),
         "double": pa.float64(),
         "boolean": pa.bool_(),
+        "date": pa.date32(),
         "moment": pa.timestamp("us", tz="UTC"),
     }
     return types[kind]
@@ -78,6 +79,7 @@ def knime_columns(columns: Iterable[tuple[str, ColumnKind]]) -> list[Any]:
         "int64": knext.int64(),
         "double": knext.double(),
         "boolean": knext.bool_(),
+        "date": knext.datetime(date=True, time=False, timezone=False),
         "moment": knext.datetime(date=True, time=True, timezone=True),
     }
     return [knext.Column(types[kind], name) for name, kind in columns]

@@ -22,6 +22,9 @@ KEYS = {
     "temperature": 0.2,
     "token_limit_as": "none",
     "token_limit": 4096,
+    "top_p": 1.0,
+    "reasoning_effort": "unset",
+    "request_fields": "",
     "timeout": 120.0,
     "extra_headers": "",
 }
@@ -287,3 +290,20 @@ assert "knime_mcp.agents.chat_model_connector" in sys.modules
     command = [sys.executable, "-c", script, str(KNIME_YML)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_fields_of_requests_go_with_the_model(host):
+    chosen = {"top_p": 0.5, "reasoning_effort": "low", "request_fields": '{"seed": 1, "top_p": 0.9}'}
+    result = connect(host, "http://127.0.0.1:9/v1", check_connection=False, **chosen)
+    assert result.ok, result.failure
+    more = host.port_object(result.outputs[0]).spec.settings.more
+    assert more == {"seed": 1, "top_p": 0.5, "reasoning_effort": "low"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("seed: 1", "cannot be read"), ("[1]", "not an object"), ('{"tools": []}', "'tools'")]
+)
+def test_fields_that_cannot_be_sent(host, text, said):
+    result = connect(host, "http://127.0.0.1:9/v1", check_connection=False, request_fields=text)
+    assert not result.ok
+    assert said in result.failure["message"]

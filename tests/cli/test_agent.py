@@ -70,6 +70,21 @@ def test_json_page_and_journal(cli, server, model):
     assert chat.requests[0].messages[0] == {"role": "system", "content": "Be brief."}
 
 
+def test_an_answer_that_must_have_a_form(cli, server, model):
+    chat = model(calls(call("add", {"a": 41, "b": 1})), says("It is 42."), says('{"sum": 42}'))
+    (cli.folder / "form.txt").write_text("sum: integer", encoding="utf-8")
+    done = cli(*words(chat, "--server", server.url, "--answer-schema", "@form.txt", "--json"))
+    assert done.code == 0, done.err
+    assert done.json["structured_answer"] == {"sum": 42}
+    assert done.json["answer"] == '{"sum":42}'
+    never = cli(*words(model(*[says("no")] * 4), "--answer-schema", "sum: integer"))
+    assert never.code != 0
+    assert "does not fit the schema" in never.err
+    wrong = cli(*words(model(), "--answer-schema", "sum"))
+    assert wrong.code == 2
+    assert "Line 1 of the schema" in wrong.err
+
+
 def test_two_servers_and_a_command(cli, server, model):
     chat = model(lambda request: says(", ".join(t["function"]["name"] for t in request.body["tools"])))
     stdio = f"mine={shlex.join([sys.executable, str(CHILD), 'modern'])}"

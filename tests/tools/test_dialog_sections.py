@@ -45,7 +45,8 @@ BELONGS = {
     " token_budget prices time_limit longest_wait",
     "Errors": "on_error on_failure on_tool_error resume repeat_unknown stop_at_first_difference"
     " error_handling use_existing_error_column error_column_name error_column",
-    "Output": "result_columns json_cells expand_structured column_form for_agents save_components_to ignore"
+    "Output": "answer_schema answer_repairs top_p reasoning_effort request_fields"
+    " result_columns json_cells expand_structured column_form for_agents save_components_to ignore"
     " unordered tolerance twice rules hand_on conversation_form conversation_column_name set_temperature"
     " temperature token_limit_as token_limit",
     "Audit": "secret_arguments save_audit_workflow_to expected_head force_altered",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 from ...types.errors import SettingInvalid
 from ...types.routing import ServerRoute
+from ...types.texts import parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 TokenLimitField = Literal["max_completion_tokens", "max_tokens"]
 
 DEFAULT_TIMEOUT: Final = 120.0
+_OURS: Final = frozenset(
+    {
+        *("messages", "model", "tools", "tool_choice", "functions", "function_call", "response_format"),
+        *("stream", "stream_options", "n"),
+    }
+)
 _EXAMPLE: Final = "https://api.openai.com/v1"
 
 
@@ -38,7 +45,8 @@ class ChatModelSettings:
         token_limit_field: How the request names the limit: the newer ``max_completion_tokens`` or
             ``max_tokens``, which older servers know.
         timeout: Seconds that the endpoint may be silent.
-        more: Further fields of every request, such as ``{"seed": 1}``.
+        more: Further fields of every request, such as ``{"seed": 1}``; what the agent itself decides about
+            (see `more_fields`) is not among them.
 
     Raises:
         SettingInvalid: A setting that cannot work.
@@ -116,6 +124,29 @@ class ChatModelSettings:
                 setting="model",
                 fix="Execute the node before again; both nodes must be of the same version of the extension",
             ) from None
+
+
+def more_fields(text: str, **fields: Any) -> dict[str, Any]:
+    """Reads further fields of requests, a JSON object, beside ``fields`` that are not None.
+
+    Raises `SettingInvalid` if it is none, or has a field that the agent fills in.
+    """
+    try:
+        written = parse_object(text.strip())
+    except ValueError as error:
+        raise SettingInvalid(
+            f"The further fields of requests cannot be read: {error}",
+            setting="request_fields",
+            fix='Write a JSON object, such as {"seed": 1}',
+        ) from None
+    ours = sorted(_OURS & written.keys())
+    if ours:
+        raise SettingInvalid(
+            f"The further fields of requests have '{ours[0]}', which is filled in already",
+            setting="request_fields",
+            fix="Leave it out",
+        )
+    return {**written, **{name: value for name, value in fields.items() if value is not None}}
 
 
 def model_route(

@@ -13,6 +13,7 @@
         ├── ContextTooLong      the conversation does not fit into the model's context
         ├── PromptFiltered      a filter before the model refused the prompt
         ├── ModelAnswerInvalid  an answer without content, or one that cannot be read
+        ├── AnswerUnfit         a final answer that does not fit the schema that it must have
         └── IterationLimit      the model still asked for tools when the limit was reached
 """
 
@@ -160,6 +161,16 @@ class PromptFiltered(ModelError):  # noqa: N818
 
 class ModelAnswerInvalid(ModelError):  # noqa: N818
     tries = 2
+
+
+class AnswerUnfit(ModelError):  # noqa: N818
+    @classmethod
+    def because(cls, why: str) -> AnswerUnfit:
+        return cls(
+            f"The model's answer does not fit the schema: {shortened(why, _LONGEST_QUOTE)}",
+            fix="Describe in the schema or in the prompt what is wanted, allow for what may be missing, or"
+            " choose another model",
+        )
 
 
 class AnsweredError(Exception):

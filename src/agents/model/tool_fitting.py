@@ -59,6 +59,7 @@ class ToolFitting:
         self._simpler: set[str] = set()
         self._all_simpler = False
         self._left_out: set[str] = set()
+        self.refused_ways: set[str] = set()  # to ask for an answer in a form
 
     def fit(self, definitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         with self._lock:

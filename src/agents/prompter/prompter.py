@@ -175,7 +175,7 @@ class Prompter:
             "model": self.model.model_name,
             "endpoint": self.model.openai_api_base,
             "temperature": self.model.temperature,
-            "system": self.system_message,
+            "system": self._system(),
             "rules": [str(rule) for rule in self.tool_options.rules.rules],
             "trusted": list(self.tool_options.rules.trusted),
             "settings": options | {"tools_stop_run": self.tool_options.stop_on_error},
@@ -211,13 +211,18 @@ class Prompter:
             workflow_digest=None if digest is None else host.here(digest),
         )
 
+    def _system(self) -> str:
+        schema = self.options.answer_schema
+        parts = (self.system_message, "" if schema is None else schema.instructions())
+        return "\n\n".join(part for part in parts if part.strip())
+
     def _messages(self, prompt: Prompt, registry: DataRegistry) -> list[BaseMessage]:
         """System message, history, list of the data, prompt: in KNIME's order."""
         from langchain_core.messages import HumanMessage, SystemMessage
 
         messages: list[BaseMessage] = []
-        if self.system_message.strip():
-            messages.append(SystemMessage(self.system_message))
+        if system := self._system():
+            messages.append(SystemMessage(system))
         for entry in prompt.history:
             if entry.message is not None and not isinstance(entry.message, SystemMessage):
                 messages.append(renamed(entry.message, self.toolset.bound_name))

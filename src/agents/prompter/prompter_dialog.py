@@ -17,6 +17,7 @@ from ...types.errors import SettingInvalid
 from ..agent_events import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
 
 if TYPE_CHECKING:
+    from .answers_table import AnswersLayout
     from .conversation_table import ConversationLayout
 
 
@@ -125,6 +126,26 @@ conversation_form = knext.EnumParameter(
     is_advanced=True,
 )
 
+answer_schema = knext.MultilineStringParameter(
+    "Answer schema",
+    "The form that the answer must have: a line such as `price: number, in euros` for each part, with one of"
+    " the kinds `text`, `number`, `integer`, `boolean`, `date`, `moment`, `list`, or choices such as `low |"
+    " high`; or a JSON schema of an object. Each part is a column of *Answers*. An answer that does not fit"
+    " is asked for again; if it never fits, that is an error of its prompt. Empty for any text.",
+    default_value="",
+    number_of_lines=4,
+    is_advanced=True,
+)
+
+answer_repairs = knext.IntParameter(
+    "Attempts to repair an answer",
+    "How many times an answer that does not fit the *Answer schema* is asked for again.",
+    default_value=3,
+    min_value=0,
+    max_value=20,
+    is_advanced=True,
+)
+
 recursion_limit = knext.IntParameter(
     "Iteration limit",
     "How many times the model may ask for tools, so that it does not go round in circles at your expense."
@@ -136,8 +157,9 @@ recursion_limit = knext.IntParameter(
 )
 
 recursion_limit_handling = knext.EnumParameter(
-    "When the iteration limit is reached",
-    "What to do if the model still asks for tools then.",
+    "When a limit is reached",
+    "What to do if the model still asks for tools then: after the *Iteration limit*, when the *Most tokens*"
+    " are used up, or near the end of the *Time limit per prompt*.",
     default_value=LimitHandling.FAIL.name,
     enum=LimitHandling,
     style=knext.EnumParameter.Style.VALUE_SWITCH,
@@ -300,7 +322,8 @@ send_images = knext.BoolParameter(
 
 time_limit = knext.DoubleParameter(
     "Time limit per prompt (s)",
-    "How long the answer to one prompt may take in all, in seconds. 0 for no limit.",
+    "How long the answer to one prompt may take in all, in seconds. 0 for no limit. With *Final response* the"
+    " last fifth of it, and at most a minute, is kept for an answer from what is known by then.",
     default_value=0.0,
     min_value=0.0,
     max_value=_LONGEST_RUN,
@@ -394,6 +417,15 @@ def layout_of(node: Any, history: Any | None) -> ConversationLayout:
         error_column=error_column,
         per_row=per_row,
     )
+
+
+def answers_layout(node: Any, rows: Any | None) -> AnswersLayout:
+    """Decides on the columns of *Answers*; `rows` is the schema of the table with the prompts, if any."""
+    from ..answer_schema import AnswerSchema
+    from .answers_table import AnswersLayout
+
+    names = () if rows is None else tuple(column.name for column in rows)
+    return AnswersLayout(inputs=names, answer=AnswerSchema.parse(node.answer_schema))
 
 
 def history_column(node: Any, history: Any | None) -> str | None:

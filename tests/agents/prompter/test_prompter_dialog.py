@@ -135,7 +135,7 @@ def test_configure_promises_the_columns_and_all_data_outputs(configure, outputs)
         data=[{"text": ["x"]}], prompt_column="text", conversation_form="plain", outputs=outputs
     )
     assert result.ok, result.failure
-    assert len(result.specs) == 2 + outputs
+    assert len(result.specs) == 3 + outputs
     names = str(result.specs[0])
     for name in ("Input row", "Role", "Tool calls", "Errors", "Outcome", "Answer", "Output tokens"):
         assert name in names

@@ -90,7 +90,7 @@ def test_two_servers_and_workflows_in_one_column(
     assert {row["Status"] for row in recorded} == {"ok"}
     assert [row["Call"] for row in recorded] == [1, 2, 3, 4]
     assert {row["Iteration"] for row in recorded} == {1}
-    assert rows_of(result, 2) == [{"city": "Konstanz", "orders": 3}]
+    assert rows_of(result, 3) == [{"city": "Konstanz", "orders": 3}]
     assert result.warnings == []
 
     (lines,) = journals()
@@ -124,19 +124,19 @@ def test_with_workflow_tools_only_it_is_knimes_agent(host, script, ask, said, ro
         "configuration": {"city": "Ulm"},
         "data_inputs": {"Orders": 0},
     }
-    assert rows_of(result, 2) == [{"city": "Ulm", "orders": 1}]
+    assert rows_of(result, 3) == [{"city": "Ulm", "orders": 1}]
 
 
 def test_without_tools_and_data_outputs(script, ask, said):
     result = ask(script(says("42")), outputs=0)
     assert said(result) == [("USER", "What is the answer?", []), ("AI", "42", [])]
-    assert len(result.outputs) == 2
+    assert len(result.outputs) == 3
 
 
 def test_empty_tables_fill_the_data_outputs(script, ask, rows_of):
     result = ask(script(says("42")), data=[{"a": [1]}], user_message="?", outputs=2)
-    assert rows_of(result, 2) == [{"a": 1}]
-    assert result.outputs[3].arrow.num_rows == 0
+    assert rows_of(result, 3) == [{"a": 1}]
+    assert result.outputs[4].arrow.num_rows == 0
 
 
 @pytest.mark.requirement("T28")

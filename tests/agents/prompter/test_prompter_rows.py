@@ -71,7 +71,7 @@ def test_each_row_has_data_and_answers_of_its_own(workflow_tool, script, ask, ro
         tool_handler=make,
         outputs=3,
     )
-    assert [rows_of(result, port) for port in (2, 3, 4)] == [[{"more": 0}], [{"n": 1}], [{"n": 2}]]
+    assert [rows_of(result, port) for port in (3, 4, 5)] == [[{"more": 0}], [{"n": 1}], [{"n": 2}]]
 
 
 def test_prompts_that_say_nothing(script, ask, rows_of):

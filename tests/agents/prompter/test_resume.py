@@ -145,8 +145,8 @@ def test_tables_of_mcp_tools_are_taken_over(host, shapes, script, ask, rows_of, 
     tools = tools_of(shapes.url("/legacy/json/parameterless"))
     assert not ask(script(*[turn] * 3), tools, **TWO, cancel=waiting.is_set).ok
     result = ask(script(echo), tools, **TWO)
-    assert result.outputs[2].column_names == ["z", "a", "m"]
-    assert rows_of(result, 2) == [{"z": 1.0, "a": "x", "m": None}, {"z": 2.5, "a": None, "m": True}]
+    assert result.outputs[3].column_names == ["z", "a", "m"]
+    assert rows_of(result, 3) == [{"z": 1.0, "a": "x", "m": None}, {"z": 2.5, "a": None, "m": True}]
     assert result.warnings == []
 
 
