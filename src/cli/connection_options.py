@@ -139,7 +139,8 @@ class ConnectionOptions:
         SendCredentialsAs,
         _seldom(
             "Send the credential as Bearer token, Basic, in a header, or to an authorization server"
-            " that gives a token for it (OAuth; user name and password are client id and secret)."
+            " that gives a token for it (OAuth; user name and password are client id and secret, or a private"
+            " key in PEM, which only signs)."
         ),
     ] = "bearer"
     header_name: Annotated[

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast, runtime_checkable
 from urllib.parse import parse_qsl, urlsplit
 
 from ..types.errors import MCPError, ServerError, SettingInvalid
@@ -26,6 +26,8 @@ from .protocol.tools import TOKEN, ToolDefinition
 from .transports.base import Step
 
 _TEXTS: Final = frozenset({"$comment", "default", "description", "example", "examples", "title"})
+IDENTITY_VARIABLE: Final = "KNIME_MCP_IDENTITY"
+"""The environment's variable with the file of `oauth.identity`."""
 BLACK: Final = "[secret]"
 """What takes the place of a secret in texts of the client."""
 
@@ -54,6 +56,19 @@ class Authorization(Protocol):
 
     def secrets(self) -> tuple[str, ...]:
         """The secrets, which are blacked out in all texts of servers."""
+        ...
+
+
+@runtime_checkable
+class ProvesPossession(Protocol):
+    """An authorization whose tokens may be bound to a key, so that each request has a proof of its own."""
+
+    def proof(self, method: str, url: str, body: bytes | None, /) -> dict[str, str]:
+        """Headers beside those of `Authorization.headers`, which was called just before in this thread."""
+        ...
+
+    def take_nonce(self, nonce: str, /) -> None:
+        """Learns what the server wants to see in later proofs."""
         ...
 
 
@@ -170,6 +185,16 @@ class HeaderAuth(StaticAuthorization):
 
     def describe(self) -> str:
         return f"the header {self.name}"
+
+
+class OwnHeader(HeaderAuth):
+    """The header ``Authorization`` that somebody wrote among the extra headers."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        scheme, blank, _ = self.value.partition(" ")  # the scheme is no secret, a bare token is one
+        return f"your own header {self.name}" + (f" ({ours(scheme)[:20]})" if blank else "")
 
 
 def check_header_name(setting: str, name: str) -> None:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from ..types.errors import Canceled, ConnectError, MCPError, SettingInvalid
 from ..types.routing import ServerRoute
 from .authorization import (
+    IDENTITY_VARIABLE,
     Authorization,
+    OwnHeader,
     error_without,
     secrets_in,
     server_without,
@@ -55,7 +57,7 @@ class MCPClient:
     Args:
         server_uri: The server's URL with a complete query; a fragment is ignored. May be given to `connect`
             instead.
-        auth: The caller's authorization.
+        auth: The caller's authorization; by default that of the environment (``KNIME_MCP_IDENTITY``), if any.
         headers: Further headers; like the credentials they go to the server's own origin only.
         transport: ``http`` allows streamable HTTP only, ``sse`` HTTP+SSE only. A `MockTransport` takes the
             server's place in tests.
@@ -110,8 +112,10 @@ class MCPClient:
         self._mock = transport if isinstance(transport, MockTransport) else None
         url = None if server_uri is None else checked_url(server_uri)
         self._url = stdio.url if stdio is not None else self._mock.url if self._mock is not None else url
-        self._auth = auth
         self._headers = dict(headers or {})
+        if auth is None and url is not None:
+            auth = self._own_header() or _company_login(url, network)
+        self._auth = auth
         self._given_secrets = tuple(secrets)
         self._timeouts = timeouts
         self._limits = limits or (Limits.usual() if VARIABLE in os.environ else Limits())
@@ -135,6 +139,11 @@ class MCPClient:
         self._calls = ToolCalls(
             self, self._settings, check_results=check_results, reopen_sessions=reopen_sessions
         )
+
+    def _own_header(self) -> OwnHeader | None:
+        """What somebody wrote as a header, so that a refusal can say what was sent."""
+        name = next((name for name in self._headers if name.lower() == "authorization"), None)
+        return OwnHeader(name, self._headers.pop(name)) if name is not None else None
 
     def connect(self, server_uri: str | None = None, *, is_canceled: IsCanceled | None = None) -> ServerInfo:
         """Connects and negotiates; does nothing if the client is connected.
@@ -440,6 +449,14 @@ class _CompletedErrors:
             del traceback
             error.__traceback__ = error.__context__ = None
             raise self._complete(error) from None
+
+
+def _company_login(url: str, network: NetworkSettings) -> Authorization | None:
+    if not os.environ.get(IDENTITY_VARIABLE):
+        return None
+    from .oauth.identity import company_login
+
+    return company_login(url, network)
 
 
 class SessionPool:

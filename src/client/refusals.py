@@ -93,13 +93,15 @@ def parse_challenges(header: str | None) -> list[Challenge]:
 
 @dataclass(frozen=True, slots=True)
 class BearerChallenge:
-    """The parameters of a Bearer challenge that a client uses.
+    """The parameters of a challenge for a token that a client uses.
 
-    `wants_bearer` is False if the server names other schemes only: a refusal without a challenge is legal
+    `wants_token` is False if the server names other schemes only: a refusal without a challenge is legal
     since 2025-11-25 and means Bearer.
     """
 
-    wants_bearer: bool = True
+    wants_token: bool = True
+    takes_bearer: bool = True
+    takes_proof: bool = False  # a token that is bound to a key (RFC 9449 §7.1)
     resource_metadata: str | None = None  # URL of the protected resource metadata (RFC 9728 §5.1)
     scope: str | None = None  # separated by spaces
     error: str | None = None  # ``invalid_token``, ``insufficient_scope`` or another code
@@ -110,13 +112,16 @@ class BearerChallenge:
         challenges = parse_challenges(header)
         if not challenges:
             return cls()
-        bearers = [challenge for challenge in challenges if challenge.scheme.lower() == "bearer"]
-        if not bearers:
-            return cls(wants_bearer=False)
+        tokens = [challenge for challenge in challenges if challenge.scheme.lower() in {"bearer", "dpop"}]
+        if not tokens:
+            return cls(wants_token=False)
+        schemes = {challenge.scheme.lower() for challenge in tokens}
         merged: dict[str, str] = {}
-        for challenge in reversed(bearers):  # the first one wins
+        for challenge in reversed(tokens):  # the first one wins
             merged |= challenge.parameters
         return cls(
+            takes_bearer="bearer" in schemes,
+            takes_proof="dpop" in schemes,
             resource_metadata=merged.get("resource_metadata") or None,
             scope=" ".join(merged.get("scope", "").split()) or None,
             error=merged.get("error") or None,
@@ -233,6 +238,8 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
             if named
             else "Change 'Send credentials as'"
         )
+    elif sent.startswith("your own"):
+        fix = "Check that header: its token may be wrong, expired, or meant for another server"
     elif refusal.status == 403:
         fix = (
             f"The credential{named} is known but may not do this: ask for the permission{_scopes(challenges)}"
@@ -247,7 +254,11 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
 
 
 def _wanted(challenges: list[Challenge]) -> str:
-    names = {"bearer": "a Bearer token", "basic": "a user name and password (Basic)"}
+    names = {
+        "bearer": "a Bearer token",
+        "basic": "a user name and password (Basic)",
+        "dpop": "a token that is bound to a key (DPoP)",
+    }
     wanted = [names.get(challenge.scheme.lower()) or foreign(challenge.scheme) for challenge in challenges]
     return " or ".join(dict.fromkeys(wanted)) or "credentials and does not say which"
 

@@ -174,3 +174,15 @@ def test_refused_without_credentials(cli, server):
 def test_control_characters_stay_in_a_pipe_and_json_is_valid(cli, server):
     assert "\x1b[31m" in cli("call", server.url, "nasty").out
     assert "\x1b[31m" in json.loads(cli("call", server.url, "nasty", "--json").out)["result"]
+
+
+def test_a_header_of_ones_own_that_is_refused_is_named(cli, server):
+    header = ("-H", "Authorization: Bearer {credential.password}", "--credential", "prod")
+    url = f"{server.base}/guarded/mcp"
+    done = cli("call", url, "echo", "text=a", *header, env={"KNIME_MCP_PROD_PASSWORD": "wrong-one"})
+    assert done.code == 1
+    assert "does not accept what you send: your own header Authorization (Bearer)" in done.err
+    assert "Check that header" in done.err
+    assert "wrong-one" not in done.err
+    done = cli("call", url, "echo", "text=a", *header, "--json", env={"KNIME_MCP_PROD_PASSWORD": SECRET})
+    assert done.json["status"] == "ok"

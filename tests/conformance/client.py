@@ -18,6 +18,7 @@ from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.discovery import discover
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
 from knime_mcp.client.oauth.guard import Guard
+from knime_mcp.client.oauth.identity import IdentityAssertion, IdentityProvider
 from knime_mcp.client.oauth.logins import Client
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import MCPError
@@ -125,6 +126,17 @@ def client_credentials(url: str, context: dict[str, Any]) -> None:
     use(url, OAuth(url, ClientCredentials(client), issuer=discover(url, Guard(url)).server.issuer))
 
 
+def identity(url: str, context: dict[str, Any]) -> None:
+    """As `KNIME_MCP_IDENTITY` does it: from a file that the company has written."""
+    issuer = discover(url, Guard(url)).server.issuer
+    if "idp_id_token" not in context:
+        token, client, provider = context["valid_jwt"], Client(context["client_id"], method="none"), None
+    else:
+        token, client = context["idp_id_token"], Client(context["client_id"], context["client_secret"])
+        provider = IdentityProvider(context["idp_issuer"], Client(context["idp_client_id"], method="none"))
+    use(url, OAuth(url, IdentityAssertion(lambda: token, {issuer: client}, provider)))
+
+
 def use(url: str, authorization: OAuth) -> None:
     """Two calls at least: several scenarios change their mind after the first one."""
     with MCPClient(url, auth=authorization) as client:
@@ -159,6 +171,9 @@ SCENARIOS: dict[str, Callable[[str, dict[str, Any]], None]] = {
     "http-invalid-tool-headers": call_everything,
     "json-schema-ref-no-deref": list_only,
     "json-schema-2020-12-preservation": echo_schema,
+    "auth/wif-jwt-bearer": identity,
+    "auth/enterprise-managed-authorization": identity,
+    "auth/cross-app-access-complete-flow": identity,
     "auth/client-credentials-basic": client_credentials,
     "auth/client-credentials-jwt": client_credentials,
 }

@@ -137,7 +137,7 @@ def scenarios(leg: Leg) -> list[str]:
 def play(leg: Leg, scenario: str) -> Outcome:
     """Play one scenario in a process of its own."""
     # The suite splits the command at spaces, and a checkout may lie in a folder with one.
-    client = " ".join(os.path.relpath(path, HOME) for path in (sys.executable, HERE / "client.py"))
+    client = " ".join(os.path.relpath(path, HOME.resolve()) for path in (sys.executable, HERE / "client.py"))
     results = HOME / "results" / f"{leg.suite}-{leg.revision or 'any'}-{scenario.replace('/', '-')}"
     shutil.rmtree(results, ignore_errors=True)
     command = [*suite_command(leg.suite), "client", "--scenario", scenario, "--output-dir", str(results)]

@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#aut
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -34,6 +34,7 @@ class ResourceMetadata:
     resource: str
     authorization_servers: tuple[str, ...]
     scopes_supported: tuple[str, ...] | None = None  # None if the document has no list
+    wants_proof: bool = False  # takes only tokens that are bound to a key (RFC 9728 §2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class ServerMetadata:
     # None if the document has no list, which means no PKCE
     code_challenge_methods: tuple[str, ...] | None = None
     token_auth_methods: tuple[str, ...] | None = None
+    proof_algorithms: tuple[str, ...] | None = None  # of DPoP; None if the document has no list
     takes_metadata_client_ids: bool = False  # a client id may be the URL of a document (CIMD)
     sends_issuer: bool = False  # redirects carry ``iss`` (RFC 9207 §3)
     is_assumed: bool = False  # there is no document; the endpoints are the defaults of revision 2025-03-26
@@ -70,13 +72,20 @@ class Discovered:
     resource: str  # the resource identifier for token requests
     resource_scopes: tuple[str, ...] | None  # scopes that the MCP server lists, None if it has no list
     server: ServerMetadata
+    wants_proof: bool = False
 
 
 def discover(
-    server_url: str, guard: Guard, *, metadata_url: str | None = None, issuer: str | None = None
+    server_url: str,
+    guard: Guard,
+    *,
+    metadata_url: str | None = None,
+    issuer: str | None = None,
+    known: Collection[str] = (),
 ) -> Discovered:
-    """Finds the authorization server of an MCP server: the `issuer` if given, else the first in the metadata.
+    """Finds the authorization server of an MCP server.
 
+    That is the `issuer` if given, else the first in the metadata that is among the `known`, else the first.
     `metadata_url` is the URL of the protected resource metadata in the server's challenge.
     """
     metadata = _resource_metadata(server_url, guard, metadata_url)
@@ -85,9 +94,11 @@ def discover(
         _require(server.issuer, (server.issuer,), issuer)
         return Discovered(canonical_resource(server_url), None, server)
     check_resource(metadata, server_url)
-    chosen = _require(metadata.authorization_servers[0], metadata.authorization_servers, issuer)
-    server = _server_metadata(chosen, guard)
-    return Discovered(metadata.resource, metadata.scopes_supported, server)
+    named = metadata.authorization_servers
+    preferred = (each for each in named if any(is_same_issuer(each, other) for other in known))
+    chosen = _require(next(preferred, named[0]), named, issuer)
+    server = server_metadata(chosen, guard)
+    return Discovered(metadata.resource, metadata.scopes_supported, server, metadata.wants_proof)
 
 
 def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
@@ -126,7 +137,7 @@ def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) 
     return None
 
 
-def _server_metadata(issuer: str, guard: Guard) -> ServerMetadata:
+def server_metadata(issuer: str, guard: Guard) -> ServerMetadata:
     trouble = "no document in any of its places"
     for url in server_metadata_urls(issuer):
         status, document = _get(url, guard)
@@ -240,7 +251,8 @@ def read_resource_metadata(document: object) -> ResourceMetadata:
     servers = _texts(fields, "authorization_servers")
     if resource is None or not servers:
         raise ValueError("resource or authorization_servers is missing")
-    return ResourceMetadata(resource, servers, _texts(fields, "scopes_supported"))
+    wants_proof = fields.get("dpop_bound_access_tokens_required") is True
+    return ResourceMetadata(resource, servers, _texts(fields, "scopes_supported"), wants_proof)
 
 
 def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
@@ -286,6 +298,7 @@ def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
         scopes_supported=_texts(fields, "scopes_supported"),
         code_challenge_methods=_texts(fields, "code_challenge_methods_supported"),
         token_auth_methods=_texts(fields, "token_endpoint_auth_methods_supported"),
+        proof_algorithms=_texts(fields, "dpop_signing_alg_values_supported"),
         takes_metadata_client_ids=fields.get("client_id_metadata_document_supported") is True,
         sends_issuer=fields.get("authorization_response_iss_parameter_supported") is True,
     )

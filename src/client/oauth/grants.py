@@ -21,6 +21,7 @@ from ..clock import IsCanceled
 from ..protocol.messages import decode
 from .browser_login import new_request, read_redirect
 from .discovery import Discovered, ServerMetadata
+from .dpop import WANTS_NONCE, ProofKey, signing_library
 from .guard import Fetched, Guard
 from .logins import (
     AuthMethod,
@@ -35,7 +36,10 @@ from .logins import (
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_SECONDS: Final = 300
-_SECRET_FIELDS: Final = ("code", "code_verifier", "refresh_token", "client_secret", "client_assertion")
+_SECRET_FIELDS: Final = (
+    *("assertion", "client_assertion", "client_secret", "code", "code_verifier", "refresh_token"),
+    "subject_token",
+)
 _ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -61,6 +65,7 @@ class Situation:
     store: TokenStore
     pinned: bool  # the person has named this issuer
     previous_issuer: str | None  # the issuer of the last login
+    proof_key: ProofKey | None = None  # that the tokens are to be bound to
 
     def may_use(self, client: Client) -> bool:
         """Whether a client that was registered by hand belongs to this issuer.
@@ -80,10 +85,19 @@ class Situation:
             )
         return self.previous_issuer in (None, issuer)
 
+    def tokens(self, client: Client, fields: Mapping[str, str | None]) -> Tokens:
+        """The tokens that the authorization server gives."""
+        return request_tokens(self.guard, self.found.server, client, fields, proof_key=self.proof_key)
+
 
 class Grant(Protocol):
     name: ClassVar[GrantName]  # as in stored logins
     refreshable: ClassVar[bool]  # the grant can use refresh tokens
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """Servers that whoever configured the grant has named, and that may be in any network."""
+        ...
 
     @property
     def asks_person(self) -> bool: ...
@@ -109,6 +123,7 @@ class ClientCredentials:
 
     client: Client
     asks_person: bool = field(default=False, init=False)
+    issuers: tuple[str, ...] = field(default=(), init=False)
 
     @property
     def client_id(self) -> str:
@@ -125,7 +140,7 @@ class ClientCredentials:
                 fix=f"Register a client at {origin_and_path(situation.found.server.issuer)}",
             )
         fields = {"grant_type": "client_credentials", "scope": scope, "resource": situation.found.resource}
-        return self.client, request_tokens(situation.guard, situation.found.server, self.client, fields)
+        return self.client, situation.tokens(self.client, fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +153,7 @@ class AuthorizationCode:
     user_agent: UserAgent | None = None  # None if there is no person, so that only stored logins can be used
     client: Client | None = None  # the client that was registered by hand
     client_metadata_url: str | None = None  # URL of the published document about this client (CIMD)
+    issuers: tuple[str, ...] = field(default=(), init=False)
 
     @property
     def asks_person(self) -> bool:
@@ -176,7 +192,7 @@ class AuthorizationCode:
             "code_verifier": request.verifier,
             "resource": resource,
         }
-        return client, request_tokens(situation.guard, server, client, fields)
+        return client, situation.tokens(client, fields)
 
     def _client(self, situation: Situation, user_agent: UserAgent, scope: str | None) -> tuple[Client, str]:
         """Chooses the client: registered by hand, described by a published document, or registered now.
@@ -222,19 +238,46 @@ class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
 
 
 def request_tokens(
-    guard: Guard, server: ServerMetadata, client: Client, fields: Mapping[str, str | None]
+    guard: Guard,
+    server: ServerMetadata,
+    client: Client,
+    fields: Mapping[str, str | None],
+    *,
+    proof_key: ProofKey | None = None,
 ) -> Tokens:
-    """Sends a token request, without fields that are None. A server that refuses raises `GrantRefused`."""
+    """Gets tokens, which are bound to the key if there is one and the server does that."""
+    return _tokens(token_request(guard, server, client, fields, proof_key=proof_key), server, proof_key)
+
+
+def token_request(
+    guard: Guard,
+    server: ServerMetadata,
+    client: Client,
+    fields: Mapping[str, str | None],
+    *,
+    proof_key: ProofKey | None = None,
+) -> dict[str, Any]:
+    """Sends a token request, without fields that are None; the answer has an ``access_token``.
+
+    A server that refuses raises `GrantRefused`. One that wants a nonce in the proof gets it in a second
+    request (RFC 9449 §8).
+    """
     assert server.token_endpoint is not None
     body = {name: value for name, value in fields.items() if value is not None}
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     _authenticate(client, server, headers, body)
-    reply = guard.fetch("POST", server.token_endpoint, headers=headers, body=urlencode(body).encode())
-    answer = _object(reply, "token endpoint", server)
     hidden = [value for name in _SECRET_FIELDS if (value := body.get(name))] + [client.secret or ""]
-    if not 200 <= reply.status < 300 or "access_token" not in answer:
-        raise _refused(reply, answer, server, hidden)
-    return _tokens(answer, server)
+    data, nonce = urlencode(body).encode(), None
+    while True:
+        if proof_key is not None:
+            headers["DPoP"] = proof_key.proof("POST", server.token_endpoint, nonce=nonce)
+        reply = guard.fetch("POST", server.token_endpoint, headers=headers, body=data)
+        answer = _object(reply, "token endpoint", server)
+        if 200 <= reply.status < 300 and "access_token" in answer:
+            return answer
+        if proof_key is None or nonce or answer.get("error") != WANTS_NONCE or not reply.nonce:
+            raise _refused(reply, answer, server, hidden)
+        nonce = reply.nonce
 
 
 def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
@@ -268,7 +311,8 @@ def _authenticate(
     client: Client, server: ServerMetadata, headers: dict[str, str], body: dict[str, str]
 ) -> None:
     # With Basic the id in the body is superfluous, but servers of the official Python SDK require it.
-    body["client_id"] = client.client_id
+    if client.client_id:  # a workload needs none
+        body["client_id"] = client.client_id
     match choose_method(client, server):
         case "client_secret_basic":
             # OAuth 2.1 §2.4.1: both parts are form-encoded before they are joined.
@@ -285,14 +329,7 @@ def _authenticate(
 
 def _assertion(client: Client, server: ServerMetadata) -> str:
     """A signed assertion of the client's identity, valid at this issuer only (RFC 7523 §3)."""
-    try:
-        import jwt  # imported here: loads cryptography, which most clients do not need
-    except ModuleNotFoundError:
-        raise SettingInvalid(
-            "The package 'PyJWT' is not installed; it signs logins with a private key",
-            setting="credentials",
-            fix="Install it with: pip install 'pyjwt[crypto]'",
-        ) from None
+    jwt = signing_library()
     if client.algorithm not in _ALGORITHMS:
         raise SettingInvalid(
             f"'{client.algorithm}' is not a signature algorithm with a private key",
@@ -318,9 +355,11 @@ def _assertion(client: Client, server: ServerMetadata) -> str:
         ) from None
 
 
-def _tokens(answer: Mapping[str, Any], server: ServerMetadata) -> Tokens:
+def _tokens(answer: Mapping[str, Any], server: ServerMetadata, proof_key: ProofKey | None) -> Tokens:
     token, kind = answer["access_token"], answer.get("token_type", "Bearer")
-    if not isinstance(token, str) or not isinstance(kind, str) or kind.lower() != "bearer":
+    kind = kind.lower() if isinstance(kind, str) else ""
+    is_bound = kind == "dpop" and proof_key is not None
+    if not isinstance(token, str) or not (is_bound or kind == "bearer"):
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} gave no Bearer token",
             fix="This client speaks no other kind; ask whoever runs it",
@@ -340,6 +379,7 @@ def _tokens(answer: Mapping[str, Any], server: ServerMetadata) -> Tokens:
         expires_at=expires_at,
         renew_at=renew_at,
         scope=scope if isinstance(scope, str) and scope else None,
+        proof_key=proof_key.pem if is_bound and proof_key is not None else None,
     )
 
 

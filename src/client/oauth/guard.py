@@ -91,6 +91,7 @@ class Fetched:
 
     status: int
     body: bytes = field(repr=False)
+    nonce: str | None = None  # that the next proof must hold (RFC 9449 §8)
 
 
 class Guard:
@@ -166,7 +167,7 @@ class Guard:
             if self._network.proxy_for(url) is not None:
                 self._check_before_proxy(url, wait)
             reply = channel.exchange(method, url, headers.items(), body, wait, Delivery())
-            return Fetched(reply.status, reply.read())
+            return Fetched(reply.status, reply.read(), reply.headers.get("dpop-nonce"))
         except ResultTooLarge:
             raise ConnectError(
                 f"The reply of {origin_and_path(url)} is larger than {BODY_BYTES // 1024} KiB",

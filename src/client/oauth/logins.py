@@ -18,7 +18,7 @@ from ...types.texts import canonical_json
 
 _EARLY_SECONDS: Final = 60.0
 AuthMethod = Literal["client_secret_basic", "client_secret_post", "none", "private_key_jwt"]
-GrantName = Literal["authorization_code", "client_credentials"]
+GrantName = Literal["authorization_code", "client_credentials", "identity_assertion"]
 SERVICE: Final = "knime-mcp oauth"
 # Windows keeps at most 2560 bytes of UTF-16 per entry; tokens are often longer.
 _PART: Final = 1000
@@ -32,6 +32,7 @@ class Tokens:
     expires_at: float | None = None  # seconds since the epoch, None if unknown
     renew_at: float | None = None  # the access token is renewed from then on, before use
     scope: str | None = None  # None if the server did not say
+    proof_key: str | None = field(default=None, repr=False)  # as PEM, if the tokens are bound to it (DPoP)
 
     @property
     def is_due(self) -> bool:

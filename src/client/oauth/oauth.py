@@ -21,10 +21,11 @@ from ..clock import IsCanceled, Wait
 from ..limits import Timeouts
 from ..network import NetworkSettings, checked_url
 from ..refusals import BearerChallenge
+from . import dpop
 from .discovery import Discovered, canonical_resource, choose_scope, covers, discover, union, with_offline
 from .grants import Grant, GrantRefused, Situation, client_key, request_tokens
 from .guard import GUARD_TIMEOUTS, Guard
-from .logins import Login, MemoryStore, TokenStore, login_from_text, login_to_text
+from .logins import Login, MemoryStore, Tokens, TokenStore, login_from_text, login_to_text
 
 _logger = logging.getLogger(__name__)
 _MOST_LOGINS: Final = 3
@@ -44,9 +45,10 @@ _flights_lock: Final = threading.Lock()
 
 
 class _ThreadState(threading.local):
-    """The token that a thread sent last, and its check of the cancel button."""
+    """The tokens that a thread sent last, the nonce of their proof, and its check of the cancel button."""
 
-    token: str | None = None
+    tokens: Tokens | None = None
+    nonce: str | None = None
     is_canceled: IsCanceled | None = None
 
 
@@ -83,7 +85,7 @@ class OAuth:
         self._store = MemoryStore() if store is None else store
         self._issuer = issuer
         self._scope = scope
-        trusted = (issuer,) if issuer is not None else ()
+        trusted = (*grant.issuers, *filter(None, (issuer,)))
         self._guard = Guard(
             server_url, network=network, timeouts=timeouts, trusted=trusted, is_canceled=self._is_canceled
         )
@@ -94,6 +96,8 @@ class OAuth:
         self._refreshed: tuple[str, float] | None = None
         self._refusal: tuple[str | None, int, GrantRefused, float] | None = None
         self._pause_until = 0.0
+        self._asked_for = BearerChallenge()  # the server's last challenge
+        self._nonce: str | None = None  # the server's, for proofs
         self._known_secrets: list[str] = list(grant.secrets)
         flight = (self._store.identity, canonical_resource(server_url), grant.client_id)
         with _flights_lock:
@@ -116,9 +120,9 @@ class OAuth:
     def describe(self) -> str:
         """The kind of credential and its issuer, for error messages."""
         login = self._login
-        return (
-            f"a Bearer token from {origin_and_path(login.issuer)}" if login else "no Bearer token yet (OAuth)"
-        )
+        if login is None:
+            return "no Bearer token yet (OAuth)"
+        return f"a {_scheme(login.tokens)} token from {origin_and_path(login.issuer)}"
 
     def secrets(self) -> tuple[str, ...]:
         """Tokens, secrets and keys of this object, past ones included."""
@@ -130,8 +134,20 @@ class OAuth:
         login = self._login
         if login is not None and login.tokens.is_due and time.monotonic() >= self._pause_until:
             login = self._renew_early(login)
-        self._thread_state.token = login.tokens.access_token if login is not None else None
-        return {"Authorization": f"Bearer {login.tokens.access_token}"} if login is not None else {}
+        tokens = self._thread_state.tokens = login.tokens if login is not None else None
+        return {"Authorization": f"{_scheme(tokens)} {tokens.access_token}"} if tokens is not None else {}
+
+    def proof(self, method: str, url: str, body: bytes | None, /) -> dict[str, str]:
+        """The proof for a request with the token that this thread got last, if that is bound to a key."""
+        tokens, nonce = self._thread_state.tokens, self._nonce
+        if tokens is None or tokens.proof_key is None:
+            return {}
+        self._thread_state.nonce = nonce
+        key = dpop.proof_key(tokens.proof_key)
+        return {"DPoP": key.proof(method, url, nonce=nonce, token=tokens.access_token, body=body)}
+
+    def take_nonce(self, nonce: str, /) -> None:
+        self._nonce = nonce
 
     def challenged(
         self, status: int, challenge: str | None, is_canceled: IsCanceled | None = None, /
@@ -142,11 +158,15 @@ class OAuth:
         """
         self._thread_state.is_canceled = is_canceled
         bearer = BearerChallenge.read(challenge)
-        if not bearer.wants_bearer or status not in {401, 403}:
+        if not bearer.wants_token or status not in {401, 403}:
             return False
         if status == 403 and bearer.error != "insufficient_scope":
             return False
-        sent = self._thread_state.token
+        if bearer.error == dpop.WANTS_NONCE:
+            return self._nonce != self._thread_state.nonce
+        tokens = self._thread_state.tokens
+        sent = tokens.access_token if tokens is not None else None
+        self._asked_for = bearer
         with self._exclusive():
             login = self._login = self._load() or self._login
             if login is not None and login.tokens.access_token != sent and not login.tokens.is_over:
@@ -171,7 +191,7 @@ class OAuth:
     def log_in(self, challenge: str | None = None, is_canceled: IsCanceled | None = None) -> Login:
         """Gets a new login now, even if one is stored; `challenge` is the server's, if it refused."""
         self._thread_state.is_canceled = is_canceled
-        bearer = BearerChallenge.read(challenge)
+        bearer = self._asked_for = BearerChallenge.read(challenge)
         with self._exclusive():
             discovered = self._discover(bearer.resource_metadata)
             return self._obtain(
@@ -216,7 +236,7 @@ class OAuth:
                     return current
                 if current.tokens.refresh_token is not None:
                     return self._refresh(current, discovered)
-                if self._grant.name == "client_credentials":
+                if self._grant.name != "authorization_code":
                     return self._obtain(discovered, current.scope, current.issuer)
             except AuthError as error:
                 _logger.warning("the token could not be renewed before it expires: %s", error.what)
@@ -247,7 +267,9 @@ class OAuth:
             "refresh_token": login.tokens.refresh_token,
             "resource": discovered.resource,
         }
-        new = request_tokens(self._guard, discovered.server, login.client, fields)
+        bound_to = login.tokens.proof_key
+        key = dpop.proof_key(bound_to) if bound_to is not None else None
+        new = request_tokens(self._guard, discovered.server, login.client, fields, proof_key=key)
         # RFC 6749 §5.1, §6: refresh token and scope stay the same if the answer has none.
         tokens = dataclasses.replace(
             new,
@@ -269,6 +291,7 @@ class OAuth:
             store=self._store,
             pinned=self._issuer is not None,
             previous_issuer=previous_issuer,
+            proof_key=self._proof_key(discovered),
         )
         issuer = discovered.server.issuer
         try:
@@ -281,6 +304,21 @@ class OAuth:
             raise
         _logger.debug("logged in for %s", origin_and_path(self._server_url))
         return self._keep(Login(issuer, discovered.resource, client, tokens, scope, self._grant.name))
+
+    def _proof_key(self, discovered: Discovered) -> dpop.ProofKey | None:
+        """A new key if the MCP server takes tokens that are bound to one; Bearer is the way out if it is."""
+        wanted, offered = self._asked_for, discovered.server.proof_algorithms
+        is_offered = dpop.ALGORITHM in (offered or ())
+        must = discovered.wants_proof or not wanted.takes_bearer
+        if not must and not (wanted.takes_proof and is_offered):
+            return None
+        if offered is not None and not is_offered:
+            raise AuthError(
+                f"The server wants tokens that are bound to a key (DPoP), and its authorization server takes "
+                f"{', '.join(offered)[:200] or 'none'} for that; this client signs with {dpop.ALGORITHM}",
+                fix="Ask whoever runs the authorization server",
+            )
+        return dpop.ProofKey()
 
     def _count_login(self) -> None:
         """Counts logins, as a server that refuses every token would ask the person again and again."""
@@ -310,7 +348,13 @@ class OAuth:
         )
 
     def _discover(self, metadata_url: str | None) -> Discovered:
-        discovered = discover(self._server_url, self._guard, metadata_url=metadata_url, issuer=self._issuer)
+        discovered = discover(
+            self._server_url,
+            self._guard,
+            metadata_url=metadata_url,
+            issuer=self._issuer,
+            known=self._grant.issuers,
+        )
         self._found = discovered
         return discovered
 
@@ -340,7 +384,8 @@ class OAuth:
         self._login = None
 
     def _remember_secrets(self, login: Login) -> None:
-        mine = (login.tokens.access_token, login.tokens.refresh_token, login.client.secret)
+        tokens = login.tokens
+        mine = (tokens.access_token, tokens.refresh_token, tokens.proof_key, login.client.secret)
         fresh = [secret for secret in mine if secret and secret not in self._known_secrets]
         if fresh:
             self._known_secrets = [*self._known_secrets, *fresh][-_MOST_SECRETS:]
@@ -362,6 +407,10 @@ class OAuth:
                 self._flight.release()
         except (ConnectError, TimedOut, ProtocolError) as error:
             raise AuthError(f"No login: {error.what}", fix=error.fix) from None
+
+
+def _scheme(tokens: Tokens) -> str:
+    return "Bearer" if tokens.proof_key is None else "DPoP"
 
 
 def login_key(server_url: str) -> str:

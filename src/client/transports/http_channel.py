@@ -23,7 +23,7 @@ import httpx
 from ...types.errors import AuthError, ConnectError, ProtocolError, ResultTooLarge, SettingInvalid, TimedOut
 from ...types.texts import in_one_line, origin_and_path
 from ...version import VERSION
-from ..authorization import Authorization, check_header_name, check_header_value
+from ..authorization import Authorization, ProvesPossession, check_header_name, check_header_value
 from ..clock import Wait
 from ..limits import LISTENING, Limits, Timeouts, exceeded
 from ..network import Dialer, NetworkSettings, is_usable, may_follow, resolved
@@ -88,6 +88,7 @@ class HttpChannel:
         self._entered = url
         self._limits = limits
         self._authorization = authorization
+        self._proving = authorization if isinstance(authorization, ProvesPossession) else None
         self._base: list[tuple[str, str]] = [
             ("Accept-Encoding", "gzip, deflate"),
             ("Connection", "keep-alive"),
@@ -189,6 +190,8 @@ class HttpChannel:
         sent = [*self._base, *headers]
         if self._authorization is not None:
             sent.extend(self._authorization.headers(wait.is_over).items())
+        if self._proving is not None:
+            sent.extend(self._proving.proof(method, url, body).items())
         request = httpx.Request(method, url, headers=httpx.Headers(sent, encoding="utf-8"), content=body)
         if self._has_cookies:
             request.headers.encoding = "utf-8"  # with ASCII, httpx raises for cookies of other characters
@@ -207,6 +210,8 @@ class HttpChannel:
             raise self._no_reply(error) from None
         release = functools.partial(connections.give_back, connection, received)
         reply = Reply(connection, status, received, wait, self._limits, release, self._turn)
+        if self._proving is not None and (nonce := reply.headers.get("dpop-nonce")):
+            self._proving.take_nonce(nonce)
         if "set-cookie" in reply.headers:
             self._keep_cookies(httpx.Response(reply.status, headers=reply.headers, request=request))
         return reply

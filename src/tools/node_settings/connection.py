@@ -46,6 +46,7 @@ HOW_TO_WIRE: Final = (
     " credential"
 )
 _PASSWORD, _USERNAME = TEMPLATES
+_PEM: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
 _TEMPLATE: Final = re.compile("|".join(re.escape(template) for template in TEMPLATES))
 
 
@@ -326,10 +327,24 @@ def _client_credentials(
             fix="Enter its URL under 'Issuer'; the server's documentation gives it",
         )
     client = Client(credential.username, credential.password)
+    if key := _private_key(credential.password):
+        from ...client.oauth.identity import key_algorithm
+
+        client = Client(credential.username, private_key=key, algorithm=key_algorithm(key))
     url = _fill_template(route.url, credential, in_url=True)
     grant = ClientCredentials(client)
     settings = network or NetworkSettings()
     return OAuth(url, grant, issuer=route.issuer, scope=route.scope, network=settings)
+
+
+def _private_key(password: str) -> str | None:
+    """The private key that a password is, with the line breaks that a dialog's field has lost."""
+    match = _PEM.fullmatch(password.strip())
+    if match is None:
+        return None
+    kind, text = match[1], "".join(match[2].split())
+    lines = [text[at : at + 64] for at in range(0, len(text), 64)]
+    return "\n".join([f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----", ""])
 
 
 def credential_from_port(port: Any) -> Credential:

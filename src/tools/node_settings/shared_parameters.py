@@ -115,7 +115,8 @@ def send_credentials_as() -> Any:
         client_credentials = (
             "OAuth client credentials",
             "User name and password are client id and client secret. They go to the authorization server"
-            " named below, which gives a token for this server.",
+            " named below, which gives a token for this server. The password may also be a private key (PEM),"
+            " which goes nowhere: it signs.",
         )
 
     return knext.EnumParameter(

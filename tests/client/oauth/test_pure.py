@@ -21,7 +21,7 @@ TOKEN = string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~"
         (None, BearerChallenge()),
         ("", BearerChallenge()),
         ("Bearer", BearerChallenge()),
-        ("Basic realm=x", BearerChallenge(wants_bearer=False)),
+        ("Basic realm=x", BearerChallenge(wants_token=False)),
         ('Bearer resource_metadata="https://h/x"', BearerChallenge(resource_metadata="https://h/x")),
         ("bearer resource_metadata=https://h/x", BearerChallenge(resource_metadata="https://h/x")),
         ('Basic realm="a, b", Bearer scope="a b"', BearerChallenge(scope="a b")),
@@ -32,7 +32,7 @@ TOKEN = string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~"
         ),
         ('BEARER Scope = "a" , ERROR = invalid_token', BearerChallenge(error="invalid_token", scope="a")),
         ('Bearer realm="say \\"hi\\", Basic", scope=x', BearerChallenge(scope="x")),
-        ('DPoP algs="ES256", Bearer error="x"', BearerChallenge(error="x")),
+        ('DPoP algs="ES256", Bearer error="x"', BearerChallenge(error="x", takes_proof=True)),
         ('Bearer scope="a", Bearer scope="b", error=e', BearerChallenge(scope="a", error="e")),
         ("Negotiate abc==, Bearer scope=s", BearerChallenge(scope="s")),
         ('Bearer scope=""', BearerChallenge()),
@@ -62,7 +62,7 @@ def test_a_quoted_challenge_is_read_back_beside_others(parameters, other, first,
     bearer = "Bearer " + separator.join(quoted) if quoted else "Bearer"
     challenges = [bearer, other] if first else [other, bearer]
     read = BearerChallenge.read(separator.join(each for each in challenges if each))
-    assert read.wants_bearer
+    assert read.wants_token
     for name in ("scope", "error", "resource_metadata"):
         assert getattr(read, name) == parameters.get(name)
 

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 import httpx
+import jwt
 
 PRM = "/.well-known/oauth-protected-resource"
 ASM = "/.well-known/oauth-authorization-server"
@@ -34,6 +35,7 @@ class Seen:
     query: dict[str, str]
     headers: dict[str, str]
     fields: dict[str, Any]
+    body: bytes = b""
 
 
 @dataclass
@@ -72,6 +74,7 @@ class Origin:
                     {name: values[0] for name, values in parse_qs(parts.query).items()},
                     {name.lower(): value for name, value in self.headers.items()},
                     read_body(self.headers.get("content-type", ""), body),
+                    body,
                 )
                 origin.seen.append(seen)
                 canned = origin.canned.get(parts.path) or origin._answer(origin, seen)
@@ -153,6 +156,8 @@ class AuthorizationServer:
         self.token_status = 200
         self.expires_in: Any = 3600
         self.refuse_refresh = False
+        self.binds = False  # tokens to the key of the request's proof
+        self.nonce: str | None = None
         self.registers_scopes = True
         self.refresh_delay = 0.0
         self.refresh_gate = threading.Event()
@@ -197,6 +202,11 @@ class AuthorizationServer:
         fields = seen.fields
         grant = fields.get("grant_type", "")
         scope = fields.get("scope")
+        key = None
+        if self.binds:
+            key, problem = check_proof(seen, self.metadata["token_endpoint"], self.nonce)
+            if problem is not None:
+                return Canned(400, {"error": problem}, {"DPoP-Nonce": self.nonce or "none"})
         with self._lock:
             self.grants.append(grant)
             if grant == "authorization_code":
@@ -212,12 +222,20 @@ class AuthorizationServer:
                 if not known:
                     said = f"{fields['refresh_token']} is not known"  # echoes the secret
                     return Canned(400, {"error": "invalid_grant", "error_description": said})
+            elif grant == "urn:ietf:params:oauth:grant-type:token-exchange":
+                made = f"jag-{CANARY}-{secrets.token_hex(4)}"
+                kind = "urn:ietf:params:oauth:token-type:id-jag"
+                body = {"access_token": made, "issued_token_type": kind, "token_type": "N_A"}
+                return Canned(self.token_status, body | self.token_extra)
             token = self.make_token(scope or "", fields)
+            if key is not None:
+                self.world.bound[token] = key
             refresh = f"refresh-{CANARY}-{secrets.token_hex(4)}"
             self.world.valid[token] = set((scope or "").split())
             self.refresh_tokens.add(refresh)
-            body = {"access_token": token, "token_type": "Bearer", "expires_in": self.expires_in}
-            if grant != "client_credentials":
+            kind = "Bearer" if key is None else "DPoP"
+            body = {"access_token": token, "token_type": kind, "expires_in": self.expires_in}
+            if grant in {"authorization_code", "refresh_token"}:
                 body["refresh_token"] = refresh
             return Canned(
                 self.token_status, {k: v for k, v in (body | self.token_extra).items() if v is not None}
@@ -229,6 +247,9 @@ class World:
 
     def __init__(self, path: str = "/mcp", issuer_path: str = "") -> None:
         self.valid: dict[str, set[str]] = {}
+        self.bound: dict[str, str] = {}  # token -> thumbprint of its key
+        self.nonce: str | None = None  # that proofs must hold
+        self.proofs: set[str] = set()
         self.auth = AuthorizationServer(self, issuer_path)
         self.mcp = Origin(self._answer)
         self.path = path
@@ -261,8 +282,18 @@ class World:
             return Canned(body=self.resource_metadata)
         if seen.path != self.path or seen.method != "POST":
             return Canned(405 if seen.path == self.path else 404)
-        token = seen.headers.get("authorization", "").removeprefix("Bearer ")
+        scheme, _, token = seen.headers.get("authorization", "").partition(" ")
         scopes = self.valid.get(token)
+        if token in self.bound and scopes is not None:
+            key, problem = check_proof(seen, self.url, self.nonce, token)
+            if scheme != "DPoP" or key != self.bound[token] or seen.headers["dpop"] in self.proofs:
+                problem = problem or "invalid_dpop_proof"
+            self.proofs.add(seen.headers.get("dpop", ""))
+            if problem is not None:
+                headers = {"WWW-Authenticate": f'DPoP error="{problem}"'}
+                return Canned(401, headers=headers | ({"DPoP-Nonce": self.nonce} if self.nonce else {}))
+        elif scheme not in {"", "Bearer"}:
+            scopes = None
         if scopes is None:
             return Canned(401, headers={"WWW-Authenticate": self.challenge} if self.challenge else {})
         method = seen.fields["method"]
@@ -296,6 +327,28 @@ def speak_mcp(message: dict[str, Any]) -> Canned:
             error = {"code": -32601, "message": "unknown"}
             return Canned(400, {"jsonrpc": "2.0", "id": message["id"], "error": error})
     return Canned(body={"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def check_proof(
+    seen: Seen, url: str, nonce: str | None, token: str | None = None
+) -> tuple[str | None, str | None]:
+    """The thumbprint of a proof's key, and what is wrong with the proof (RFC 9449 §4.3)."""
+    text = seen.headers.get("dpop", "")
+    try:
+        header = jwt.get_unverified_header(text)
+        key = jwt.PyJWK(header["jwk"])
+        claims = jwt.decode(text, key, algorithms=["ES256"], options={"require": ["jti", "iat"]})
+    except (jwt.PyJWTError, KeyError):
+        return None, "invalid_dpop_proof"
+    wanted = {"htm": seen.method, "htu": url}
+    if token is not None:
+        digest = base64.b64encode(hashlib.sha256(seen.body).digest()).decode()
+        wanted |= {"ath": s256(token), "content_digest": f"sha-256=:{digest}:"}
+    kind = header["typ"] == "dpop+jwt" and "d" not in header["jwk"]
+    if not kind or {name: claims.get(name) for name in wanted} != wanted:
+        return None, "invalid_dpop_proof"
+    thumbprint = s256(json.dumps(header["jwk"], sort_keys=True, separators=(",", ":")))
+    return thumbprint, None if claims.get("nonce") == nonce else "use_dpop_nonce"
 
 
 def s256(verifier: str) -> str:

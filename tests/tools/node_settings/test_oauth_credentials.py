@@ -2,8 +2,11 @@
 
 import json
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.client.oauth.test_machines import pem
 from tests.client.oauth.world import basic, open_world
 
 SECRET = "s3cr3t-canary"
@@ -44,3 +47,18 @@ def test_no_issuer_is_an_error_that_says_so(host, world):
     result = execute(host, world)
     assert not result.ok
     assert "which authorization server may see the client secret" in result.failure["message"]
+
+
+@pytest.mark.parametrize("lines", ["as they are", "in one line"])
+def test_a_private_key_signs_and_goes_nowhere(host, world, lines):
+    world.auth.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
+    key = pem(rsa.generate_private_key(65537, 2048))
+    ways = {"server_url": world.url, "credentials": "robot", "send_credentials_as": "client_credentials"}
+    password = key if lines == "as they are" else " ".join(key.splitlines())
+    settings = ways | {"issuer": world.auth.issuer}
+    result = host.run("mcp_tool_provider", [None, None], settings, credentials={"robot": ("robot", password)})
+    assert result.ok, result.failure
+    (token,) = world.auth.http.at("/token")
+    assert jwt.get_unverified_header(token.fields["client_assertion"])["alg"] == "RS256"
+    sent = str([*world.auth.http.seen, *world.mcp.seen])
+    assert key.splitlines()[1] not in sent
