@@ -220,7 +220,7 @@ class _AgentLoop:
                     self._conversation, iteration, final=tried is not None, tried=tried
                 )
             except PromptFiltered as error:
-                return Ending.REFUSED, str(error)
+                return Ending.REFUSED, error.sentence
             if not calls:
                 ending, text = self._final(message)
                 if ending is Ending.ANSWER:

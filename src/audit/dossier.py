@@ -61,6 +61,8 @@ _CHUNK: Final = 1 << 20
 class DossierError(ValueError):
     """An archive is no dossier, or one that nobody should unpack; the message names it and the reason."""
 
+    error_code = "KMCP-DOSSIER"
+
 
 def member_name(name: str) -> str:
     """A part of a member's name, made of any text."""

@@ -78,6 +78,8 @@ class JournalWriteError(OSError):
     The call has run and must not be recorded as failed; no further calls should be made.
     """
 
+    error_code = "KMCP-JOURNAL-WRITE"
+
 
 def new_run_id() -> str:
     """An id that sorts by time, is unique, and is a file name everywhere: 20260131T120000.123456Z-9f86d0."""

@@ -31,6 +31,8 @@ _CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"
 class JournalError(ValueError):
     """A journal cannot be read; the message names the file and the line."""
 
+    error_code = "KMCP-JOURNAL"
+
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:

@@ -36,6 +36,8 @@ _STAMP_SECONDS: Final = 20.0
 class SignatureError(ValueError):
     """A key cannot be used, or a server gave no time-stamp; the text says what to do."""
 
+    error_code = "KMCP-SIGNATURE"
+
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:

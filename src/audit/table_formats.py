@@ -41,6 +41,8 @@ _OUT_OF_RANGE: Final = "<value out of range>"  # as Arrow writes it
 class TableError(ValueError):
     """A table cannot be read or has wrong values; the message names the file, or row and column."""
 
+    error_code = "KMCP-TABLE"
+
 
 @dataclass(frozen=True)
 class FileTable:

@@ -14,9 +14,9 @@ import traceback
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, cast
 
-from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
+from ..types.errors import UNEXPECTED, AuthError, Canceled, MCPError, SettingInvalid, coded
 from .terminal import complain, is_embedded
 
 if TYPE_CHECKING:
@@ -46,9 +46,19 @@ class ExitCode(IntEnum):
 class UsageError(Exception):
     """The command line is invalid; the text explains how to write it."""
 
+    error_code = "KMCP-USAGE"
+
 
 class CommandError(Exception):
     """A failure outside of MCP; the text contains the failure and the next step."""
+
+    CODE: ClassVar[str] = "KMCP-COMMAND"
+
+    @property
+    def error_code(self) -> str:
+        # Also after `from None`, which only hides the error that this one tells in other words.
+        cause = self.__context__
+        return getattr(cause, "error_code", "KMCP-FILE" if isinstance(cause, OSError) else self.CODE)
 
 
 def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
@@ -79,7 +89,7 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
         complain("Canceled.")
         return ExitCode.CANCELED
     except (SettingInvalid, UsageError) as error:
-        complain(f"{error}{command_line_hint(error)}")
+        _complain_of(error)
         return ExitCode.USAGE
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`). Python flushes again at its end, which must not fail:
@@ -88,16 +98,21 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except (MCPError, CommandError) as error:
-        complain(f"{error}{command_line_hint(error)}")
+        _complain_of(error)
         return ExitCode.FAILED
     except OSError as error:
         complain(_system_error(error))
         return ExitCode.FAILED
     except Exception as error:
         # Only the traceback's places: the text of an unexpected error may contain secrets.
-        complain(f"Unexpected {type(error).__name__}. Please report this:")
+        complain(f"Unexpected {type(error).__name__}. Please report this: [{UNEXPECTED}]")
         complain("".join(traceback.format_tb(error.__traceback__)))
         return ExitCode.FAILED
+
+
+def _complain_of(error: MCPError | UsageError | CommandError) -> None:
+    text = error.sentence if isinstance(error, MCPError) else str(error)
+    complain(coded(f"{text}{command_line_hint(error)}", error.error_code))
 
 
 def why_not(error: OSError) -> str:
@@ -112,8 +127,10 @@ def _system_error(error: OSError) -> str:
     if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
         host, _, port = str(error.filename or "").rpartition(":")
         where = f"{host}, port {port}" if host else "this address"
-        return f"Nothing can listen at {where}: {why}. Choose another port, or 0 for any that is free."
-    return f"{error.filename or 'Standard output'}: {why}."  # errors of files have names
+        said = f"Nothing can listen at {where}: {why}. Choose another port, or 0 for any that is free."
+        return coded(said, "KMCP-ADDRESS")
+    code = getattr(error, "error_code", "KMCP-FILE")
+    return coded(f"{error.filename or 'Standard output'}: {why}.", code)  # errors of files have names
 
 
 def command_line_hint(error: Exception | None) -> str:
@@ -138,10 +155,14 @@ def how_to_install(extras: str) -> str:
     )
 
 
+class MissingExtra(CommandError):  # noqa: N818
+    CODE = "KMCP-EXTRA"
+
+
 def missing_extra(what: str, extras: str, package: str) -> CommandError:
     """The error of a command that needs a missing package; `extras` are in ``pip``'s syntax."""
     several = "s" if "," in extras else ""
-    return CommandError(
+    return MissingExtra(
         f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(f'cli,{extras}')}"
     )
 

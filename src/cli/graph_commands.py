@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ..types.errors import coded
 from ..types.texts import counted, why_no_json
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, needs_graph, reports_errors
 from .files import (
@@ -290,9 +291,9 @@ def run(
         try:
             result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
         except RunError as error:
-            message = secrets.text(str(error))
+            message = secrets.text(error.sentence)
             _save(save_run, secrets, tool, shown, error.history, error=message)
-            complain(message)
+            complain(coded(message, error.error_code))
             return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
         _save(save_run, secrets, tool, shown, result.history, result=result.result)
         counts: Counter[str] = Counter()

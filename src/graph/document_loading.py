@@ -58,6 +58,8 @@ class DocumentError(MCPError):
         problems: All its problems, including warnings, in the order of the file.
     """
 
+    CODE = "KMCP-GRAPH-DOCUMENT"
+
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
         self.problems: Sequence[Problem] = sorted_problems(problems)
         errors = [problem for problem in self.problems if problem.severity is Severity.ERROR]

@@ -282,7 +282,7 @@ class GraphExecutor:
                 if error.kind == "stopped" or (error.kind == "limit" and line.run.left <= 0):
                     raise
                 kind = "arguments" if error.kind == "arguments" else "call"
-                raise RunError(str(error), kind=kind, code=error.code, details=error.details) from None
+                raise RunError(error.sentence, kind=kind, code=error.code, details=error.details) from None
 
         return retried(node.retry, line, record, attempt)
 
@@ -437,7 +437,7 @@ def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
     """Records a failure; returns the target of the node's ``onError`` edge, or raises the error."""
     run = line.run
     error.placed(run.tool.name, node.id)
-    record.end_time, record.error = now_ms(), str(error)
+    record.end_time, record.error = now_ms(), error.sentence
     target: str | None = getattr(node, "on_error", None)
     caught = target is not None and error.kind not in {"limit", "stopped"}
     record.output = {"error": error.to_json()} if caught else None

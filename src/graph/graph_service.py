@@ -270,7 +270,7 @@ def _texts(members: dict[str, Any], *names: str, needed: int | None = None) -> d
 
 
 def _failure(asked: Asked, error: RunError, api: McpGraphApi) -> dict[str, Any]:
-    text = without_surrogates(api.secrets_of(asked.tool, asked.arguments).text(str(error)))
+    text = without_surrogates(api.secrets_of(asked.tool, asked.arguments).text(error.sentence))
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     return _with_history(asked, result, error.history, api)
 

@@ -41,7 +41,7 @@ def _server(config: ServerConfig, nodes: list[McpNode], seconds: float) -> list[
         with client_for(config, timeouts=Timeouts(connect=seconds, total=seconds)) as client:
             tools = {tool.name: tool for tool in client.list_tools()}
     except MCPError as error:
-        message = f"the server '{config.name}' could not be asked for its tools: {error}"
+        message = f"the server '{config.name}' could not be asked for its tools: {error.sentence}"
         return [_problem(message, _at(nodes[0], "server"), Severity.WARNING)]
     return [problem for node in nodes for problem in _call(node, tools)]
 

@@ -28,6 +28,8 @@ class RunError(MCPError):
         history: The executions up to the failure, including the failed node.
     """
 
+    CODE = "KMCP-GRAPH-RUN"
+
     def __init__(
         self,
         cause: str,
@@ -47,7 +49,8 @@ class RunError(MCPError):
         self.details = details
         self.history: tuple[Any, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
         places = [f"Tool '{self.tool}'" if self.tool else "", f"node '{self.node}'" if self.node else ""]
         where = ", ".join(place for place in places if place)
         fix = f"\n{self.fix.rstrip('.')}." if self.fix else ""
@@ -68,6 +71,8 @@ class RunError(MCPError):
 
 class ToolFailedError(RunError):
     """The called tool answered that it failed."""
+
+    CODE = "KMCP-GRAPH-TOOL"
 
 
 class RunStatus(StrEnum):
@@ -104,6 +109,8 @@ class Hooks:
 
 class ControlError(MCPError):
     """The state of the run does not allow the request."""
+
+    CODE = "KMCP-GRAPH-CONTROL"
 
 
 class Controller:

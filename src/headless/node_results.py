@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class HeadlessError(RuntimeError):
     """KNIME would refuse this, or the host was used wrongly. The message says what to change."""
 
+    error_code = "KMCP-EXTENSION"
+
 
 @dataclass(frozen=True)
 class CredentialPort:

@@ -117,6 +117,8 @@ _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
 class CatalogueError(MCPError):
     """The catalogue cannot be read or built, as it is missing, damaged, or has another version's format."""
 
+    CODE = "KMCP-CATALOGUE"
+
 
 def checksum(file: BinaryIO) -> int:
     """The CRC-32 of a file from its current position to its end."""

@@ -127,9 +127,9 @@ class ServedTools:
         try:
             found = self._service.invoke_tool(name, arguments)
         except ToolNotFound as error:
-            raise Refused(INVALID_PARAMS, str(error)) from None
+            raise Refused(INVALID_PARAMS, error.sentence) from None
         except MCPError as error:
-            return _failed(str(error))
+            return _failed(error.sentence)
         except Exception as error:
             # The client gets only the type, as the message could contain anything; the log has the rest.
             _log.exception("the tool %s failed unexpectedly", name)

@@ -50,6 +50,8 @@ NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\ufff
 class KnwfError(ValueError):
     """A workflow, an archive or settings that cannot be read or written; the message says where and why."""
 
+    error_code = "KMCP-WORKFLOW-FILE"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

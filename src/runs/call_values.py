@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ..client.protocol.tools import ABSENT
-from ..types.errors import MCPError
+from ..types.errors import CallDenied, MCPError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,18 +135,16 @@ class CallOutcome:
 
 def sent_before() -> MCPError:
     """The error of a call that an interrupted run has sent."""
-    error = MCPError(
+    return OutcomeUnknown(
         "An earlier run has sent this call, and nobody knows whether it was carried out, so it is not made"
         " again",
         fix=f"See at the server whether it was; if not, {_REPEAT}",
     )
-    error.may_have_run = True
-    return error
 
 
 def nobody_asked(question: Ask) -> Deny:
     """The verdict where a person has to decide and there is none."""
-    error = MCPError(
+    error = CallDenied(
         f"A person has to allow this call, and nobody can be asked here ({question.why})",
         fix="Go on without it, and say in your answer what could not be done",
     )

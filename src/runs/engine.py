@@ -23,7 +23,7 @@ from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest,
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
 from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent, file_ending
-from ..types.errors import ArgumentsInvalid, Canceled, MCPError, kind_and_place
+from ..types.errors import UNEXPECTED, ArgumentsInvalid, Canceled, MCPError, coded, kind_and_place
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
 from .call_values import Allow, Ask, CallOutcome, Deny, Edit, ToolAnswer, nobody_asked, sent_before
@@ -521,11 +521,12 @@ class CallInProgress:
             placed = error.at(server=server, tool=name, row=self.plan.input_row)
             pointer = error.pointer if isinstance(error, ArgumentsInvalid) else ""
             said = placed.quoting
-            text = f"{pointer}: {said}" if pointer and pointer not in said else said
+            text, code = f"{pointer}: {said}" if pointer and pointer not in said else said, error.error_code
         else:
             # An exception of other code: its message may contain arguments and credentials.
             text = f"Unexpected {type(error).__name__}. Please report this together with the log."
-        return without_surrogates(self._marker.text(text))
+            code = UNEXPECTED
+        return coded(without_surrogates(self._marker.text(text)), code)
 
 
 def _either(one: Callable[[], bool] | None, other: Callable[[], bool] | None) -> Callable[[], bool] | None:

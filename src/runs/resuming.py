@@ -38,6 +38,8 @@ _UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})  # in j
 class JournalAltered(MCPError):  # noqa: N818
     """A journal was altered, so that its calls may not have been made."""
 
+    CODE = "KMCP-JOURNAL-ALTERED"
+
 
 def to_resume(path: Path) -> JournalContent:
     """Reads the journal of an interrupted run, whose end may be missing.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from ..types.errors import Canceled, MCPError
+from ..types.errors import Canceled, MCPError, OutcomeUnknown
 from ..types.routing import ServerRoute
 from ..version import VERSION
 from .checked_calls import make_here
@@ -95,16 +95,17 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
     return replace(outcome, error=error, answer=outcome.answer if remote.blobs else None)
 
 
-class OutcomeUnknown(MCPError):  # noqa: N818
-    """A worker took a call and was lost: it is unknown whether the call ran."""
+class WorkerLost(OutcomeUnknown):
+    """A worker took a call and was lost."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}. It is unknown whether the call ran", fix=_LOOK)
-        self.may_have_run = True
 
 
 class StoppedWithin(Canceled):
     """The run was stopped while a worker had a call: it is unknown whether the call ran."""
+
+    CODE = OutcomeUnknown.CODE
 
     def __init__(self) -> None:
         what = "The run was stopped while a worker had this call. It is unknown whether the call ran"
@@ -197,12 +198,12 @@ class DaskTask:
     def begin(self) -> None:
         """Marks the call as begun at the scheduler.
 
-        Raises `OutcomeUnknown` if a worker that was lost has begun it before.
+        Raises `WorkerLost` if a worker that was lost has begun it before.
         """
         from distributed.utils import sync
 
         if len(sync(self.worker.loop, self._begun)) > 1:
-            raise OutcomeUnknown("The worker that began this call was lost")
+            raise WorkerLost("The worker that began this call was lost")
 
     async def _begun(self) -> dict[str, Any]:
         # Written before it is read: if two workers begin at the same time, at most one of them continues.

@@ -31,7 +31,7 @@ from ..types.texts import canonical_json
 from ..types.tool import MCPTool
 from .checked_calls import make_here
 from .engine import save_blobs
-from .worker_side import OutcomeUnknown, RemoteCall, StoppedWithin, begin_process, remote_call
+from .worker_side import RemoteCall, StoppedWithin, WorkerLost, begin_process, remote_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ class Workers:
         try:
             return _completed(call, self._made(self.remote(call, call.tool), call))
         except MCPError as error:
-            if not isinstance(error, OutcomeUnknown | StoppedWithin):
+            if not isinstance(error, WorkerLost | StoppedWithin):
                 return call.run.not_made(call.plan, error, written=False)
             call.end()
             call.attempts = 1
@@ -100,7 +100,7 @@ class Workers:
         is_canceled = call.is_canceled or _never
         try:
             return self._answer(remote, is_canceled)
-        except OutcomeUnknown:
+        except WorkerLost:
             if is_canceled() or not remote.tool.may_repeat:
                 raise
         return self._answer(remote, is_canceled)
@@ -120,13 +120,13 @@ class Workers:
             if not future.done() and is_canceled():
                 self._stop(future)
         if future.cancelled():
-            raise OutcomeUnknown("The executor canceled the call")
+            raise WorkerLost("The executor canceled the call")
         error = future.exception()
         if error is None:
             return future.result()
         if isinstance(error, MCPError):
             raise error
-        raise OutcomeUnknown(f"The worker of this call was lost ({_named(error)})")
+        raise WorkerLost(f"The worker of this call was lost ({_named(error)})")
 
     def _stop(self, future: Future[CallOutcome]) -> None:
         if future.cancel():
@@ -270,7 +270,7 @@ class DaskWorkers(Executor):
                     continue
                 self._are_gone = not task.done()
                 task.cancel()  # a worker that comes back must not make it
-                end = partial(future.set_exception, OutcomeUnknown("The workers of this call are gone"))
+                end = partial(future.set_exception, WorkerLost("The workers of this call are gone"))
             except BaseException as error:
                 end = partial(future.set_exception, error)
             with contextlib.suppress(InvalidStateError):  # canceled meanwhile

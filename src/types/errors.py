@@ -11,6 +11,8 @@ each says what happened, where, and what to do next::
     ├── ProtocolError                   the server broke the rules of MCP
     ├── ServerError         code, data  a JSON-RPC error
     ├── ToolNotFound        suggestions no such tool
+    ├── CallDenied                      a rule, a limit or a person does not allow the call
+    ├── OutcomeUnknown                  the call was sent, and nobody knows whether it was carried out
     ├── ArgumentsInvalid    pointer     arguments that violate the tool's schema
     ├── ResultInvalid       pointer     a result that violates the tool's output schema, and that result
     ├── ResultTooLarge      limit       more bytes than allowed
@@ -22,11 +24,15 @@ each says what happened, where, and what to do next::
 
 Messages never hold secrets: a server is named by origin and path only. Where a cause could hold one, raise
 with ``from None``.
+
+The text of an error ends with its code, such as ``[KMCP-TIMEOUT-IDLE]``: wordings change, codes do not, so
+that people can search for them, and filter rows by them. ``docs/errors.md`` has cause and cure of each.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypedDict, TypeVar, Unpack
 
 from .texts import origin_and_path, ours
 
@@ -36,6 +42,18 @@ if TYPE_CHECKING:
 ConnectPhase = Literal["dns", "tcp", "tls", "proxy", "http", "process", "auth", "protocol", "tools"]
 ClockKind = Literal["connect", "idle", "total"]
 _E = TypeVar("_E", bound="MCPError")
+
+UNEXPECTED: Final = "KMCP-UNEXPECTED"
+"""The code of exceptions that nobody foresaw: a mistake of this program, not of its user."""
+_CODED: Final = re.compile(r"\[KMCP-[A-Z0-9-]+\]$")
+
+
+def coded(text: str, code: str) -> str:
+    """A text with the code at its end. One that ends with its cause's code keeps that, as it says more."""
+    if _CODED.search(text):
+        return text
+    gap = "\n" if "\n" in text else " "
+    return f"{text}{gap}[{code}]"
 
 
 class Place(TypedDict, total=False):
@@ -71,6 +89,7 @@ class MCPError(Exception):
             neither an answer nor a refusal came back.
     """
 
+    CODE: ClassVar[str] = "KMCP-OTHER"
     may_have_run = False
 
     def __init__(self, what: str, **place: Unpack[Place]) -> None:
@@ -101,6 +120,16 @@ class MCPError(Exception):
         self._fix = text
 
     def __str__(self) -> str:
+        return coded(self.sentence, self.error_code)
+
+    @property
+    def error_code(self) -> str:
+        """The code under which ``docs/errors.md`` has cause and cure."""
+        return self.CODE
+
+    @property
+    def sentence(self) -> str:
+        """The message without its code: for models and programs, and within other sentences."""
         return ours(self.quoting)
 
     @property
@@ -141,9 +170,15 @@ class ConnectError(MCPError):
         phase: The step of connecting that failed.
     """
 
+    CODE = "KMCP-CONNECT"
+
     def __init__(self, what: str, *, phase: ConnectPhase, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.phase: ConnectPhase = phase
+
+    @property
+    def error_code(self) -> str:
+        return f"{self.CODE}-{self.phase.upper()}"
 
 
 class VersionError(MCPError):
@@ -152,6 +187,8 @@ class VersionError(MCPError):
     Attributes:
         supported: The revisions that the server offered, such as ``("2025-11-25",)``.
     """
+
+    CODE = "KMCP-VERSION"
 
     def __init__(self, what: str, *, supported: tuple[str, ...] = (), **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
@@ -165,17 +202,27 @@ class AuthError(MCPError):
         status: The HTTP status, 401 or 403.
     """
 
+    CODE = "KMCP-LOGIN"
+
     def __init__(self, what: str, *, status: int = 401, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.status = status
+
+    @property
+    def error_code(self) -> str:
+        return "KMCP-ACCESS" if self.status == 403 else self.CODE
 
 
 class SessionLost(MCPError):  # noqa: N818 - the names of the tree are a contract
     """The server no longer knows the session; calling again opens a new one."""
 
+    CODE = "KMCP-SESSION"
+
 
 class ProtocolError(MCPError):
     """The server sent a message that the protocol does not allow."""
+
+    CODE = "KMCP-PROTOCOL"
 
 
 class ServerError(MCPError):
@@ -185,6 +232,8 @@ class ServerError(MCPError):
         code: The JSON-RPC error code, such as -32602.
         data: The error's data as the server sent it, or None.
     """
+
+    CODE = "KMCP-SERVER"
 
     def __init__(self, what: str, *, code: int, data: Any = None, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
@@ -199,6 +248,8 @@ class ToolNotFound(MCPError):  # noqa: N818
         suggestions: Names of similar tools, the most likely first.
     """
 
+    CODE = "KMCP-NO-TOOL"
+
     def __init__(self, what: str, *, suggestions: tuple[str, ...] = (), **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.suggestions = suggestions
@@ -210,12 +261,27 @@ class _PointerError(MCPError):
         self.pointer = pointer
 
 
+class CallDenied(MCPError):  # noqa: N818
+    """A rule, a limit or a person does not allow the call; nothing was sent."""
+
+    CODE = "KMCP-DENIED"
+
+
+class OutcomeUnknown(MCPError):  # noqa: N818
+    """The call was sent, and nobody knows whether it was carried out."""
+
+    CODE = "KMCP-UNKNOWN"
+    may_have_run = True
+
+
 class ArgumentsInvalid(_PointerError):  # noqa: N818
     """Arguments violate the tool's schema; nothing was sent.
 
     Attributes:
         pointer: JSON pointer (RFC 6901) into the arguments; empty for the arguments as a whole.
     """
+
+    CODE = "KMCP-ARGUMENTS"
 
 
 class ResultInvalid(_PointerError):  # noqa: N818
@@ -226,6 +292,8 @@ class ResultInvalid(_PointerError):  # noqa: N818
         result: The client's `CallToolResult`, for callers that accept it anyway; None if only its structured
             part is known.
     """
+
+    CODE = "KMCP-RESULT"
 
     def __init__(self, what: str, *, pointer: str = "", result: Any = None, **place: Unpack[Place]) -> None:
         super().__init__(what, pointer=pointer, **place)
@@ -239,6 +307,8 @@ class ResultTooLarge(MCPError):  # noqa: N818
         limit: The limit in bytes.
     """
 
+    CODE = "KMCP-TOO-LARGE"
+
     def __init__(self, what: str, *, limit: int, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.limit = limit
@@ -250,6 +320,8 @@ class ToolChanged(MCPError):  # noqa: N818
     Attributes:
         changes: The parts that differ, such as ``("description", "input schema")``.
     """
+
+    CODE = "KMCP-TOOL-CHANGED"
 
     def __init__(self, what: str, *, changes: tuple[str, ...] = (), **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
@@ -263,13 +335,21 @@ class TimedOut(MCPError):  # noqa: N818
         kind: ``connect``, ``idle`` (no progress) or ``total``.
     """
 
+    CODE = "KMCP-TIMEOUT"
+
     def __init__(self, what: str, *, kind: ClockKind, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.kind: ClockKind = kind
 
+    @property
+    def error_code(self) -> str:
+        return f"{self.CODE}-{self.kind.upper()}"
+
 
 class Canceled(MCPError):  # noqa: N818
     """The user canceled the operation."""
+
+    CODE = "KMCP-CANCELED"
 
 
 class SettingInvalid(MCPError):  # noqa: N818
@@ -278,6 +358,8 @@ class SettingInvalid(MCPError):  # noqa: N818
     Attributes:
         setting: The setting's key, such as ``server_url``.
     """
+
+    CODE = "KMCP-SETTING"
 
     def __init__(self, what: str, *, setting: str, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
@@ -290,6 +372,8 @@ class ToolFormatError(MCPError):
     Attributes:
         field: The field of the tool, such as ``parameter_schema``.
     """
+
+    CODE = "KMCP-TOOL-CELL"
 
     def __init__(self, what: str, *, field: str, **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
@@ -317,4 +401,4 @@ def _rebuild(kind: type[_E], args: tuple[Any, ...], attributes: dict[str, Any]) 
 
 def _sentence(text: str) -> str:
     text = text.strip()
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?")) or _CODED.search(text) else f"{text}."

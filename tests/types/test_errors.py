@@ -14,6 +14,8 @@ ONE_OF_EACH = [
     e.ProtocolError("it broke"),
     e.ServerError("it broke", code=-32602, data={"a": 1}),
     e.ToolNotFound("it broke", suggestions=("search",)),
+    e.CallDenied("it broke"),
+    e.OutcomeUnknown("it broke"),
     e.ArgumentsInvalid("it broke", pointer="/a/0"),
     e.ResultInvalid("it broke", pointer="/a"),
     e.ResultTooLarge("it broke", limit=10),
@@ -47,7 +49,23 @@ def test_the_list_above_is_complete():
 )
 @pytest.mark.parametrize("what", ["it broke", "it broke.", "it broke. "])
 def test_messages_read_as_sentences(what, place, text):
-    assert str(e.MCPError(what, **place)) == text
+    error = e.SettingInvalid(what, setting="x", **place)
+    assert error.sentence == text
+    assert str(error) == f"{text} [KMCP-SETTING]"
+
+
+def test_the_code_of_the_cause_says_more():
+    inner = e.ConnectError("it broke", phase="dns")
+    assert str(e.MCPError(f"No login: {inner}")) == "No login: it broke. [KMCP-CONNECT-DNS]"
+    assert e.TimedOut("it broke", kind="idle").error_code == "KMCP-TIMEOUT-IDLE"
+    assert [e.AuthError("no", status=status).error_code for status in (401, 403)] == [
+        "KMCP-LOGIN",
+        "KMCP-ACCESS",
+    ]
+
+
+def test_the_code_of_many_lines_has_a_line_of_its_own():
+    assert e.coded("a\n  b", "KMCP-OTHER") == "a\n  b\n[KMCP-OTHER]"
 
 
 @pytest.mark.requirement("T11")

@@ -84,6 +84,7 @@ class ModelError(MCPError):
         tries: The largest number of attempts; 1 where sending the request again cannot help.
     """
 
+    CODE = "KMCP-MODEL"
     tries = 1
 
     def __init__(
@@ -107,26 +108,30 @@ class ModelError(MCPError):
 
 
 class ModelUnreachable(ModelError):  # noqa: N818 - like the tree it extends
+    CODE = "KMCP-MODEL-UNREACHABLE"
     tries = 3
 
 
 class ModelBusy(ModelError):  # noqa: N818
+    CODE = "KMCP-MODEL-BUSY"
     tries = 5
 
 
 class QuotaExceeded(ModelError):  # noqa: N818
-    pass
+    CODE = "KMCP-MODEL-QUOTA"
 
 
 class ModelLoginFailed(ModelError):  # noqa: N818
-    pass
+    CODE = "KMCP-MODEL-LOGIN"
 
 
 class ModelNotFound(ModelError):  # noqa: N818
-    pass
+    CODE = "KMCP-MODEL-NAME"
 
 
 class ModelRequestRefused(ModelError):  # noqa: N818
+    CODE = "KMCP-MODEL-REQUEST"
+
     @property
     def about_streaming(self) -> bool:
         """Some models require streaming, some do not support it."""
@@ -152,14 +157,15 @@ class ModelRequestRefused(ModelError):  # noqa: N818
 
 
 class ContextTooLong(ModelError):  # noqa: N818
-    pass
+    CODE = "KMCP-MODEL-CONTEXT"
 
 
 class PromptFiltered(ModelError):  # noqa: N818
-    pass
+    CODE = "KMCP-MODEL-FILTER"
 
 
 class ModelAnswerInvalid(ModelError):  # noqa: N818
+    CODE = "KMCP-MODEL-ANSWER"
     tries = 2
 
 
@@ -182,7 +188,7 @@ class AnsweredError(Exception):
 
 
 class IterationLimit(ModelError):  # noqa: N818
-    pass
+    CODE = "KMCP-MODEL-ITERATIONS"
 
 
 def model_error(

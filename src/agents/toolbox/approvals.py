@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...runs.call_values import Allow, Deny, Edit
-from ...types.errors import ArgumentsInvalid, MCPError
+from ...types.errors import ArgumentsInvalid, CallDenied
 from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Approvals:
     def refuse(self, reason: str = "") -> Deny:
         said = f": {reason}" if reason else ""
         return Deny(
-            MCPError(
+            CallDenied(
                 f"The user does not want this call{said}",
                 fix="Do not try it again in another way; ask the user, or go on without it",
             ),

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, assert_never, cast
 from urllib.parse import urlsplit
 
 from ...runs.call_values import Allow, Ask, Deny
-from ...types.errors import MCPError, SettingInvalid
+from ...types.errors import CallDenied, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class CallLimits:
 
 def _denied(rule: Rule) -> Verdict:
     return Deny(
-        MCPError(
+        CallDenied(
             f"Calls of this tool are not allowed here (rule: {rule})",
             fix="Go on without it, and say in your answer what could not be done",
         ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...audit.record import CallStatus
 from ...runs.call_values import Allow, DataInput, Deny, PlannedCall
-from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ProtocolError
+from ...types.errors import ArgumentsInvalid, CallDenied, Canceled, MCPError, ProtocolError
 from ...types.texts import compact_json, pointer_text
 from ...types.tool import MCPTool, WorkflowTool
 from .built_ins import BuiltIns
@@ -349,7 +349,7 @@ def _key(plan: PlannedCall) -> str:
 
 
 def _deny(what: str, fix: str, by: str) -> Deny:
-    return Deny(MCPError(what, fix=fix), by)
+    return Deny(CallDenied(what, fix=fix), by)
 
 
 class _Rules:

@@ -232,6 +232,8 @@ def client_key(issuer: str) -> str:
 class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
     """A refusal by the authorization server; ``error`` is its code, such as ``invalid_grant``."""
 
+    CODE = "KMCP-LOGIN-REFUSED"
+
     def __init__(self, what: str, *, error: str, fix: str) -> None:
         super().__init__(what, fix=fix)
         self.error = error

@@ -29,6 +29,8 @@ class ExpressionError(MCPError):
     None.
     """
 
+    CODE = "KMCP-EXPRESSION"
+
     def __init__(
         self, what: str, *, expression: str, code: str | None = None, cause: str | None = None
     ) -> None:
@@ -37,12 +39,15 @@ class ExpressionError(MCPError):
         self.expression = expression
         self.code = code
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
         return self.what
 
 
 class Stopped(MCPError):  # noqa: N818 - a stop is not a mistake in the expression
     """The evaluation was stopped from outside."""
+
+    CODE = "KMCP-STOPPED"
 
 
 DEFAULT_SECONDS: Final = 30.0

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 class RunError(MCPError):
     """A workflow or one of its nodes cannot run here. The message says why and what to do."""
 
+    CODE = "KMCP-WORKFLOW"
+
 
 class NodeFailed(RunError):  # noqa: N818  # an event, as in KNIME's messages
     """A node ran and failed. The message is the node's own."""
+
+    CODE = "KMCP-NODE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,8 @@ class NotRunnable(RunError):  # noqa: N818
         super().__init__(f"The workflow '{workflow}' does not run here; nothing was run.\n{lines}{here}")
         self.problems = problems
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
         return str(self.args[0])
 
 

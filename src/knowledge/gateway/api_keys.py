@@ -57,6 +57,8 @@ class Scope(StrEnum):
 class KeyStoreError(MCPError):
     """The file of keys cannot be read or written."""
 
+    CODE = "KMCP-GATEWAY-KEYS"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:

@@ -132,7 +132,7 @@ def as_mcp_error(error: Exception) -> MCPError:
                 details={"pointer": error.pointer},
             )
         case BaseError():
-            return MCPError(MCPErrorType.SERVICE_ERROR, str(error), error.what)
+            return MCPError(MCPErrorType.SERVICE_ERROR, error.sentence, error.what)
         case TimeoutError():
             return unavailable("The tool took longer than GATEWAY_TOOL_TIMEOUT", "The tool took too long.")
         case _:

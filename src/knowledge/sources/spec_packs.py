@@ -62,6 +62,8 @@ _NUMERIC: Final = frozenset({"integer", "float", "number"})
 class PackError(MCPError):
     """A spec pack cannot be used. The message has the file, line and key of each problem."""
 
+    CODE = "KMCP-NODE-PACK"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:

@@ -88,10 +88,10 @@ def warnings(provision: Provision) -> list[str]:
     failed = provision.failed
     messages: list[str] = []
     if failed:
-        error = failed[0].error
+        said = failed[0].error.sentence if failed[0].error else ""
         messages.append(
             f"{len(failed)} of {counted(len(provision.outcomes), 'server')} failed; first, in phase"
-            f" '{failed[0].phase}': {error} The Servers table and the view say more."
+            f" '{failed[0].phase}': {said} The Servers table and the view say more."
         )
     messages += _finding_warnings(provision)
     messages += [

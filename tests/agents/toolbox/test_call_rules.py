@@ -42,7 +42,7 @@ def test_the_first_rule_that_fits_decides():
 def test_another_verdict_is_one_entry(monkeypatch):
     monkeypatch.setitem(VERDICTS, "watch", lambda rule: Deny(MCPError(f"Somebody watches ({rule})")))
     rule = CallRules.parse("Watch delete_*").deciding(mcp())
-    assert str(VERDICTS[rule.verb](rule).reason) == "Somebody watches (watch delete_*)."
+    assert VERDICTS[rule.verb](rule).reason.sentence == "Somebody watches (watch delete_*)."
     with pytest.raises(SettingInvalid, match="Write 'allow' or 'deny' or 'ask' or 'watch', a tool's name"):
         CallRules.parse("forbid *")
 
