@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test torture quick coverage kill-test browser browser-chat relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages real-knime knime-sources clean help
+.PHONY: demo test torture quick coverage kill-test browser browser-chat relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -77,6 +77,9 @@ ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: in fresh envi
 
 packages: $(VENV)/.dev  ## wheel, source distribution and list of parts in dist/, checked as they will be used
 	$(BIN)/python -m tests.packaging.packages
+
+docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a reference made from code; no dead link
+	$(BIN)/python docs/build_site.py build/site
 
 real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
 	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
