@@ -204,7 +204,7 @@ def test_command_lines_that_cannot_work(cli, model, arguments, said):
 
 def test_a_file_that_is_no_workflow(cli, model):
     done = cli(*words(model(), "--workflow", "nothing.knwf"))
-    assert (done.code, done.err) == (1, "There is no file nothing.knwf.\n")
+    assert (done.code, done.err) == (1, "There is no file nothing.knwf. [KMCP-COMMAND]\n")
     (cli.folder / "broken.knwf").write_bytes(b"no archive")
     done = cli(*words(model(), "--workflow", "broken.knwf"))
     assert done.code == 1

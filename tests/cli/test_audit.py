@@ -72,7 +72,7 @@ def test_a_table_without_calls_is_not_intact(cli, tmp_path):
     (tmp_path / "t.csv").write_text("Name,Age\n", encoding="utf-8")
     done = cli("audit", "verify", "t.csv")
     assert (done.code, done.out) == (1, "")
-    assert done.err == "The table has none of the columns of Tool calls: it holds no calls.\n"
+    assert done.err == "The table has none of the columns of Tool calls: it holds no calls. [KMCP-TABLE]\n"
 
 
 def test_a_table_is_not_written_over_itself(cli, journal):
@@ -164,7 +164,11 @@ def test_a_journal_without_calls_is_not_exported(cli, tmp_path):
     (tmp_path / "empty.jsonl").touch()
     for name in ("none.jsonl", "empty.jsonl"):
         done = cli("audit", "export", name, "none.knwf")
-        assert (done.code, done.out, done.err) == (1, "", f"{name} holds no calls to export.\n")
+        assert (done.code, done.out, done.err) == (
+            1,
+            "",
+            f"{name} holds no calls to export. [KMCP-COMMAND]\n",
+        )
     assert not (tmp_path / "none.knwf").exists()
 
 

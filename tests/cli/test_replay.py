@@ -308,7 +308,7 @@ def test_a_replay_that_is_stopped_keeps_what_is_done(cli, server, tmp_path, unti
 def test_nothing_to_replay_is_no_success(cli, tmp_path, name, content):
     (tmp_path / name).write_text(content, encoding="utf-8")
     done = cli("replay", name)
-    assert (done.code, done.err) == (1, f"{name} holds no calls to replay.\n")
+    assert (done.code, done.err) == (1, f"{name} holds no calls to replay. [KMCP-COMMAND]\n")
 
 
 def test_rules_are_learned_written_taken_and_named(cli, record, tmp_path):

@@ -67,7 +67,7 @@ def test_remarks_into_a_log_load_no_console():
 
 def test_standard_output_on_a_full_disk(cli, server):
     done = cli.closing("> /dev/full", "call", server.url, "echo", "text=a")
-    assert (done.code, done.err) == (1, "Standard output: no space left on device.\n")
+    assert (done.code, done.err) == (1, "Standard output: no space left on device. [KMCP-FILE]\n")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,8 @@ def test_a_full_disk_names_the_file(cli, server, tmp_path, name, command):
     done = cli(*command.replace("URL", server.url).split())
     assert done.code == 1
     assert name in done.err.splitlines()[-1]
-    assert done.err.endswith(": no space left on device.\n")
+    code = "KMCP-JOURNAL-WRITE" if name.endswith(".jsonl") else "KMCP-FILE"
+    assert done.err.endswith(f": no space left on device. [{code}]\n")
 
 
 def test_a_disk_that_has_no_room_for_results_says_how_to_go_on(cli, server, tmp_path):

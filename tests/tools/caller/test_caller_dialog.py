@@ -37,7 +37,7 @@ def tools(host):
 def test_settings_that_cannot_work_fail_in_configure(call, message, settings, said):
     text = message(call(execute=False, **settings))
     assert said in text
-    assert text.endswith((".", "?"))
+    assert text.endswith((". [KMCP-SETTING]", "? [KMCP-SETTING]"))
     assert "pass@" not in text
     assert "12345678" not in text
 
