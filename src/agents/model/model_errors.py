@@ -170,6 +170,8 @@ class ModelAnswerInvalid(ModelError):  # noqa: N818
 
 
 class AnswerUnfit(ModelError):  # noqa: N818
+    CODE = "KMCP-MODEL-SCHEMA"
+
     @classmethod
     def because(cls, why: str) -> AnswerUnfit:
         return cls(
