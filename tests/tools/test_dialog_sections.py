@@ -2,11 +2,9 @@
 
 import itertools
 
-import pyarrow as pa
 import pytest
 
-from knime_mcp.types.tool import MCPTool, to_json_text
-from tests.support.dialogs import drawn
+from tests.support.dialogs import GONE, NODES, drawn, missing, saved_in, states
 
 #: Headings in the order that all nodes have. Those in one place are of different nodes.
 ORDER = [
@@ -52,64 +50,11 @@ BELONGS = {
     "Audit": "secret_arguments save_audit_workflow_to expected_head force_altered",
     "Advanced": "connect_timeout idle_timeout total_timeout timeout dry_run",
 }
-NODES = {
-    "mcp_tool_provider": ("table", None),
-    "mcp_tool_caller": ("tools", "table", None),
-    "mcp_agent_prompter": (None, "tools", "table", "group", None),
-    "mcp_agent_chat": (None, "tools", "table", "group", None),
-    "mcp_resource_reader": ("table", None),
-    "mcp_prompt": ("table", None),
-    "tool_call_replayer": ("tools", None),
-    "openai_compatible_chat_model": (),
-}
-#: What saved settings name that is not there any more, and every choice that shows others.
-STALE = {
-    "server_url_column": "gone",
-    "credentials_column": "gone",
-    "prefix_column": "gone",
-    "tool_column": "gone",
-    "tool_per_row_column": "gone",
-    "arguments_column": "gone",
-    "prompt_column": "gone",
-    "conversation_column": "gone",
-    "credentials": "gone",
-    "tool": "gone",
-    "model": "gone",
-}
-CHOSEN = [
-    {"send_credentials_as": "header", "arguments_source": "json_column"},
-    {
-        "send_credentials_as": "client_credentials",
-        "recursion_limit_handling": "FINAL_RESPONSE",
-        "set_temperature": True,
-        "token_limit_as": "max_tokens",
-    },
-]
-
-
-@pytest.fixture
-def inputs_of(host):
-    table = host.table(pa.table({"Role": ["user"], "text": ["x"]})).schema
-    tool = to_json_text(MCPTool("add", "", {}, "http://127.0.0.1:9/mcp", "add"))
-    tools = host.table(pa.table({"Tool (JSON)": [tool]})).schema
-    kinds = {"table": table, "tools": tools, "group": [table], None: None}
-    return lambda node: [kinds[kind] for kind in NODES[node]]
-
-
-def states(host, node, inputs):
-    """The dialog of a fresh node, a connected one, and of ones with stale settings."""
-    fresh = host.dialog(node)
-    yield fresh
-    yield host.dialog(node, inputs)
-    for chosen in CHOSEN:
-        stale = {key: value for key, value in {**STALE, **chosen}.items() if key in fresh["data"]["model"]}
-        for given in (None, inputs):
-            yield host.dialog(node, given, parameters=stale)
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_every_setting_stands_below_its_heading(host, inputs_of, node):
-    for dialog, advanced in itertools.product(states(host, node, inputs_of(node)), (False, True)):
+def test_every_setting_stands_below_its_heading(host, node):
+    for (_, dialog), advanced in itertools.product(states(host, node), (False, True)):
         found = drawn(dialog, advanced=advanced)
         assert found
         for heading, key in found:
@@ -117,35 +62,35 @@ def test_every_setting_stands_below_its_heading(host, inputs_of, node):
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_headings_have_one_order_in_all_nodes(host, inputs_of, node):
-    for dialog in states(host, node, inputs_of(node)):
+def test_headings_have_one_order_in_all_nodes(host, node):
+    for _, dialog in states(host, node):
         places = [PLACES[heading] for heading, _ in drawn(dialog, advanced=True)]
         assert places == sorted(places)
     assert len(set(places)) > 3
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_few_settings_are_seen_at_first(host, inputs_of, node):
-    assert 1 <= len(drawn(host.dialog(node))) <= 5
-    assert 1 <= len(drawn(host.dialog(node, inputs_of(node)))) <= 4
+def test_few_settings_are_seen_at_first(host, node):
+    found = dict(states(host, node))
+    assert 1 <= len(drawn(found["fresh"])) <= 5
+    assert 1 <= len(drawn(found["connected"])) <= 4
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_opening_a_dialog_changes_no_value(host, inputs_of, node):
+def test_opening_a_dialog_changes_no_value(host, node):
     fresh = host.dialog(node)["data"]["model"]
-    for stale in ({}, *({**STALE, **chosen} for chosen in CHOSEN)):
-        saved = {**fresh, **{key: value for key, value in stale.items() if key in fresh}}
-        for given in (None, inputs_of(node)):
-            assert host.dialog(node, given, saved)["data"]["model"] == saved
+    for name, dialog in states(host, node):
+        assert dialog["data"]["model"] == {**fresh, **saved_in(name, fresh)}
     assert host.dialog(node)["data"]["model"] == fresh
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_a_saved_choice_is_offered_though_it_is_gone(host, inputs_of, node):
+def test_a_saved_choice_is_offered_though_it_is_gone(host, node):
     """KNIME writes (MISSING) in front of a choice that is not offered."""
-    fresh = host.dialog(node)["data"]["model"]
-    saved = {key: "gone" for key in ("tool", "model") if key in fresh}
-    dialog = host.dialog(node, inputs_of(node), saved)
-    for key, setting in dialog["schema"]["properties"]["model"]["properties"].items():
-        if key in ("tool", "model"):
-            assert "gone" in [choice["const"] for choice in setting["oneOf"]]
+    for name, dialog in states(host, node):
+        allowed = GONE if name.startswith("stale") else set()
+        assert missing(dialog) <= allowed, name
+
+
+def test_a_node_that_is_not_among_these_is_no_node(host):
+    assert {node["id"] for node in host.describe()["nodes"] if not node["is_hidden"]} == set(NODES)

@@ -6,14 +6,10 @@ the tests, because a machine without a browser would have to skip it.
 """
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
-import time
-from base64 import b64decode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,10 +17,10 @@ import pyarrow as pa
 
 from knime_mcp.headless import load_own_extension
 from tests.support import peers
+from tests.support.browser import Browser
 from tests.support.chat_server import ChatServer, call, calls, says
 
 PAGE = Path(__file__).parents[3] / "views" / "agent_chat"
-DEADLINE = 30.0
 EVIL = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"
 #: KNIME's part: an iframe that may as little as KNIME's, and the two messages that a view needs.
 FRAME = """<!doctype html><meta charset="utf-8"><title>frame</title>
@@ -52,75 +48,17 @@ addEventListener("message", async ({data, source}) => {
 </script>"""
 
 
-class Browser:
-    """Chromium, over a pipe. See https://chromedevtools.github.io/devtools-protocol/."""
-
-    def __init__(self, profile):
-        to_browser, self._write = os.pipe()
-        self._read, from_browser = os.pipe()
-        for descriptor, wanted in ((to_browser, 3), (from_browser, 4)):
-            os.set_inheritable(descriptor, True)
-            assert descriptor != wanted
-        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
-        command += [f"--user-data-dir={profile}", "--window-size=1000,1100", "--hide-scrollbars"]
-
-        def descriptors():
-            os.dup2(os.dup(from_browser), 14)
-            os.dup2(to_browser, 3)
-            os.dup2(14, 4)
-
-        self._process = subprocess.Popen(
-            command, preexec_fn=descriptors, close_fds=False, stderr=subprocess.DEVNULL
-        )
-        os.close(to_browser)
-        os.close(from_browser)
-        self._number, self._rest, self.complaints = 0, b"", []
-        target = self.do("Target.createTarget", url="about:blank")["targetId"]
-        self._session = None
-        self._session = self.do("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
-            self.do(f"{domain}.enable")
-
-    def do(self, method, **params):
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": params}
-        if getattr(self, "_session", None):
-            message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self._number:
-                assert "error" not in answer, answer
-                return answer["result"]
-            if answer.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
-                self.complaints.append(answer["params"])
-
-    def _next(self):
-        while b"\0" not in self._rest:
-            piece = os.read(self._read, 1 << 20)
-            assert piece, "the browser has ended"
-            self._rest += piece
-        message, _, self._rest = self._rest.partition(b"\0")
-        return json.loads(message)
+class FrameBrowser(Browser):
+    """The view stands in a frame; ``page`` is the document in there."""
 
     def open(self, url):
-        self.do("Page.navigate", url=url)
+        super().open(url)
         self.wait_for("document.querySelector('iframe')?.contentDocument?.readyState === 'complete'")
 
     def script(self, code):
-        """The value of an expression; ``page`` is the document in the frame."""
-        full = (
+        return super().script(
             f"(() => {{ const page = document.querySelector('iframe')?.contentDocument; return {code} }})()"
         )
-        result = self.do("Runtime.evaluate", expression=full, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
-
-    def wait_for(self, code):
-        deadline = time.monotonic() + DEADLINE
-        while not self.script(f"!!({code})"):
-            assert time.monotonic() < deadline, (code, self.script("page?.body.innerText"), self.complaints)
-            time.sleep(0.05)
 
     def press(self, key, code=0, text=""):
         event = {"key": key, "windowsVirtualKeyCode": code, "code": key}
@@ -150,10 +88,6 @@ class Browser:
             self.press("Tab", 9)
         raise AssertionError(f"Tab does not get to {what}")
 
-    def picture(self, file, scheme):
-        self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        file.write_bytes(b64decode(self.do("Page.captureScreenshot", format="png")["data"]))
-
     def names(self):
         """Role and name of everything that a screen reader reads out in the frame."""
         frame = self.do("Page.getFrameTree")["frameTree"]["childFrames"][0]["frame"]["id"]
@@ -163,13 +97,6 @@ class Browser:
             for node in nodes
             if not node.get("ignored")
         ]
-
-    def close(self):
-        self._session = None
-        self.do("Browser.close")
-        self._process.wait(DEADLINE)
-        os.close(self._write)
-        os.close(self._read)
 
 
 def served(service):
@@ -279,9 +206,7 @@ def check(browser):
     assert browser.script("[...page.querySelectorAll('a')].map((link) => link.protocol)") == ["https:"]
     assert browser.script("page.body.innerText").count("window.pwned=1</script>") >= 4
     known = ("favicon.ico", "can escape its sandboxing")  # both of the frame, which is KNIME's part
-    assert not [c for c in browser.complaints if not any(w in json.dumps(c) for w in known)], (
-        browser.complaints
-    )
+    assert not [c for c in browser.complaints if not any(w in c for w in known)], browser.complaints
     names = browser.names()
     unnamed = [role for role, name in names if role in ("button", "textbox", "link", "image") and not name]
     assert not unnamed, unnamed
@@ -310,7 +235,7 @@ def main(folder):
             "prices": "1.25, 10",
         }
         service = host.data_service("mcp_agent_chat", [port, tools, None, [data], None], settings)
-        http, browser = served(service), Browser(profile)
+        http, browser = served(service), FrameBrowser(profile)
         try:
             browser.open(f"http://127.0.0.1:{http.server_port}/")
             talk(browser, folder)
