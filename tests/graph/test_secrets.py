@@ -105,7 +105,7 @@ def test_our_own_sentences_stay_with_a_token_that_is_one_of_their_words(tmp_path
             env={**os.environ, "MINE": "token"},
         )  # fmt: skip
     assert ended.returncode == 1
-    assert "the server wants a Bearer token" in " ".join(ended.stderr.split())
+    assert "its token may be wrong" in " ".join(ended.stderr.split())
 
 
 DECLARED = "{type: object, properties: {door: {type: string, format: password}}}"
