@@ -9,7 +9,7 @@ import typer
 
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
-from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, is_command, takes_connection
 from .files import check_output, writing
 from .terminal import note
 
@@ -35,6 +35,11 @@ def make_component(
     route, words = connection.one_route([word for word in (url, tool) if word is not None])
     if len(words) != 1:
         raise UsageError("Which tool? Write its name after the server.")
+    if is_command(route):
+        raise UsageError(
+            f"{route.url} is a command on this computer, which KNIME does not start. Run it as an HTTP server,"
+            " and enter its URL."
+        )
     if out is not None and out.suffix.lower() != ".knwf":
         raise UsageError(f"{out} should end in .knwf, as it is a KNIME component.")
     check_output(out)

@@ -71,3 +71,11 @@ def test_dates_files_and_objects_are_sent_as_the_schema_wants_them(cli, tmp_path
 def test_what_cannot_be_made_says_why(cli):
     assert cli("make-component", "http://h/mcp").code == 2
     assert cli("make-component", "http://h/mcp", "t", "--out", "t.zip").code == 2
+
+
+def test_a_server_that_is_a_command_is_refused_at_once(cli, tmp_path):
+    made = cli("make-component", "--stdio", "files=no-such-program", "find")
+    assert made.code == 2
+    assert "stdio:files is a command on this computer, which KNIME does not start" in made.err
+    assert "enter its URL" in made.err
+    assert list(tmp_path.glob("*.knwf")) == []
