@@ -37,8 +37,8 @@ def make_component(
         raise UsageError("Which tool? Write its name after the server.")
     if is_command(route):
         raise UsageError(
-            f"{route.url} is a command on this computer, which KNIME does not start. Run it as an HTTP server,"
-            " and enter its URL."
+            f"{route.url} is a command on this computer, which KNIME does not start. Run it as an HTTP"
+            " server, and enter its URL."
         )
     if out is not None and out.suffix.lower() != ".knwf":
         raise UsageError(f"{out} should end in .knwf, as it is a KNIME component.")
