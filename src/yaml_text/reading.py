@@ -287,7 +287,7 @@ def _compose(text: str, *, deepest: int) -> Node | None:
         while mending.leave_out_data(composing.scalars):
             composing = _Composing(mending.text, deepest)
     if composing.failure is not None:
-        raise YamlError([_syntax(composing.text, composing.failure)])
+        raise YamlError([_syntax(composing.text, composing.failure, deepest)])
     return composing.node
 
 
@@ -362,10 +362,14 @@ def _refused(what: str, event: Any) -> YamlError:
     return YamlError([_problem(what, mark.line + 1, mark.column + 1)])
 
 
-def _syntax(text: str, error: yaml.MarkedYAMLError) -> Problem:
+def _syntax(text: str, error: yaml.MarkedYAMLError, deepest: int) -> Problem:
     said = ", ".join(part for part in (error.context, error.problem) if part)
     message = f"this is not valid YAML: {said}"
     fix = "Look at quotes, indents and colons here and in the line before"
+    # Since libyaml 0.2.6 the scanner has a bound too, which it meets up to 1,024 characters before we are told of
+    # the first level: a key may end as late as that.
+    if "nesting depth" in said:
+        message, fix = f"nested more than {deepest} levels deep", None
     mark: Any = error.problem_mark or error.context_mark
     if mark is None:
         return _problem(message, 1, 1, fix)

@@ -140,7 +140,7 @@ def test_merge_keys_that_are_not_wanted_are_a_mistake():
         ("a: *b", 1, 4, "'&b'"),
         ("a: *ä.b", 1, 4, "'&ä.b'"),
         ("a: *anchor-b", 1, 4, "'&anchor-b'"),
-        ("[" * 5000, 1, 202, "levels deep"),
+        ("[" * 900, 1, 202, "levels deep"),
         ("{a: " * 300 + "1" + "}" * 300, 1, 802, "levels deep"),
     ],
 )
@@ -150,6 +150,12 @@ def test_texts_that_cannot_be_read(text, line, column, said):
     (problem,) = caught.value.problems
     assert said in problem.message
     assert place(problem.position) == (line, column)
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000])
+def test_no_text_nests_deeper_than_the_parsers_own_bound(text):
+    with pytest.raises(YamlError, match="nested more than 200 levels deep"):
+        read(text, RULES)
 
 
 @pytest.mark.parametrize(
