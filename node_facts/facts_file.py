@@ -60,6 +60,8 @@ class PortTypes:
                 entry: dict[str, Any] = {"id": name, "name": self._name(name)}
                 if above := [self.number(other) for other in self._above(name)]:
                     entry["is"] = above
+                elif name != ANY and name not in self._known:
+                    entry["unknown"] = 1
                 entries.append(entry)
             done = len(names)
         return entries
@@ -83,7 +85,7 @@ class PortTypes:
         if cls is None:
             return []
         above = [*([cls.superclass] if cls.superclass else []), *cls.interfaces]
-        return [other for other in above if other.endswith("PortObject")]
+        return [other for other in above if other.endswith("PortObject") or self._above(other)]
 
 
 def _registered_names(folders: list[Path]) -> dict[str, str]:
@@ -125,7 +127,10 @@ def _port(port: PortFact, types: PortTypes) -> dict[str, Any]:
         entry["o"] = 1
     if port.addable:
         entry["g"] = 1
-    others = [types.number(other) for other in dict.fromkeys(port.accepts) if other != port.type]
+    # "Anything" is a choice of a group, and a class of its own elsewhere, to which no table can be connected.
+    others = [
+        types.number(other) for other in dict.fromkeys(port.accepts) if other != port.type or other == ANY
+    ]
     if others:
         entry["a"] = others
     return entry
@@ -154,6 +159,8 @@ def settings_as_json(settings: Settings) -> dict[str, Any]:
             entry["h"] = 1
         if setting.read:
             entry["r"] = 1
+        if setting.needed:
+            entry["q"] = 1
         found.append(entry)
     listed: dict[str, Any] = {"settings": found}
     if settings.open:

@@ -221,7 +221,7 @@ class FactoryReader:
             ports = ports_of_configuration(found.configuration, self.reader)
             if ports is not None:
                 found.model = self._model(factory)
-                return ports
+                return self._as_the_model_has_them(ports, found)
         self.reader.start()
         if any(name.endswith("ConfigurableNodeFactory") for name in found.cls.ancestor_names()):
             builder = self._builder(factory)
@@ -230,6 +230,19 @@ class FactoryReader:
                 return ports_of_groups(builder, self.reader)
         found.model = self._model(factory)
         return ports_of_model(found.model, self.reader) if found.model is not None else None
+
+    def _as_the_model_has_them(self, described: Ports, found: Factory) -> Ports:
+        """The described ports, with the types of the model: KNIME connects by these, and descriptions err."""
+        ports = ports_of_model(found.model, self.reader) if found.model is not None else None
+        if ports is None or ports.way != "model":
+            return described
+        for ours, models in ((described.inputs, ports.inputs), (described.outputs, ports.outputs)):
+            if len(ours) == len(models) and not any(port.group is not None for port in ours):
+                for port, other in zip(ours, models, strict=True):
+                    if other.type is not None and other.type != port.type:
+                        print(found.registered.factory, port.type, other.type)
+                    port.type = other.type or port.type
+        return described
 
     def _builder(self, factory: Obj) -> Obj | None:
         result = self.reader.call(factory, "createPortsConfigBuilder")

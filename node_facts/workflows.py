@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from knime_mcp.knowledge.node_model import NodeSpec
 
-_ARCHIVES: Final = (".knwf", ".knar")
+ARCHIVES: Final = (".knwf", ".knar")
 _INTEGERS: Final = frozenset({"xint", "xlong", "xshort", "xbyte"})
 _MOST_NEXT: Final = 10
 _LEAST_SEEN: Final = 2
@@ -40,7 +40,7 @@ def read_workflows(folders: list[Path]) -> Workflows:
     for folder in folders:
         for path in sorted(folder.rglob("workflow.knime")):
             _workflow(path.read_bytes(), lambda name, base=path.parent: _bytes(base / name), found)
-        for path in sorted(entry for entry in folder.rglob("*") if entry.suffix in _ARCHIVES):
+        for path in sorted(entry for entry in folder.rglob("*") if entry.suffix in ARCHIVES):
             _archive(path.read_bytes(), found)
     return found
 
@@ -62,7 +62,7 @@ def _archive(data: bytes, found: Workflows) -> None:
     for name in sorted(names):
         if name.endswith("workflow.knime"):
             _workflow(archive.read(name), read(PurePosixPath(name).parent), found)
-        elif name.endswith(_ARCHIVES):
+        elif name.endswith(ARCHIVES):
             _archive(archive.read(name), found)
 
 

@@ -186,6 +186,7 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
             "preceded_by",
             "attached_nodes",
             "examples",
+            "accepts",
         ),
         tuple,
     ),

@@ -1,7 +1,7 @@
-"""Finds the nodes that can follow or precede a port: both ports need the same type of data.
+"""Finds the nodes that can follow or precede a port, by the classes of what goes through both.
 
-KNIME's descriptions name the type of a port, but not the subtypes of that type. So a port accepts its own
-type only, and a generic port accepts every type. Nodes without ports, from packs of workflow engines, are
+Where a source has only a name for a type (descriptions do), a port accepts this type only, and a generic port
+every type but tables. Nodes without ports, from packs of workflow engines, are
 connected by their output: any node of the pack can follow, except triggers, and tools and memories, which are
 attached. An index of all ports is kept in memory, as each call needs the ports of all nodes.
 """
@@ -17,6 +17,7 @@ from ..types.errors import ArgumentsInvalid
 from .catalogue_reader import per_version
 from .node_index import index_of
 from .node_model import Port
+from .port_types import ANYTHING, is_connectable_port
 from .query_words import folded
 from .tool_arguments import count_in
 
@@ -32,7 +33,7 @@ _ATTACHED: Final = frozenset({"TOOL", "MEMORY"})
 _SHOWN: Final = 80
 
 _ANYTHING: Final = frozenset({"", "any", "generic port", "port object", "portobject"})
-_ANY_IDS: Final = frozenset({"org.knime.core.node.port.PortObject"})
+_TABLE: Final = "table"
 _COMMONEST: Final = 1_000_000_000
 _MOST_KEPT: Final = 64
 Kind = tuple[str, str | None]
@@ -216,17 +217,18 @@ ports_of = per_version(PortIndex)
 
 def fits(left: Port, right: Port) -> bool:
     """Returns whether an output and an input with these types can be connected."""
-    if left.type_id and right.type_id and left.type_id == right.type_id:
-        return True
+    if left.type_id and right.type_id:
+        return is_connectable_port(left, right) is True
+    kinds = {folded(left.type), folded(right.type)}
     if takes_anything(left) or takes_anything(right):
-        return True
-    return bool(left.type) and folded(left.type) == folded(right.type)
+        return _TABLE not in kinds or not (is_typed(left) and is_typed(right))
+    return len(kinds) == 1
 
 
 def takes_anything(port: Port) -> bool:
     """Returns whether a port accepts every type, or names no type at all."""
     if port.type_id:
-        return port.type_id in _ANY_IDS
+        return port.type_id == ANYTHING
     return folded(port.type) in _ANYTHING
 
 

@@ -12,7 +12,7 @@ from .query_words import folded, stem, words_in
 
 if TYPE_CHECKING:
     from .catalogue_reader import CatalogueReader
-    from .node_model import NodeSummary, OldName
+    from .node_model import NodeSpec, NodeSummary, OldName
 
 
 _ENGINE_TYPES: Final = frozenset(
@@ -88,7 +88,7 @@ class NodeIndex:
         return found
 
 
-def is_engines(node: NodeSummary) -> bool:
+def is_engines(node: NodeSummary | NodeSpec) -> bool:
     """Returns whether a node is one of the workflow engine, and not of KNIME."""
     return node.node_type in _ENGINE_TYPES and node.id == f"{node.node_type}.{node.subtype}"
 

@@ -61,6 +61,7 @@ class Parameter:
     # ``string``, ``integer``, ``float``, ``boolean``, ``array``, ``object``, ``enum`` or a pack's own name
     type: str | None = None
     required: bool = False
+    always_saved: bool = False  # whether KNIME refuses saved settings without it, even if there is a default
     default_value: Any = None  # as JSON; meaningless unless `has_default`
     has_default: bool = False
     description: str = ""
@@ -102,6 +103,7 @@ class Port:
     name: str
     type: str = ""  # such as ``Table``, ``Database Connection`` or ``main``; empty if the source has no type
     type_id: str | None = None  # the technical id of the type, such as a Java class
+    accepts: tuple[str, ...] = ()  # the technical ids of further types that a person can choose for it
     description: str = ""
     optional: bool = False  # whether the node runs without a connection
     required: bool = True  # the opposite of `optional`, as specs have this field

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .node_model import CatalogueOrigin, NodeSpec, NodeSummary
     from .node_references import Resolved
     from .node_search import SearchAnswer
+    from .outline_check import WorkflowCheck
     from .tool_definitions import ToolDefinition
 
 
@@ -245,12 +246,56 @@ def _check_configuration(call: _Call) -> dict[str, Any]:
     return found | filled(warning=warning)
 
 
+def _check_workflow(call: _Call) -> dict[str, Any]:
+    # Readers of workflow files are loaded by the first who needs them.
+    from .outline_check import check_workflow
+    from .workflow_outline import read_outline
+
+    check = check_workflow(call.reader, read_outline(call.arguments["workflow"]))
+    return workflow_check_as_json(check, call.arguments["max_results"])
+
+
+def workflow_check_as_json(check: WorkflowCheck, most: int | None = None) -> dict[str, Any]:
+    """What a check found, errors first; at most so many entries of each kind, and how many more there are."""
+    findings = sorted(check.findings, key=lambda finding: finding.severity != "error")
+    not_judged = [{"where": where, "why": why} for where, why in check.not_judged.items()]
+    found: dict[str, Any] = {
+        "valid": check.valid,
+        "problems": [filled(**asdict(finding)) for finding in findings],
+        "judged": {"nodes": check.nodes, "settings": check.settings, "connections": check.connections},
+        "not_judged": not_judged,
+        "notes": check.notes,
+    }
+    more = {key: len(found[key]) - most for key in ("problems", "not_judged", "notes")} if most else {}
+    found |= {key: found[key][:most] for key in more}
+    left_out = [f"{number} more {key.replace('_', ' ')}" for key, number in more.items() if number > 0]
+    return found | filled(warning=f"Left out: {', '.join(left_out)}." if left_out else "")
+
+
+def _get_examples(call: _Call) -> dict[str, Any]:
+    from .workflow_examples import examples_for, workflow_examples
+
+    query = (call.get("query") or "").strip()
+    if not query:
+        named = [{"name": entry.name, "title": entry.title} for entry in workflow_examples()]
+        return {"examples": named, "total": len(named), "hint": "With a query they come with their outlines."}
+    found = examples_for(query)
+    listed = [
+        {"name": entry.name, "title": entry.title, "workflow": entry.outline}
+        for entry in found[: call.arguments["max_results"]]
+    ]
+    hint = "" if found else "Use other words, or none: then all are named."
+    return {"examples": listed, "total": len(found)} | filled(hint=hint)
+
+
 _HANDLERS: Final[Mapping[str, Callable[[_Call], dict[str, Any]]]] = {
     "get_node_types": _get_node_types,
     "get_node_details": _get_node_details,
     "search_nodes": _search_nodes,
     "find_compatible": _find_compatible,
     "check_configuration": _check_configuration,
+    "check_workflow": _check_workflow,
+    "get_examples": _get_examples,
 }
 
 

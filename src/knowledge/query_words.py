@@ -39,6 +39,13 @@ SAYING_NOTHING: Final = frozenset(
 _KINDS: Final = frozenset(("tool", "node", "nodes", "function", "formula", "clause", "step", "statement"))
 """Words that people use for nodes, and for the things in other tools that correspond to nodes."""
 
+_VERBS_OF_HTTP: Final = frozenset(("put", "post", "head", "patch", "options"))
+_OF_THE_WEB: Final = frozenset(
+    ["http", "https", "api", "apis", "rest", "web", "request", "endpoint", "url", "service", "json", "server"]
+)
+_SHORT_QUERY: Final = 3
+"""In longer queries *put* is a word like any other if nothing else is about the web."""
+
 _ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ies", "ed", "er", "es", "or", "s", "e", "y")
 """Endings that are removed to get the stem of a word, longest first."""
 
@@ -130,6 +137,8 @@ def parse_query(text: str) -> Query:
     # Signs such as ™ are not words, but folding turns them into letters.
     every = list(found.values()) or _words(key)
     telling = [word for word in every if word.text not in SAYING_NOTHING] or every
+    if len(telling) > _SHORT_QUERY and _OF_THE_WEB.isdisjoint(word.text for word in every):
+        telling = [word for word in telling if word.text not in _VERBS_OF_HTTP] or telling
     return Query(
         text=looked_at,
         key=key,

@@ -82,6 +82,8 @@ class _Argument:
                 return self._object()
             case "string":
                 return self._text()
+            case ["object", "string"]:  # a workflow, which its reader understands
+                return self.value
             case _:  # a port: its number or its name
                 return self._integer() if isinstance(self.value, (int, float)) else self._text()
 

@@ -1,4 +1,4 @@
-"""The definitions of the tools: the three of the design documents, and two more.
+"""The definitions of the tools: the three of the design documents, and four more.
 
 They do not depend on the catalogue, so pinned definitions stay valid when a catalogue is rebuilt.
 """
@@ -47,7 +47,8 @@ INSTRUCTIONS: Final = (
     "Knows which workflow nodes exist and how they are configured: the KNIME installation, Python extensions"
     " and spec packs that its catalogue was built from; every answer names the catalogue. Use search_nodes"
     " to find a node, get_node_details for its ports and settings, find_compatible for what can follow it,"
-    " and check_configuration before using settings. A HUMAN_IN_THE_LOOP node analyses the response itself."
+    " and check_configuration before using settings. get_examples has small workflows to begin with;"
+    " check_workflow checks a whole one. A HUMAN_IN_THE_LOOP node analyses the response itself."
 )
 
 
@@ -193,6 +194,45 @@ CHECK_OUTPUT: Final = _answer(
         "warning": _WARNING,
     },
     *("node", "valid", "problems"),
+)
+_FINDING: Final = {
+    "severity": {"enum": ["error", "warning"]},
+    "where": described("A node, a connection, or workflow"),
+    "setting": described("The key, if it is about one"),
+    "problem": _TEXT,
+    "fix": _TEXT,
+}
+_COUNT: Final[_Schema] = {"type": "integer"}
+WORKFLOW_OUTPUT: Final = _answer(
+    {
+        "valid": _maybe("boolean")
+        | {"description": "null: nothing wrong was found, but not every node could be judged"},
+        "problems": _array(_object(_FINDING, "severity", "where", "problem", "fix"), "Errors come first"),
+        "judged": _object(dict.fromkeys(("nodes", "settings", "connections"), _COUNT)),
+        "not_judged": _array(_object({"where": _TEXT, "why": _TEXT}, "where", "why")),
+        "notes": _TEXTS,
+        "warning": _WARNING,
+    },
+    *("valid", "problems", "judged", "not_judged"),
+)
+EXAMPLES_OUTPUT: Final = _answer(
+    {
+        "examples": _array(
+            _object(
+                {
+                    "name": _TEXT,
+                    "title": _TEXT,
+                    "workflow": described("As check_workflow takes it", "object"),
+                },
+                *("name", "title"),
+            ),
+            "The best first",
+        ),
+        "total": _TOTAL,
+        "warning": _WARNING,
+        "hint": _TEXT,
+    },
+    *("examples", "total"),
 )
 
 
@@ -391,5 +431,68 @@ CHECK_CONFIGURATION: Final = ToolDefinition(
     usage_examples=({"node": "ACTION.HTTP_REQUEST", "settings": {"method": "GET"}},),
 )
 
-TOOLS: Final = (GET_NODE_TYPES, GET_NODE_DETAILS, SEARCH_NODES, FIND_COMPATIBLE, CHECK_CONFIGURATION)
+CHECK_WORKFLOW: Final = ToolDefinition(
+    name="check_workflow",
+    title="Check a workflow",
+    description=(
+        "Check a whole workflow before it is built: nodes that do not exist, wrong ports and types, settings"
+        " that do not exist or are missing, deprecated nodes with their successor, inputs left open."
+        " Only what is certainly wrong is an error."
+    ),
+    parameters=_arguments(
+        {
+            "workflow": {
+                "type": ["object", "string"],
+                "description": (
+                    'An outline: {"nodes": [{"id": "read", "node": "CSV Reader", "settings": {}}],'
+                    ' "connections": ["read:1 -> filter:1"]}. A node is its name or id; ports are names, or'
+                    " numbers from 1 (0 is the port for flow variables), and may be left out; 'inside' holds"
+                    " the outline of a metanode or component. Or a .knwf file in base64."
+                ),
+            },
+            "max_results": _count("Maximum number of problems to return", 50, 500),
+        },
+        "workflow",
+    ),
+    output_schema=WORKFLOW_OUTPUT,
+    tags=("workflow", "validation"),
+    workflow_guidance="Check the outline of a workflow, correct what is reported, and check again.",
+    usage_examples=(
+        {
+            "workflow": {
+                "nodes": [{"id": "read", "node": "CSV Reader"}, {"id": "filter", "node": "Row Filter"}],
+                "connections": ["read:1 -> filter:1"],
+            }
+        },
+    ),
+)
+
+GET_EXAMPLES: Final = ToolDefinition(
+    name="get_examples",
+    title="Small workflows",
+    description=(
+        "Get small working workflows for common tasks, as outlines for check_workflow: which nodes, how"
+        " they are connected, and settings with their keys. Without a query all are named."
+    ),
+    parameters=_arguments(
+        {
+            "query": described("What the workflow should do, such as 'join two tables'"),
+            "max_results": _count("Maximum number of examples to return", 3),
+        }
+    ),
+    output_schema=EXAMPLES_OUTPUT,
+    tags=("workflow", "examples"),
+    workflow_guidance="Begin with the example that is closest, change it, and check it with check_workflow.",
+    usage_examples=({"query": "train a model"}, {}),
+)
+
+TOOLS: Final = (
+    GET_NODE_TYPES,
+    GET_NODE_DETAILS,
+    SEARCH_NODES,
+    FIND_COMPATIBLE,
+    CHECK_CONFIGURATION,
+    CHECK_WORKFLOW,
+    GET_EXAMPLES,
+)
 TOOLS_BY_NAME: Final[Mapping[str, ToolDefinition]] = {tool.name: tool for tool in TOOLS}

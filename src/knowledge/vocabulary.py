@@ -49,6 +49,9 @@ _SHORTEST: Final = 3
 _TELLING_SMALL: Final = 3
 """The number of small words (which English does not have) that identify a language on their own."""
 
+_ENGLISH_AROUND: Final = 2
+"""With so many words of the catalogue beside it, a single word that looks French or Spanish is English."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -245,7 +248,12 @@ def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, dict[str
     words = key.split()
     choices = [(language, language.translations(words, is_known)) for language in _languages()]
     spoken, found = max(choices, key=lambda choice: choice[0].count_of(words, choice[1]))
-    if not spoken.count_of(words, found):
+    if not spoken.count_of(words, found) or (
+        # One word among English ones is English, such as *demand*, which looks like French for a request.
+        not spoken.has_compounds
+        and spoken.count_of(words, found) == 1
+        and sum(map(is_known, words)) >= _ENGLISH_AROUND
+    ):
         return key, {}
     kept = (found.get(word, word) for word in words if word in found or word not in spoken.small)
     return " ".join(kept) or key, found

@@ -22,7 +22,10 @@ META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-TOOL_NAMES = ["get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration"]
+TOOL_NAMES = [
+    *("get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration"),
+    *("check_workflow", "get_examples"),
+]
 
 
 def spec(subtype, node_type="ACTION", **fields):

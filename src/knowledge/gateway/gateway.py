@@ -236,11 +236,18 @@ class Gateway(Door):
         checked = registry.validate_tool_params(name, arguments)
         with self.observed(name, arguments, record):
             if registry.is_brief(name, checked):
-                return registry.invoke_tool(name, checked)
+                return self.noted(name, registry.invoke_tool(name, checked))
             with anyio.fail_after(self.settings.gateway_tool_timeout):
-                return await anyio.to_thread.run_sync(
+                found = await anyio.to_thread.run_sync(
                     registry.invoke_tool, name, checked, abandon_on_cancel=True
                 )
+            return self.noted(name, found)
+
+    def noted(self, tool: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer of a tool, counted if it is that there is nothing: what people miss shows there."""
+        if answer.get("total") == 0:
+            self.metrics.empty.labels(tool).inc()
+        return answer
 
     @contextmanager
     def observed(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> Generator[None]:

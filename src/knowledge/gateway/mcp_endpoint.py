@@ -144,6 +144,6 @@ class _ObservedService(NodeKnowledgeMCPService):
             return super().invoke_tool(name, arguments)  # which says what there is
         try:
             with self._gateway.observed(name, arguments or {}, _record.get()):
-                return super().invoke_tool(name, arguments)
+                return self._gateway.noted(name, super().invoke_tool(name, arguments))
         except MCPError as error:
             raise BaseError(error.user_message) from None

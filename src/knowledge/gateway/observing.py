@@ -179,6 +179,7 @@ class Metrics:
         )
         self.calls = counter("tool_calls", "Calls of tools.", ("tool", "outcome"))  # ok, or the error's type
         self.call_seconds = seconds("tool_seconds", "Time that tools took.", ("tool",))
+        self.empty = counter("empty_answers", "Searches that found nothing.", ("tool",))
         self.errors = counter("errors", "Errors that were answered.", ("error_type",))
         self._lookups = counter("cache_lookups", "Questions to a cache.", ("cache", "outcome"))
         self.refused = counter("refused", "Requests not let in.", ("reason",))  # key, scope or rate

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..node_model import NodeSpec, Option, Origin, Parameter, SourceKind, View
+from ..port_types import ANYTHING, TABLE
 from ..query_words import camel_case_parts
 from .node_descriptions import XmlRefusedError, node_type_of, port_of, text_inside
 from .plugin_bundles import category_names, joined_path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from ..node_model import Port
 
+_BUILT_IN: Final = {"PortType.TABLE": TABLE, "PortType.ANY": ANYTHING}
+"""KNIME's classes for the types that every extension shares; the others have ids of their own."""
 _COMMUNITY: Final = ("/community", "Community Nodes")
 """The category that KNIME defines for extensions of the community, and its name."""
 _TYPES: Final = {"number": "float"}
@@ -102,7 +105,7 @@ def _port(port: Mapping[str, Any], *, is_input: bool) -> Port:
     return port_of(
         name=port["name"],
         type=shown,
-        type_id=kind,
+        type_id=_BUILT_IN.get(kind, kind),
         description=plain_text(port["description"]),
         is_input=is_input,
         optional=bool(port["optional"]),

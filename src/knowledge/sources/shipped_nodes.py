@@ -139,6 +139,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
         min=entry.get("min"),
         max=entry.get("max"),
         advanced="h" in entry,
+        always_saved="q" in entry,
         label=_EARLIER if "r" in entry else "",
     )
 
@@ -152,6 +153,7 @@ def _ports(entries: list[dict[str, Any]], header: Mapping[str, Any], *, is_input
                 name=entry.get("n") or kind["name"] or _PLAIN,
                 type=kind["name"],
                 type_id=kind["id"],
+                accepts=tuple(header["types"][number]["id"] for number in entry.get("a", ())),
                 is_input=is_input,
                 optional="o" in entry,
                 group="g" in entry,

@@ -128,6 +128,30 @@ def test_figures_are_on_the_internal_listener_only(start):
 
 
 @pytest.mark.requirement("W10")
+def test_questions_without_an_answer_are_counted_over_http_and_mcp(start):
+    running = start()
+    nothing = {"name": "search_nodes", "arguments": {"query": "qqqxyzzyqqq"}}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "search_nodes",
+    }
+    with running.client() as client:
+        assert client.post(f"{V1}/invoke", json=nothing).status_code == 200
+        client.post(f"{V1}/invoke", json={"name": "search_nodes", "arguments": {"query": "joiner"}})
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": nothing | {"_meta": meta}}
+        assert client.post("/mcp", json=body, headers=headers).json()["result"]["structuredContent"]
+    figures = httpx.get(f"{running.internal}/metrics").text
+    assert 'knime_mcp_gateway_empty_answers_total{tool="search_nodes"} 2.0' in figures
+    assert "qqqxyzzyqqq" not in figures
+
+
+@pytest.mark.requirement("W10")
 def test_a_span_per_request_and_call_below_the_clients(start):
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

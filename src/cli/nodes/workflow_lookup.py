@@ -1,0 +1,110 @@
+"""``knime-mcp nodes check-workflow`` and ``examples``: whole workflows against the catalogue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ...types.texts import counted
+from ..command_errors import CommandError, ExitCode, reports_errors
+from ..terminal import note, print_json, say
+from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
+
+if TYPE_CHECKING:
+    from ...knowledge.outline_check import WorkflowCheck
+    from ...knowledge.workflow_outline import Outline
+
+_SHOWN: Final = 20
+
+
+@reports_errors
+def check_workflow(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", exists=True, dir_okay=False, help="A workflow (.knwf), or its outline as JSON."
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
+    catalogue: CatalogueOption = None,
+) -> ExitCode:
+    """Check a workflow: unknown nodes, wrong ports, wrong settings, deprecated nodes.
+
+    Only what is certainly wrong is an error, and the exit code is then 1. The tool check_workflow of the MCP
+    server takes the same outlines.
+
+    Example: knime-mcp nodes check-workflow outline.json
+    """
+    from ...knowledge.node_service import workflow_check_as_json
+    from ...knowledge.outline_check import check_workflow as check_outline
+
+    outline = _outline(file)
+    with open_catalogue(catalogue) as opened, opened.reading() as reader:
+        check = check_outline(reader, outline)
+        if as_json:
+            print_json(workflow_check_as_json(check))
+        else:
+            _tell(check)
+            tell_origin(reader.origin)
+    return ExitCode.FAILED if check.valid is False else ExitCode.OK
+
+
+def _outline(file: Path) -> Outline:
+    from ...knowledge.workflow_outline import read_outline, saved_outline
+    from ...knwf import KnwfError
+
+    data = file.read_bytes()
+    if data[:1].isspace() or data[:1] in (b"{", b"["):
+        return read_outline(data.decode("utf-8", "replace"))
+    try:
+        return saved_outline(file)
+    except KnwfError as error:
+        raise CommandError(f"{file} is neither a workflow nor an outline: {error}") from None
+
+
+def _tell(check: WorkflowCheck) -> None:
+    for finding in check.findings:
+        setting = f"setting '{finding.setting}' " if finding.setting else ""
+        colour = "red" if finding.severity == "error" else "yellow"
+        say(f"{finding.severity}: {finding.where}: {setting}{finding.problem}", colour)
+        say(f"  {finding.fix}")
+    for text in check.notes:
+        note(text)
+    for where, why in list(check.not_judged.items())[:_SHOWN]:
+        note(f"Not judged: {where}: {why}")
+    if len(check.not_judged) > _SHOWN:
+        note(f"… and {counted(len(check.not_judged) - _SHOWN, 'more node')} not judged")
+    wrong = sum(finding.severity == "error" for finding in check.findings)
+    say(
+        f"{counted(check.nodes, 'node')}, {counted(check.settings, 'configuration')} and"
+        f" {counted(check.connections, 'connection')} judged: {counted(wrong, 'error')},"
+        f" {counted(len(check.findings) - wrong, 'warning')}",
+        "bold",
+    )
+
+
+@reports_errors
+def examples(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORDS]", help="What the workflow should do.")
+    ] = None,
+    most: Annotated[int, typer.Option("--max", "-n", min=1, max=100, help="How many to print.")] = 1,
+) -> ExitCode:
+    """Print small workflows for common tasks as outlines; without words, name all of them.
+
+    Example: knime-mcp nodes examples join two tables
+    """
+    from ...knowledge.workflow_examples import examples_for, workflow_examples
+
+    if not words:
+        for entry in workflow_examples():
+            say(f"{entry.name:22} {entry.title}")
+        return ExitCode.OK
+    found = examples_for(" ".join(words))[:most]
+    for entry in found:
+        print_json({"name": entry.name, "title": entry.title, **entry.outline})
+    if not found:
+        note("Nothing was found. Without words all are named.")
+    return ExitCode.OK if found else ExitCode.FAILED

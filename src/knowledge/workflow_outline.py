@@ -1,0 +1,323 @@
+"""A workflow as an outline: nodes, their settings, and what is connected to what.
+
+Agents write one as JSON; a saved workflow (``.knwf``) is read into the same form. Ports count from 1, as in
+KNIME's files; 0 is the port for flow variables that every node has.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..knwf import (
+    COMPONENT_INPUT_FACTORY,
+    COMPONENT_OUTPUT_FACTORY,
+    ArchiveLimits,
+    KnwfError,
+    NativeNode,
+    OtherNode,
+    read_inside,
+    read_workflow,
+)
+from ..knwf.node_file import PYTHON_FACTORY
+from ..knwf.settings_xml import Config
+from ..types.errors import ArgumentsInvalid
+from ..types.texts import counted
+
+if TYPE_CHECKING:
+    import os
+
+    from ..knwf import Connection, Node, Workflow
+
+MOST_NODES: Final = 2_000
+MOST_CONNECTIONS: Final = 10_000
+MOST_BYTES: Final = 16 << 20
+"""Of a saved workflow that comes as text. Executed ones hold their data: without these they are small."""
+_DEEPEST: Final = 20
+_CLOSED: Final = ".encrypted"
+_LIMITS: Final = ArchiveLimits(entries=50_000, settings_file=8 << 20, other_file=8 << 20, total=64 << 20)
+_SAMPLE: Final = (
+    '{"nodes": [{"id": "read", "node": "CSV Reader"}, {"id": "filter", "node": "Row Filter"}],'
+    ' "connections": ["read:1 -> filter:1"]}'
+)
+_ENDS: Final = re.compile(r"(.+?)\s*(?:->|→|=>)\s*(.+)", re.DOTALL)
+#: Other words that people and models use for the keys of an outline.
+_NODE_KEYS: Final = ("node", "factory", "name", "type")
+_SETTINGS_KEYS: Final = ("settings", "configurations", "parameters", "model")
+_FROM: Final = ("from", "source")
+_TO: Final = ("to", "target", "destination")
+_FROM_PORT: Final = ("from_port", "source_port", "output")
+_TO_PORT: Final = ("to_port", "target_port", "destination_port", "input")
+
+Port = int | str | None
+"""The number or the name of a port; None where whoever wrote the outline left it open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlineNode:
+    id: str
+    name: str  # as people call it; empty where only the reference says
+    reference: Mapping[str, str] | None  # None for metanodes, components and what cannot be read
+    settings: Mapping[str, Any] | None = None  # None: nothing is said about them
+    is_saved: bool = False  # whether KNIME wrote it, with all of its settings
+    outputs: int | None = None  # how many data ports there are, as far as a saved workflow says
+    inside: Outline | None = None  # of a metanode or component
+    problem: str = ""  # why it cannot be read
+    is_closed: bool = False  # encrypted, as shared components may be
+
+    @property
+    def label(self) -> str:
+        return f"{self.id} ({self.name})" if self.name and self.name != self.id else self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlineConnection:
+    source: str
+    source_port: Port = None
+    target: str
+    target_port: Port = None
+
+    def __str__(self) -> str:
+        ends = ((self.source, self.source_port), (self.target, self.target_port))
+        return " -> ".join(name if port is None else f"{name}:{port}" for name, port in ends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    nodes: tuple[OutlineNode, ...]
+    connections: tuple[OutlineConnection, ...]
+    has_own_ports: bool = False  # of a metanode or component: those of a node -1 in its connections
+    notes: tuple[str, ...] = ()  # what could not be read, and so is not judged
+
+
+# -- written by agents and people ---------------------------------------------------------------------------
+
+
+def read_outline(given: Any) -> Outline:
+    """Reads an outline: an object, its JSON as text, or a ``.knwf`` in base64.
+
+    Raises `ArgumentsInvalid`, which says what an outline looks like, or what is wrong with the file.
+    """
+    if isinstance(given, str):
+        text = given.strip()
+        if not text.startswith(("{", "[")):
+            return _of_base64(text)
+        try:
+            given = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _invalid(f"is no JSON: {error}") from None
+    if isinstance(given, Mapping):
+        inner = cast("Mapping[str, Any]", given)
+        if "nodes" not in inner and len(inner) == 1:  # such as {"workflow": {…}}
+            return _outline(next(iter(inner.values())), 0)
+    return _outline(given, 0)
+
+
+def _outline(given: Any, depth: int) -> Outline:
+    if not isinstance(given, Mapping):
+        raise _invalid("is no object")
+    entries = cast("Mapping[str, Any]", given)
+    if depth > _DEEPEST:
+        raise _invalid(f"is nested more than {_DEEPEST} times")
+    nodes = [_node(place, node, depth) for place, node in _listed(entries, "nodes", MOST_NODES)]
+    connections = [
+        _connection(place, line) for place, line in _listed(entries, "connections", MOST_CONNECTIONS)
+    ]
+    return Outline(nodes=tuple(nodes), connections=tuple(connections), has_own_ports=depth > 0)
+
+
+def _listed(entries: Mapping[str, Any], key: str, most: int) -> list[tuple[str, Any]]:
+    """The entries of a list with their places; nodes may also be given by id."""
+    given = entries.get(key)
+    if given is None and key == "connections":
+        return []
+    if isinstance(given, Mapping) and key == "nodes":
+        by_id = cast("Mapping[str, Any]", given)
+        given = [
+            {"id": name, **({"node": entry} if isinstance(entry, str) else entry)}
+            for name, entry in by_id.items()
+            if isinstance(entry, (str, Mapping))
+        ]
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise _invalid(f"has no list '{key}'")
+    listed = cast("Sequence[Any]", given)
+    if len(listed) > most:
+        raise _invalid(f"has {counted(len(listed), key[:-1])}; {most:,} are allowed")
+    return [(f"{key}[{number}]", entry) for number, entry in enumerate(listed)]
+
+
+def _node(place: str, given: Any, depth: int) -> OutlineNode:
+    if isinstance(given, str):
+        return OutlineNode(id=given, name=given, reference={"id": given})
+    if not isinstance(given, Mapping):
+        raise _invalid(f"has {place}, which is neither an object nor a name")
+    entry = cast("Mapping[str, Any]", given)
+    inside, settings = entry.get("inside"), _first(entry, _SETTINGS_KEYS)
+    if settings is not None and not isinstance(settings, Mapping):
+        raise _invalid(f"has settings in {place} that are no object")
+    reference = _reference(place, entry) if inside is None else None
+    name = str(_first(entry, ("label", "title")) or (reference or entry).get("id", ""))
+    return OutlineNode(
+        id=str(entry.get("id", name)),
+        name=(reference or {}).get("id", "") or (reference or {}).get("subtype", "") or name,
+        reference=reference,
+        settings=cast("Mapping[str, Any] | None", settings),
+        inside=None if inside is None else _outline(inside, depth + 1),
+    )
+
+
+def _reference(place: str, entry: Mapping[str, Any]) -> dict[str, str]:
+    if isinstance(entry.get("node_type"), str) and isinstance(entry.get("subtype"), str):
+        return {"node_type": entry["node_type"], "subtype": entry["subtype"]}
+    given = _first(entry, _NODE_KEYS)
+    if isinstance(given, Mapping):
+        return _reference(place, cast("Mapping[str, Any]", given))
+    if given is None and "subtype" not in entry and isinstance(entry.get("id"), str):
+        given = entry["id"]
+    if not isinstance(given, str) or not given.strip():
+        raise _invalid(f"has {place} without 'node', the name or the id of a node")
+    return {"id": given.strip()}
+
+
+def _connection(place: str, given: Any) -> OutlineConnection:
+    if isinstance(given, str) and (ends := _ENDS.fullmatch(given.strip())):
+        source, target = ends[1], ends[2]
+        return _line(*_end(source), *_end(target))
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        pair = cast("Sequence[Any]", given)
+        if len(pair) == 2:
+            return _line(*_end(str(pair[0])), *_end(str(pair[1])))
+    if isinstance(given, Mapping):
+        entry = cast("Mapping[str, Any]", given)
+        source, target = _first(entry, _FROM), _first(entry, _TO)
+        if source is not None and target is not None:
+            name, port = _end(str(source))
+            other, into = _end(str(target))
+            return _line(
+                name, _port(_first(entry, _FROM_PORT), port), other, _port(_first(entry, _TO_PORT), into)
+            )
+    raise _invalid(f"has {place}, which is no connection such as 'read:1 -> filter:1'")
+
+
+def _line(source: str, source_port: Port, target: str, target_port: Port) -> OutlineConnection:
+    return OutlineConnection(source=source, source_port=source_port, target=target, target_port=target_port)
+
+
+def _end(text: str) -> tuple[str, Port]:
+    """A node and, after a colon, one of its ports. Only a number or a name that follows at once is a port."""
+    name, colon, port = text.strip().rpartition(":")
+    if not colon or not name or not port.strip():
+        return text.strip(), None
+    return name.strip(), _port(port.strip(), None)
+
+
+def _port(given: Any, otherwise: Port) -> Port:
+    if given is None or isinstance(given, bool):
+        return otherwise
+    text = str(given).strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else text
+
+
+def _first(entry: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((entry[key] for key in keys if entry.get(key) is not None), None)
+
+
+def _invalid(what: str) -> ArgumentsInvalid:
+    return ArgumentsInvalid(
+        f"The argument 'workflow' {what}",
+        pointer="/workflow",
+        tool="check_workflow",
+        fix=f"It must be an outline, such as {_SAMPLE}, or a .knwf file in base64.",
+    )
+
+
+def _of_base64(text: str) -> Outline:
+    plain = text.partition("base64,")[2] or text
+    if len(plain) > MOST_BYTES * 4 // 3 + 4:
+        what = f"is a file of more than {MOST_BYTES >> 20} MiB, which is not allowed: export it without data"
+        raise _invalid(what)
+    try:
+        data = base64.b64decode("".join(plain.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise _invalid(f"is {text[:60]!r}, which is neither an object nor a file") from None
+    try:
+        return outline_of(read_workflow(io.BytesIO(data), limits=_LIMITS))
+    except KnwfError as error:
+        raise _invalid(f"is a file that cannot be read: {error}") from None
+
+
+# -- saved by KNIME -----------------------------------------------------------------------------------------
+
+
+def saved_outline(path: str | os.PathLike[str]) -> Outline:
+    """The outline of a workflow archive. Raises `KnwfError` if it cannot be read."""
+    return outline_of(read_workflow(path))
+
+
+def outline_of(workflow: Workflow, depth: int = 0) -> Outline:
+    nodes = tuple(_saved_node(workflow, node, depth) for node in workflow.nodes)
+    notes = [str(problem) for problem in workflow.problems if problem.where in ("workflow.knime", "archive")]
+    return Outline(
+        nodes=nodes,
+        connections=tuple(map(_saved_connection, workflow.connections)),
+        has_own_ports=True,  # a file may also be the template of a metanode
+        notes=tuple(notes),
+    )
+
+
+def _saved_connection(line: Connection) -> OutlineConnection:
+    return _line(str(line.source), line.source_port, str(line.destination), line.destination_port)
+
+
+def _saved_node(workflow: Workflow, node: Node, depth: int) -> OutlineNode:
+    plain = OutlineNode(id=str(node.id), name=node.name, reference=None, is_saved=True)
+    if isinstance(node, OtherNode):
+        folder = node.settings_file.rpartition("/")[0]
+        if node.settings_file.endswith(_CLOSED) or f"{folder}/workflow.knime{_CLOSED}" in workflow.files:
+            return replace(plain, is_closed=True)
+        if node.kind == "broken":
+            return replace(plain, problem=node.problem or "it is broken")
+        if depth >= _DEEPEST:
+            return plain
+        try:
+            return replace(plain, inside=outline_of(read_inside(workflow, node), depth + 1))
+        except KnwfError as error:
+            return replace(plain, problem=str(error))
+    if node.factory in (COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY):
+        return plain  # stands for the component's own ports
+    return replace(
+        plain,
+        reference={"id": _catalogue_id(node)},
+        settings=None if node.model is None else {"model": _tree(node.model), "variables": _controls(node)},
+        outputs=node.outputs,
+    )
+
+
+def _catalogue_id(node: NativeNode) -> str:
+    """The id of the kind of node: its factory, and for nodes of Python extensions what they are there."""
+    if node.factory == PYTHON_FACTORY and node.extension_id and node.node_id:
+        return f"{node.extension_id}.{node.node_id}"
+    return node.factory
+
+
+def _controls(node: NativeNode) -> dict[str, Any]:
+    """The settings that flow variables control, in KNIME's form."""
+    tree: dict[str, Any] = {}
+    for control in node.variables:
+        place = tree
+        for key in control.path[:-1]:
+            place = place.setdefault(key, {})
+        place[control.path[-1]] = {"used_variable": control.used}
+    return {"tree": tree}
+
+
+def _tree(config: Config) -> dict[str, Any]:
+    return {
+        child.key: _tree(child) if isinstance(child, Config) else child.value for child in config.children
+    }
