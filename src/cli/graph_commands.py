@@ -127,7 +127,12 @@ def check(
     if online and checked.document is not None:
         from ..graph.online_checks import check_online
 
-        problems = sorted_problems([*problems, *check_online(checked.document)])
+        asked = check_online(checked.document)
+        # Once more, with what is known now of the outputs that expressions read.
+        checked = check_document(
+            file, dialect=dialect, mcp_file=mcp, environ=os.environ, outputs=asked.outputs
+        )
+        problems = sorted_problems([*checked.problems, *asked.problems])
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     warnings = len(problems) - errors
     failed = errors > 0 or (strict and warnings > 0)
@@ -252,9 +257,6 @@ def run(
 
     Example: knime-mcp graph run tools.yaml count_files directory=/tmp --trace
     """
-    words = arguments or []
-    given = [_json_object(word) for word in words if word.startswith(_JSON_BEGINS)]
-    pairs = split_pairs(word for word in words if not word.startswith(_JSON_BEGINS))
     check_output(save_run)
     check_journal(audit)
     from ..graph.document_loading import load_document
@@ -263,12 +265,7 @@ def run(
     if tool is None:
         known = ", ".join(definition.name for definition in document.tools) or "none"
         raise UsageError(f"Which tool? Write its name after the file. The document has: {known}.")
-    values: dict[str, Any] = {}
-    for part in given:
-        values |= part
-    if pairs:
-        definition = document.tool(tool)
-        values = with_pairs(values, pairs, {} if definition is None else definition.input_schema)
+    values = given_arguments(arguments or [], document.tool(tool))
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ..graph.api import McpGraphApi, spans_from_environment
@@ -345,6 +342,16 @@ def _short(value: Any) -> str:
 
 def _lines(text: str) -> str:
     return text.strip().replace("\n", "\n                   ")
+
+
+def given_arguments(words: list[str], tool: ToolDefinition | None) -> dict[str, Any]:
+    """The arguments of a tool, from the words after its name."""
+    values: dict[str, Any] = {}
+    for word in words:
+        if word.startswith(_JSON_BEGINS):
+            values |= _json_object(word)
+    pairs = split_pairs(word for word in words if not word.startswith(_JSON_BEGINS))
+    return with_pairs(values, pairs, {} if tool is None else tool.input_schema) if pairs else values
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Checks the graph of a tool: references to nodes that do not exist, dead ends, nodes that no run reaches.
+"""Checks the graph of a tool: its ways, and the nodes, functions and fields that its expressions look up.
 
 Errors are problems that the reference refuses as well, in its words, and wrong uses of features that the
 reference does not have. Anything that the reference would run is at most a warning.
@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..yaml_text import as_mapping, did_you_mean, kind_of
+from ..client.validation.argument_schemas import items, parts_of
+from ..yaml_text import as_list, as_mapping, did_you_mean, kind_of
 from .expressions import check_jsonata, context_paths, unset_variables
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata_functions import FUNCTIONS
@@ -304,6 +305,9 @@ def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: st
     return seen
 
 
+_SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "null"})
+_OTHERS: Final = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf"})
+_DEEPEST_LIST: Final = 8
 _HISTORY_FUNCTIONS: Final = frozenset(
     {"previousNode", "executionCount", "nodeExecution", "nodeExecutions", "nodeContent"}
 )
@@ -323,12 +327,29 @@ _OTHER_LANGUAGES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What is known of a node's output.
+
+    Attributes:
+        schema: Its JSON Schema.
+        whose: The schema, as in ``the inputSchema``.
+        is_input: Whether it is about arguments: callers may send more than a schema declares, so only names
+            that resemble a declared one, or that are forbidden, are mistakes.
+        may_be_error: Whether the output may also be ``{error: ...}``, as after an ``onError``.
+    """
+
+    schema: Mapping[str, Any]
+    whose: str
+    is_input: bool = False
+    may_be_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolNames:
-    """What the expressions of a tool can find: its nodes, and the arguments below its entry."""
+    """What the expressions of a tool can find: its nodes, and what is known of their outputs."""
 
     ids: Collection[str]
-    entry: str | None
-    input_schema: Mapping[str, Any]
+    shapes: Mapping[str, Shape]
 
 
 def check_expressions(findings: Findings, node: Node, names: ToolNames) -> None:
@@ -369,8 +390,13 @@ class _Checks:
             if name not in self._ids:
                 message = f"{self._node}: '{name}' is no node of the tool, so there is nothing to find"
                 self._findings.warn(message, path, did_you_mean(name, self._ids))
-            elif name == self._names.entry and fields and "@" not in text:
-                self._argument(fields[0], path)
+            elif (
+                fields
+                and "@" not in text
+                and (shape := self._names.shapes.get(name)) is not None
+                and (missing := missing_field(name, fields, shape)) is not None
+            ):
+                self._findings.warn(f"{self._node}: {missing[0]}", path, missing[1])
         for name in unset_variables(text):
             if name in known:
                 continue
@@ -379,15 +405,6 @@ class _Checks:
             else:
                 fix = did_you_mean(name, (*FUNCTIONS, *known))
             message = f"{self._node}: JSONata has no '${name}', and the expression does not set it"
-            self._findings.warn(message, path, fix)
-
-    def _argument(self, name: str, path: tuple[str | int, ...]) -> None:
-        """Warns of an argument that is not declared, if it is forbidden or looks like one that is."""
-        declared = as_mapping(self._names.input_schema.get("properties"))
-        fix = did_you_mean(name, declared)
-        is_closed = self._names.input_schema.get("additionalProperties") is False
-        if name not in declared and (fix is not None or (is_closed and declared)):
-            message = f"{self._node}: the inputSchema has no argument '{name}'"
             self._findings.warn(message, path, fix)
 
     def template(self, template: Template, where: str) -> None:
@@ -475,3 +492,62 @@ def _from_other_language(text: str) -> str | None:
     """What JSONata writes instead of an operator of another language in an expression."""
     code = _STRINGS.sub("''", text)
     return next((fix for pattern, fix in _OTHER_LANGUAGES if pattern.search(code)), None)
+
+
+def missing_field(node: str, path: Sequence[str], shape: Shape) -> tuple[str, str | None] | None:
+    """What is wrong with a path into the output of a node, and what to write instead; None if it may fit."""
+    if shape.may_be_error and path[0] == "error":
+        return None
+    schema: Any = shape.schema
+    for depth, name in enumerate(path):
+        parts = _with_entries(schema, shape.schema)
+        declared = [as_mapping(part.get("properties")) for part in parts]
+        known = {field for properties in declared for field in properties}
+        if name in known:
+            schema = {"anyOf": [properties[name] for properties in declared if name in properties]}
+            continue
+        kinds = {kind for part in parts for kind in _kinds(part)}
+        where = ".".join((node, *path[:depth]))
+        if depth and not known and kinds and kinds <= _SCALARS:
+            kind = " or ".join(sorted(kinds))
+            return f"'{where}' is {kind} in {shape.whose}, which has no field '{name}'", None
+        if not known or any(_is_open(part) for part in parts):
+            return None
+        fix = did_you_mean(name, known)
+        is_closed = any(part.get("additionalProperties") is False for part in parts)
+        if shape.is_input and fix is None and not is_closed:
+            return None
+        what = "argument" if shape.is_input and depth == 0 else "field"
+        inside = f" in '{where}'" if depth else ""
+        message = f"{shape.whose} has no {what} '{name}'{inside}"
+        return message, fix or f"It has: {', '.join(sorted(known))}"
+    return None
+
+
+def _with_entries(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a schema; of the entries instead of lists, as JSONata looks into these."""
+    found = parts_of(schema, root)
+    inner = found
+    for _ in range(_DEEPEST_LIST):
+        if not any("items" in part or "prefixItems" in part for part in inner):
+            break
+        schema = items(schema, root)
+        inner = parts_of(schema, root)
+        found = [part for part in found if "array" not in _kinds(part)] + inner
+    return found
+
+
+def _kinds(part: Mapping[str, Any]) -> list[str]:
+    kind = part.get("type")
+    return [kind] if isinstance(kind, str) else [name for name in as_list(kind) if isinstance(name, str)]
+
+
+def _is_open(part: Mapping[str, Any]) -> bool:
+    """Whether values may have fields that this part of a schema does not name."""
+    if part.get("additionalProperties", False) is not False or "patternProperties" in part:
+        return True
+    if not str(part.get("$ref", "#")).startswith("#"):
+        return True
+    if "properties" in part or "required" in part or _OTHERS & part.keys():
+        return False
+    return not (kinds := _kinds(part)) or not set(kinds) <= _SCALARS

@@ -29,15 +29,24 @@ from ..yaml_text import (
     read,
     sorted_problems,
 )
-from .document_checks import GraphChecks, ToolNames, check_expressions
+from .document_checks import GraphChecks, Shape, ToolNames, check_expressions
 from .document_reading import NodeReading, ToolReading, looks_like_jsonata
 from .expressions.javascript import plain_number, to_number, to_string
-from .graph_model import Dialect, EntryNode, ExecutionLimits, GraphDocument, ServerMetadata
+from .graph_model import (
+    Dialect,
+    EntryNode,
+    ExecutionLimits,
+    GraphDocument,
+    McpNode,
+    ServerMetadata,
+    ToolNode,
+)
 from .server_configs import ServerReading, read_mcp_file, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from .document_checks import PlacedTool
     from .server_configs import ServerConfig
 
 
@@ -120,14 +129,18 @@ def check_document(
     dialect: Dialect | str | None = None,
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
+    outputs: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> CheckedDocument:
-    """Reads a document and finds all its problems; see `load_document`."""
+    """Reads a document and finds all its problems; see `load_document`.
+
+    `outputs` are the ``outputSchema`` of tools on servers, if these were asked.
+    """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         return CheckedDocument(document=None, problems=(unreadable(file, error),))
-    return check_text(text, path=file, dialect=dialect, mcp_file=mcp_file, environ=environ)
+    return check_text(text, path=file, dialect=dialect, mcp_file=mcp_file, environ=environ, outputs=outputs)
 
 
 def check_text(
@@ -137,8 +150,9 @@ def check_text(
     dialect: Dialect | str | None = None,
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
+    outputs: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> CheckedDocument:
-    """Loads a document from its text; see `load_document`.
+    """Loads a document from its text; see `load_document` and `check_document`.
 
     Relative folders start at the folder of the document's file `path`, or at the working folder.
     """
@@ -162,8 +176,7 @@ def check_text(
         checks.check(tool)
         names = ToolNames(
             ids={node.id for node in tool.nodes if node.id is not None},
-            entry=next((node.id for node in tool.nodes if isinstance(node.node, EntryNode)), None),
-            input_schema=_input_schema(raw, tool.name),
+            shapes=dict(_shapes(raw, tool, outputs or {})),
         )
         for node in tool.nodes:
             if node.node is not None:
@@ -186,9 +199,25 @@ def check_text(
     return CheckedDocument(document=document, problems=problems, dialect=chosen)
 
 
-def _input_schema(raw: Any, tool: str) -> dict[str, Any]:
-    found = (entry for entry in _entries(raw, "tools") if entry.get("name") == tool)
-    return as_mapping(as_mapping(next(found, None)).get("inputSchema"))
+def _shapes(
+    raw: Any, tool: PlacedTool, outputs: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Iterator[tuple[str, Shape]]:
+    """What is known of the outputs of a tool's nodes before a run."""
+    tools = {entry["name"]: entry for entry in _entries(raw, "tools") if isinstance(entry.get("name"), str)}
+    for placed in tool.nodes:
+        match placed.node:
+            case EntryNode(id=node):
+                schema = as_mapping(as_mapping(tools.get(tool.name)).get("inputSchema"))
+                yield node, Shape(schema=schema, whose="the inputSchema", is_input=True)
+            case ToolNode(id=node, tool=called, on_error=on_error):
+                schema = as_mapping(as_mapping(tools.get(called)).get("outputSchema"))
+                whose = f"the outputSchema of '{called}'"
+                yield node, Shape(schema=schema, whose=whose, may_be_error=on_error is not None)
+            case McpNode(id=node, server=server, tool=called, on_error=on_error):
+                schema, whose = outputs.get((server, called), {}), f"the outputSchema of '{called}'"
+                yield node, Shape(schema=schema, whose=whose, may_be_error=on_error is not None)
+            case _:
+                pass
 
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:

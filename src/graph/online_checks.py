@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..client.limits import Timeouts
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
     from .server_configs import ServerConfig
 
 
-def check_online(document: GraphDocument, *, seconds: float = 30.0) -> list[Problem]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineChecks:
+    """What servers say about a document: problems, and the ``outputSchema`` of tools by server and name."""
+
+    problems: list[Problem] = field(default_factory=list[Problem])
+    outputs: dict[tuple[str, str], Mapping[str, Any]] = field(
+        default_factory=dict[tuple[str, str], "Mapping[str, Any]"]
+    )
+
+
+def check_online(document: GraphDocument, *, seconds: float = 30.0) -> OnlineChecks:
     """Compares a document with the servers that it calls, asking each for at most so many seconds.
 
     Errors are for calls that are sure to fail, warnings for everything else, as a server may be down only
@@ -30,20 +41,24 @@ def check_online(document: GraphDocument, *, seconds: float = 30.0) -> list[Prob
         for node in tool.nodes:
             if isinstance(node, McpNode):
                 calls.setdefault(node.server, []).append(node)
-    problems: list[Problem] = []
+    found = OnlineChecks()
     for name, nodes in calls.items():
-        problems += _server(document.servers[name], nodes, seconds)
-    return problems
+        _server(document.servers[name], nodes, seconds, found)
+    return found
 
 
-def _server(config: ServerConfig, nodes: list[McpNode], seconds: float) -> list[Problem]:
+def _server(config: ServerConfig, nodes: list[McpNode], seconds: float, found: OnlineChecks) -> None:
     try:
         with client_for(config, timeouts=Timeouts(connect=seconds, total=seconds)) as client:
             tools = {tool.name: tool for tool in client.list_tools()}
     except MCPError as error:
         message = f"the server '{config.name}' could not be asked for its tools: {error.sentence}"
-        return [_problem(message, _at(nodes[0], "server"), Severity.WARNING)]
-    return [problem for node in nodes for problem in _call(node, tools)]
+        found.problems.append(_problem(message, _at(nodes[0], "server"), Severity.WARNING))
+        return
+    found.problems.extend(problem for node in nodes for problem in _call(node, tools))
+    for node in nodes:
+        if (tool := tools.get(node.tool)) is not None and isinstance(tool.output_schema, dict):
+            found.outputs[node.server, node.tool] = tool.output_schema
 
 
 def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:

@@ -372,7 +372,9 @@ def online(call: str, command: str = sys.executable):
     assert checked.document is not None, texts(checked)
     server = checked.document.servers["s"]
     object.__setattr__(server, "args", ("-c", SERVER))
-    return [(problem.severity.value, problem.text("f")) for problem in check_online(checked.document)]
+    return [
+        (problem.severity.value, problem.text("f")) for problem in check_online(checked.document).problems
+    ]
 
 
 def test_online():

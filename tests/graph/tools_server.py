@@ -76,6 +76,8 @@ def run(name, arguments, request, token):
             return structured({"done": True})
         case "large":
             return structured({"rows": [{"id": n, "text": "x" * 80} for n in range(arguments["rows"])]})
+        case "measure":
+            return structured({"size": {"width": 3, "height": 4}})
         case "die":
             os._exit(3)
         case "die_once":
@@ -100,7 +102,11 @@ NAMES = (
     "large",
     "die",
     "die_once",
+    "measure",
 )
+NUMBER = {"type": "number"}
+SIZE = {"type": "object", "properties": {"width": NUMBER, "height": NUMBER}}
+OUTPUTS = {"measure": {"type": "object", "properties": {"size": SIZE}}}
 
 
 def answer(message):
@@ -127,6 +133,7 @@ for line in sys.stdin:
                     "name": name,
                     "inputSchema": {"type": "object"},
                     "annotations": {"readOnlyHint": name in READING},
+                    **({"outputSchema": OUTPUTS[name]} if name in OUTPUTS else {}),
                 }
                 for name in NAMES
             ]

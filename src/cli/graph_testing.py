@@ -1,0 +1,248 @@
+"""``knime-mcp graph record``, ``test`` and ``eval``: runs that are kept, repeated and looked into."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..types.errors import coded
+from ..types.texts import counted
+from ..yaml_text import did_you_mean
+from .command_errors import CommandError, ExitCode, Interrupt, UsageError, needs_graph, reports_errors
+from .files import check_output, read_json, writing
+from .graph_commands import DialectOption, FileArgument, McpFileOption, SecretArgumentOption, given_arguments
+from .mcpgraph import DialectChoice
+from .terminal import complain, note, print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..graph.graph_cases import CaseOutcome, GraphCase
+    from ..graph.graph_model import GraphDocument
+
+
+CasesOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CASES.json", help="The file of the cases; by default beside the document: x.tests.json."
+    ),
+]
+
+
+def _cases_file(document: Path, cases: Path | None) -> Path:
+    return cases or document.with_suffix(".tests.json")
+
+
+def _read(file: Path) -> tuple[GraphCase, ...]:
+    from ..graph.graph_cases import read_cases
+
+    return read_cases(read_json(file), str(file))
+
+
+@reports_errors
+@needs_graph
+def record(
+    file: FileArgument,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE|JSON|@FILE", help="Its arguments, as for knime-mcp graph run."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the case; by default tool and arguments."),
+    ] = None,
+    cases: CasesOption = None,
+    secret_argument: SecretArgumentOption = None,
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+) -> ExitCode:
+    """Run a tool of a graph document, and keep the run as a case for knime-mcp graph test.
+
+    The case has the arguments, the replies of the servers, the path, and the result or the error. A case of
+    the same name is replaced. Secrets are marks in it.
+
+    Example: knime-mcp graph record tools.yaml count_files directory=/tmp --name "some files"
+    """
+    kept_in = _cases_file(file, cases)
+    check_output(kept_in)
+    before = _read(kept_in) if kept_in.exists() else ()
+    from ..graph.document_loading import load_document
+
+    document = load_document(file, dialect=dialect, mcp_file=mcp)
+    values = given_arguments(arguments or [], document.tool(tool))
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        from ..graph.api import McpGraphApi
+        from ..graph.graph_cases import recorded_case, run_case
+        from ..graph.run_control import RunError
+
+        api = stack.enter_context(McpGraphApi(document, secret_arguments=secret_argument or ()))
+        secrets = api.secrets_of(tool, values)
+        shown = " ".join([tool, *(arguments or [])])
+        try:
+            case = recorded_case(
+                document,
+                name or secrets.text(shown),
+                tool,
+                values,
+                call=api.sessions.call,
+                secrets=secrets,
+                is_canceled=interrupt,
+            )
+        except RunError as error:
+            complain(coded(secrets.text(error.sentence), error.error_code))
+            return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
+    others = [other for other in before if other.name != case.name]
+    text = json.dumps({"cases": [one.to_json() for one in (*others, case)]}, ensure_ascii=False, indent=2)
+    with writing(kept_in):
+        kept_in.write_text(f"{text}\n", encoding="utf-8")
+    count = counted(len(case.calls), "call")
+    note(f"Saved '{case.name}' in {kept_in}: {' → '.join(case.path or ())}, {count}")
+    if case.error is not None:
+        note(f"The run failed, which the case expects: {case.error}")
+    failures = run_case(document, case).failures
+    if failures:
+        complain(
+            f"The case does not repeat itself, as where a time or chance is in it: {'; '.join(failures)}."
+            f" Expect less of it in {kept_in}."
+        )
+    return ExitCode.FAILED if failures else ExitCode.OK
+
+
+@reports_errors
+@needs_graph
+def run_cases(
+    file: FileArgument,
+    cases: CasesOption = None,
+    case: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Call the servers instead of using their recorded replies.")
+    ] = False,
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> ExitCode:
+    """Run the cases of a graph document with their recorded replies: no server is started or called.
+
+    The exit code is 0 if all cases give what they expect. The report names nodes that no case runs.
+
+    Example: knime-mcp graph test tools.yaml
+    """
+    kept_in = _cases_file(file, cases)
+    if not kept_in.exists():
+        raise UsageError(f"There is no {kept_in}. Make it with: knime-mcp graph record {file} TOOL.")
+    chosen = _chosen(_read(kept_in), case or [], kept_in)
+    from ..graph.document_loading import load_document
+
+    environ = os.environ if live else None  # no server is called, so secrets may be missing
+    document = load_document(file, dialect=dialect, mcp_file=mcp, environ=environ)
+    outcomes: list[CaseOutcome] = []
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        from ..graph.graph_cases import run_case
+        from ..graph.run_control import RunError
+        from ..graph.server_calls import GraphSessions
+
+        sessions = GraphSessions(document.servers)
+        stack.callback(sessions.close)
+        call = sessions.call if live else None
+        try:
+            for one in chosen:
+                outcomes.append(run_case(document, one, call=call, is_canceled=interrupt))
+                if not as_json:
+                    _say_outcome(outcomes[-1])
+        except RunError as error:
+            complain(coded(error.sentence, error.error_code))
+            return ExitCode.CANCELED
+    return _report(file, document, outcomes, as_json=as_json)
+
+
+def _chosen(cases: Sequence[GraphCase], names: Sequence[str], file: Path) -> list[GraphCase]:
+    known = [case.name for case in cases]
+    for name in names:
+        if name not in known:
+            fix = did_you_mean(name, known) or f"It has: {', '.join(known) or 'none'}."
+            raise UsageError(f"{file} has no case '{name}'. {fix}")
+    if not cases:
+        raise CommandError(f"{file} has no cases.")
+    return [case for case in cases if not names or case.name in names]
+
+
+def _say_outcome(outcome: CaseOutcome) -> None:
+    if not outcome.failures:
+        say(f"ok    {outcome.case.name}")
+        return
+    say(f"FAIL  {outcome.case.name}", "bold red")
+    for failure in outcome.failures:
+        say(f"      {failure}".replace("\n", "\n      "))
+
+
+def _report(file: Path, document: GraphDocument, outcomes: list[CaseOutcome], *, as_json: bool) -> ExitCode:
+    ran = frozenset[tuple[str, str]]().union(*(outcome.nodes for outcome in outcomes))
+    nodes = [(tool.name, node.id) for tool in document.tools for node in tool.nodes]
+    never = [f"{tool}.{node}" for tool, node in nodes if (tool, node) not in ran]
+    failed = sum(bool(outcome.failures) for outcome in outcomes)
+    if as_json:
+        listed: list[dict[str, Any]] = [
+            {
+                "name": one.case.name,
+                "tool": one.case.tool,
+                "ok": not one.failures,
+                "failures": list(one.failures),
+            }
+            for one in outcomes
+        ]
+        counts = {"all": len(nodes), "ran": len(nodes) - len(never), "never": never}
+        print_json({"file": str(file), "ok": not failed, "cases": listed, "nodes": counts})
+        return ExitCode.FAILED if failed else ExitCode.OK
+    if never:
+        note(f"No case runs: {', '.join(never)}")
+    counted_cases = f"{counted(len(outcomes), 'case')}, {failed} failed"
+    say(
+        f"{file}: {counted_cases}, {len(nodes) - len(never)} of {counted(len(nodes), 'node')} ran",
+        "bold red" if failed else "bold green",
+    )
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+@reports_errors
+@needs_graph
+def evaluate_expression(
+    expression: Annotated[str, typer.Argument(metavar="EXPR", help="JSONata.")],
+    run: Annotated[
+        Path, typer.Option(metavar="RUN.json", help="A run, from knime-mcp graph run --save-run.")
+    ],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE|NUMBER",
+            help="Evaluate it where this node (its last execution) or execution, from 0, began; by default at"
+            " the end.",
+        ),
+    ] = None,
+) -> ExitCode:
+    """Try an expression on the values of a saved run, as a node of it would see them.
+
+    Example: knime-mcp graph eval "list.result[0].path" --run run.json --at words
+    """
+    recorded = read_json(run)
+    from ..graph.expressions import UNDEFINED, ExpressionError
+    from ..graph.recorded_runs import evaluate_in_run
+
+    try:
+        value = evaluate_in_run(expression, recorded, at)
+    except ExpressionError as error:
+        raise CommandError(f"{error.what}.") from None
+    if value is UNDEFINED:
+        note("The expression finds nothing.")
+    else:
+        print_json(value)
+    return ExitCode.OK
