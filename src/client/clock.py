@@ -33,17 +33,47 @@ IsCanceled = Callable[[], bool]
 _T = TypeVar("_T")
 
 
+class StoppableClock:
+    """A clock that stands still while a person or a model answers the server. Safe for many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stood = 0.0
+        self._since = 0.0
+        self._stops = 0
+
+    def __call__(self) -> float:
+        with self._lock:
+            return (self._since if self._stops else time.monotonic()) - self._stood
+
+    @contextmanager
+    def stopped(self) -> Generator[None]:
+        with self._lock:
+            if not self._stops:
+                self._since = time.monotonic()
+            self._stops += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stops -= 1
+                if not self._stops:
+                    self._stood += time.monotonic() - self._since
+
+
 class Wait:
     """The deadlines and the cancel of one call or other piece of work.
 
     Used by one thread only; a thread that reads for it may call `reset_idle` and `hurry`. An exception in
     `is_canceled`, which is called at least every 0.5 s, ends the wait. `opening` is the number of the
-    client's opening in which the work began; work of an earlier one is over.
+    client's opening in which the work began; work of an earlier one is over. The deadlines are times of the
+    ``clock``.
 
     All that blocks raises `TimedOut` when a clock has run out, and `Canceled` when the person asked to stop.
     """
 
     __slots__ = (
+        "_clock",
         "_connect_at",
         "_idle_at",
         "_is_canceled",
@@ -61,8 +91,10 @@ class Wait:
         total: float | None = None,
         is_canceled: IsCanceled | None = None,
         opening: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        now = time.monotonic()
+        self._clock = clock
+        now = clock()
         self.timeouts = timeouts
         self.total = timeouts.total if total is None else total
         self.opening = opening
@@ -70,14 +102,20 @@ class Wait:
         self._total_at = now + self.total
         self._idle_at = now + timeouts.idle
         self._connect_at: float | None = None
-        self._next_look = now
+        self._next_look = time.monotonic()
 
     def narrowed(self, *, idle: float) -> "Wait":
         """A copy of the wait with a shorter idle clock, which starts now."""
         timeouts = Timeouts(
             connect=self.timeouts.connect, idle=min(idle, self.timeouts.idle), total=self.timeouts.total
         )
-        return Wait(timeouts, total=max(0.0, self.left), is_canceled=self._is_canceled, opening=self.opening)
+        return Wait(
+            timeouts,
+            total=max(0.0, self.left),
+            is_canceled=self._is_canceled,
+            opening=self.opening,
+            clock=self._clock,
+        )
 
     def farewell(self) -> "Wait":
         """A wait of one second for the cancel message, whatever ended this wait."""
@@ -86,22 +124,22 @@ class Wait:
     @property
     def left(self) -> float:
         """Seconds until the total clock ends; negative afterwards."""
-        return self._total_at - time.monotonic()
+        return self._total_at - self._clock()
 
     def reset_idle(self) -> None:
         """Restarts the idle clock, as something arrived for this call."""
-        self._idle_at = time.monotonic() + self.timeouts.idle
+        self._idle_at = self._clock() + self.timeouts.idle
 
     def hurry(self, seconds: float) -> None:
         """Makes the idle clock end within that many seconds, unless it is reset before."""
-        self._idle_at = min(self._idle_at, time.monotonic() + seconds)
+        self._idle_at = min(self._idle_at, self._clock() + seconds)
 
     @contextmanager
     def connecting(self) -> Generator[None]:
         """A context in which the connect clock runs and the idle clock stops. May be nested."""
         outer = self._connect_at
         if outer is None:
-            self._connect_at = time.monotonic() + self.timeouts.connect
+            self._connect_at = self._clock() + self.timeouts.connect
         try:
             yield
         finally:
@@ -118,17 +156,16 @@ class Wait:
 
     def slice(self) -> float:
         """The seconds to block at most before the next check of clocks and cancel; always positive."""
-        now = time.monotonic()
-        if now >= self._next_look:
+        if time.monotonic() >= self._next_look:
             self.look()
         kind: ClockKind
         kind, at = ("idle", self._idle_at) if self._connect_at is None else ("connect", self._connect_at)
         if self._total_at < at:
             kind, at = "total", self._total_at
-        left = at - now
+        left = at - self._clock()
         if left <= 0:
             raise self._timed_out(kind)
-        return max(min(left, self._next_look - now), _EPSILON)
+        return max(min(left, self._next_look - time.monotonic()), _EPSILON)
 
     def _timed_out(self, kind: ClockKind) -> MCPError:
         match kind:
@@ -150,15 +187,15 @@ class Wait:
 
     def allows(self, seconds: float) -> bool:
         """Returns whether a pause fits under the idle clock and ends before the total clock."""
-        return seconds <= self.timeouts.idle and time.monotonic() + seconds < self._total_at
+        return seconds <= self.timeouts.idle and self._clock() + seconds < self._total_at
 
     def sleep(self, seconds: float) -> None:
         """Pauses under the same clocks; the pause does not count for the idle clock."""
-        until = time.monotonic() + seconds
+        until = self._clock() + seconds
         self._idle_at = until + self.timeouts.idle
         if until >= self._total_at:
             raise self._timed_out("total")
-        while (left := until - time.monotonic()) > 0:
+        while (left := until - self._clock()) > 0:
             time.sleep(min(left, self.slice()))
 
     def run(self, work: Callable[[], _T], abort: Callable[[], None] | None = None) -> _T | Exception:

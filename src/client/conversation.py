@@ -138,8 +138,16 @@ class CallInbox:
             text = message if isinstance(message, str) else None
             report(self._on_progress, Progress(progress, _as_float(params.get("total")), text))
 
-    def server_request(self, message: Message) -> Message | None:
-        return self._requests.respond(message)
+    def server_request(self, message: Message, reply: Callable[[Message], None]) -> None:
+        def respond() -> None:
+            answer = self._requests.respond(message)
+            if answer is not None:
+                reply(answer)
+
+        if self._requests.takes_long(message.get("method")):  # meanwhile the call's reply may come
+            threading.Thread(target=respond, name="knime-mcp-question", daemon=True).start()
+        else:
+            respond()
 
 
 def report(on_progress: OnProgress, progress: Progress) -> None:

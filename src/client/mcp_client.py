@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from ..types.errors import Canceled, ConnectError, MCPError, SettingInvalid
+from ..types.errors import Canceled, ConnectError, MCPError, SettingInvalid, kind_and_place
 from ..types.routing import ServerRoute
 from .authorization import (
     IDENTITY_VARIABLE,
@@ -27,11 +27,12 @@ from .authorization import (
     values_in,
 )
 from .calling import ToolCalls
-from .clock import IsCanceled, Wait
+from .clock import IsCanceled, StoppableClock, Wait
 from .conversation import ConnectSettings, Conversation, OnProgress, Progress, connect, memory, request_ids
 from .limits import VARIABLE, Limits, Timeouts
 from .network import NetworkSettings, checked_url
-from .protocol.negotiation import ALL_VERSIONS, Elicitation, ServerInfo, ServerRequests
+from .protocol.messages import INTERNAL_ERROR, RpcError
+from .protocol.negotiation import ALL_VERSIONS, Answerer, Elicitation, ServerInfo, ServerRequests
 from .protocol.tools import CallToolResult, ToolDefinition
 from .transports.base import Step, Trace, client_closed
 from .transports.mock import MockTransport
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["MCPClient", "Progress", "ServerInfo", "StdioServer", "Step"]
 _logger = logging.getLogger(__name__)
 _Key = tuple[object, ...]
+_MOST_QUESTIONS: Final = 8
 
 
 class MCPClient:
@@ -66,8 +68,10 @@ class MCPClient:
         limits: What a server can make the client read, hold, follow or repeat; by default `Limits.usual()`.
         network: Trust store and proxy.
         trace: Called with every step of connecting, in the connecting thread; must not raise.
-        elicitation: The answer when a server wants a form filled in. By default the client declares that it
-            cannot do so.
+        elicitation: The answer when a server wants a form filled in, or a function that gives it. By default
+            the client declares that it cannot do so.
+        sampling: Answers when a server wants something of a model. While it or `elicitation` is at work, in
+            another thread or in that of the call, the clocks of this client's calls stand still.
         check_results: Compare structured results with the tool's output schema, once the tool was listed.
         reopen_sessions: Send a call again in a new session after the server lost the session. The call cannot
             have run, but the state of the old session is lost. False raises `SessionLost` for calls instead.
@@ -91,6 +95,7 @@ class MCPClient:
         network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
         trace: Trace | None = None,
         elicitation: Elicitation = "unsupported",
+        sampling: Answerer | None = None,
         check_results: bool = True,
         reopen_sessions: bool = True,
         stdio: StdioServer | None = None,
@@ -127,12 +132,17 @@ class MCPClient:
         self._info: ServerInfo | None = None
         self._opening = 0
         self._ids = request_ids()
+        self._clock = StoppableClock()
+        self._questions = threading.BoundedSemaphore(_MOST_QUESTIONS)
         self._settings = ConnectSettings(
             authorization=auth,
             transport="auto" if isinstance(transport, MockTransport) else transport,
             protocol_version=protocol_version,
             limits=self._limits,
-            requests=ServerRequests(elicitation),
+            requests=ServerRequests(
+                partial(self._asked, elicitation) if callable(elicitation) else elicitation,
+                None if sampling is None else partial(self._asked, sampling),
+            ),
             trace=self._trace,
             on_list_changed=lambda: self._calls.listings.changed(),
         )
@@ -392,7 +402,20 @@ class MCPClient:
         def is_over() -> bool:
             return self._opening != opening or (is_canceled is not None and is_canceled())
 
-        return Wait(self._timeouts, total=total, is_canceled=is_over, opening=opening)
+        return Wait(self._timeouts, total=total, is_canceled=is_over, opening=opening, clock=self._clock)
+
+    def _asked(self, answerer: Answerer, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
+        """Has a question of the server answered; nobody is asked more than some questions at once."""
+        if not self._questions.acquire(blocking=False):
+            return RpcError(INTERNAL_ERROR, "Too many questions are waiting for an answer")
+        try:
+            with self._clock.stopped():
+                return answerer(params)
+        except Exception as error:  # the server waits for an answer
+            _logger.error("a question of the server could not be answered: %s", kind_and_place(error))
+            return RpcError(INTERNAL_ERROR, "This client could not answer")
+        finally:
+            self._questions.release()
 
     def _completed_errors(self, tool: str | None = None) -> "_CompletedErrors":
         opening = self._opening

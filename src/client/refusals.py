@@ -46,7 +46,7 @@ _FIXES: Final[dict[int, str]] = {
     429: "Try again later, or make fewer calls at once",
 }
 _RPC_FIXES: Final[dict[int, str]] = {
-    INVALID_PARAMS: "Compare tool name and arguments with what the server lists now",
+    INVALID_PARAMS: "Compare name and arguments with what the server lists now",
     METHOD_NOT_FOUND: "The server does not offer this; list its tools again",
     HEADER_MISMATCH: "A proxy in between may change headers; try a direct connection",
 }

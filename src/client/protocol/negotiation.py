@@ -1,7 +1,8 @@
 """What both sides are and speak: capabilities, revisions and their negotiation; decisions, without the I/O.
 
 A server's description of itself is untrusted and for display only. This client answers ``ping``. It has no
-roots and no model. It cannot ask a person to fill in a form, but may accept the form's defaults.
+roots. It has a model, and a person who fills in forms, if whoever uses it brings them; without a person it
+may accept the form's defaults.
 
 Revisions are an enumerated set, not an ordered string. They form two eras; the era belongs to the server, not
 to a request.
@@ -18,7 +19,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwa
    send the same two requests over it. If the first request ends the stream, the second one uses a new stream.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, cast
@@ -43,7 +44,9 @@ from .messages import (
 
 TransportKind = Literal["http", "sse", "stdio"]
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
-Elicitation = Literal["unsupported", "decline", "defaults"]
+Answerer = Callable[[Mapping[str, Any]], "dict[str, Any] | RpcError"]
+"""Answers a server's question, given its params; takes as long as a person or a model needs."""
+Elicitation = Literal["unsupported", "decline", "defaults"] | Answerer
 _NAMED: Final = 3
 
 
@@ -98,16 +101,28 @@ class ServerRequests:
     """Answers a server's requests according to this client's capabilities.
 
     ``unsupported``: elicitation is not declared. ``decline``: every form is declined. ``defaults``: a form is
-    accepted with the defaults of its schema, unless it requires more.
+    accepted with the defaults of its schema, unless it requires more. A function is asked.
     """
 
-    def __init__(self, elicitation: Elicitation = "unsupported") -> None:
-        self._elicitation = elicitation
+    def __init__(self, elicitation: Elicitation = "unsupported", sampling: Answerer | None = None) -> None:
+        self._elicitation: Elicitation = elicitation
+        self._sampling = sampling
 
     @property
     def capabilities(self) -> dict[str, Any]:
         """The capabilities to declare: those with a handler."""
-        return {} if self._elicitation == "unsupported" else {"elicitation": {}}
+        forms: dict[str, Any] = {} if self._elicitation == "unsupported" else {"elicitation": {}}
+        return forms if self._sampling is None else {**forms, "sampling": {}}
+
+    def takes_long(self, method: object) -> bool:
+        """Whether a person or a model answers."""
+        match method:
+            case "elicitation/create":
+                return callable(self._elicitation)
+            case "sampling/createMessage":
+                return self._sampling is not None
+            case _:
+                return False
 
     def respond(self, message: Message) -> Message | None:
         """The response to a JSON-RPC request; None for a message without an id."""
@@ -125,6 +140,8 @@ class ServerRequests:
                 return {}
             case "elicitation/create" if self._elicitation != "unsupported":
                 return self._elicit(params)
+            case "sampling/createMessage" if self._sampling is not None:
+                return self._sampling(params)
             case _:
                 return RpcError(METHOD_NOT_FOUND, f"This client does not support {method}")
 
@@ -132,6 +149,8 @@ class ServerRequests:
         if params.get("mode", "form") != "form":
             # https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation: undeclared mode.
             return RpcError(INVALID_PARAMS, "This client supports forms only")
+        if callable(self._elicitation):
+            return self._elicitation(params)
         if self._elicitation == "decline":
             return {"action": "decline"}
         schema = as_object(params.get("requestedSchema"))

@@ -90,8 +90,8 @@ class Inbox(Protocol):
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Must not raise and must return quickly."""
 
-    def server_request(self, message: Message) -> Message | None:
-        """The response to send to a server's request, None to send nothing."""
+    def server_request(self, message: Message, reply: Callable[[Message], None]) -> None:
+        """Gives ``reply`` the response to a server's request, if there is one: now or in another thread."""
 
 
 class Transport:
@@ -211,7 +211,7 @@ class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
     The inbox gets every notification, and answers the server's requests; `answer` sends such an answer, in
-    the reader thread.
+    any thread.
     """
 
     def __init__(self, inbox: Inbox, answer: Callable[[Message], None]) -> None:
@@ -291,9 +291,7 @@ class PendingCalls:
         if "id" in message:
             if self._is_modern:
                 return
-            answer = self._inbox.server_request(message)
-            if answer is not None:
-                self._answer(answer)
+            self._inbox.server_request(message, self._answer)
             return
         with self._lock:
             inboxes = [self._inbox, *(pending.inbox for pending in self._calls.values())]

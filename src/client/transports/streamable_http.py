@@ -314,11 +314,11 @@ class StreamableHttp(Transport):
             return
         if self._version is not None and era_of(self._version) is Era.MODERN:
             return  # 2026-07-28, *Streamable HTTP*: no requests from servers, no responses from clients
-        answer = inbox.server_request(message)
-        if answer is not None:
-            with self._lock:
-                if self._is_closed:
-                    return
+        inbox.server_request(message, self._reply)
+
+    def _reply(self, answer: Message) -> None:
+        with self._lock:
+            if not self._is_closed:
                 self._answers = self._answers or AnswerQueue(self.notify)
                 self._answers.put(answer)
 

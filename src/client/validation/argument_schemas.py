@@ -279,16 +279,13 @@ def _content(name: str, schema: Any, root: Mapping[str, Any]) -> Content:
 
 
 def _kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
-    """The types that a schema names, or else the types of the values that it lists."""
-    return kinds(schema, root) or frozenset(map(type_of, _enum_values(schema, root)))
+    """The types that a schema names, and those of the values that a part without a type lists."""
+    listed = (part for part in parts_of(schema, root) if "type" not in part)
+    return kinds(schema, root) | {type_of(value) for part in listed for value in _listed_values(part)}
 
 
-def _enum_values(schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
-    for part in parts_of(schema, root):
-        if "const" in part:
-            yield part["const"]
-        if isinstance(values := part.get("enum"), list):
-            yield from cast("list[Any]", values)
+def _listed_values(part: Mapping[str, Any]) -> list[Any]:
+    return [part["const"]] if "const" in part else as_list(part.get("enum"))
 
 
 def _undeclared(root: Mapping[str, Any], columns: Sequence[str]) -> Iterator[str]:
