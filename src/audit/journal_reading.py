@@ -27,6 +27,7 @@ class JournalContent:
     torn: bool  # whether the last line was incomplete, and skipped
     unanswered: tuple[SentCall, ...] = ()  # what was sent in any of the runs, and has no line of its end
     chain: str = ""  # of the last line
+    opened: str = ""  # tells whether the workflow was opened anew since
 
     @property
     def head(self) -> str:
@@ -53,7 +54,7 @@ class JournalReading:
         self.content = JournalContent("", "", (), None, False)
 
     def __iter__(self) -> Iterator[tuple[JournalLine, CallRecord]]:
-        run, about, outcome, torn = "", "", None, False
+        run, about, outcome, torn, opened = "", "", None, False, ""
         sent: dict[str, SentCall] = {}
         chain = ""
         for line in journal_lines(self._path):
@@ -66,6 +67,7 @@ class JournalReading:
                 match entry.get("kind"):
                     case "start":
                         run, about, outcome = entry["run"], entry["about"], None
+                        opened = str(entry.get("what", {}).get("opened", ""))
                     case "sent":
                         key, row = str(entry["key"]), entry.get("row")
                         plan, tool = str(entry["plan"]), str(entry["tool"])
@@ -86,7 +88,7 @@ class JournalReading:
             if record is not None:
                 yield line, record
             chain = line.chain(chain)
-        self.content = JournalContent(run, about, (), outcome, torn, tuple(sent.values()), chain)
+        self.content = JournalContent(run, about, (), outcome, torn, tuple(sent.values()), chain, opened)
 
 
 def latest(folder: Path, about: str) -> Path | None:
@@ -101,6 +103,14 @@ def latest(folder: Path, about: str) -> Path | None:
         except OSError:
             continue
     return None
+
+
+def is_complete(path: Path, about: str) -> bool:
+    """Whether a journal is that of a complete run with this ``about``; False if it cannot be read."""
+    try:
+        return _about_of(path) == about and read_journal(path).outcome == "complete"
+    except (OSError, JournalError):
+        return False
 
 
 def _about_of(path: Path) -> str | None:

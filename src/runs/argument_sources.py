@@ -65,6 +65,7 @@ RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
 )
 """Name, attribute of the record, and kind of each column of *Results* about a call, except the tool's."""
 _SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
+_KEYS_OF_RECORDS: Final = ("List", "Position")  # beside *Input row* and *Tool name*, in *Records*
 _WITH_ZONE: Final = re.compile(r"[\dT:.+-]+Z?\[[\w/+:-]+\]")
 _RENAMED: Final = re.compile(r" \(input\)(?: #\d+)?$")
 
@@ -231,10 +232,10 @@ class PlannedCalls:
 
 
 def outcome_columns(columns: Collection[str]) -> frozenset[str]:
-    """Finds the columns that an earlier *Results* table has about its calls; none in other tables."""
+    """Finds the columns that an earlier *Results* or *Records* has about its calls; none in other tables."""
     if _SIGNS_OF_RESULTS.isdisjoint(columns):
         return frozenset()
-    own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm)}
+    own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
     return frozenset(name for name in columns if _RENAMED.sub("", name) in own)
 
 
@@ -478,7 +479,7 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
                 raise ArgumentsInvalid(
                     f"The value at {pointer} is {value}, which JSON does not have",
                     pointer=pointer,
-                    fix="Make the cell missing, or give it a number",
+                    fix="Make the cell missing, or give it a number, such as with the node Expression",
                 )
             if parameter.is_text:
                 return repr(value)
@@ -529,7 +530,8 @@ def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
         raise ArgumentsInvalid(
             f"The text at {pointer or 'the top'} holds half of a surrogate pair, which is not Unicode text",
             pointer=pointer,
-            fix="Remove the broken character; text that was cut in the middle of an emoji is the usual cause",
+            fix="Remove the broken character, such as with the node String Cleaner; text that was cut in the"
+            " middle of an emoji is the usual cause",
         ) from None
     read = _read_text(text, parameter)
     return text if isinstance(read, str) else read

@@ -17,9 +17,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..client.validation.argument_schemas import kinds, member, type_of
 from ..types.errors import ArgumentsInvalid
+from ..types.texts import pointer_step
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..client.validation.argument_schemas import Content
 
 LARGEST_FILE: Final = 16 * 2**20
@@ -35,6 +39,7 @@ _SIGNATURES: Final = {
     b"PK\x03\x04": "application/zip",
 }
 _CONVERTERS: Final = {
+    "Interval": "Duration to String",
     "Period": "Duration to String",
     "Duration": "Duration to String",
     "Date": "Date&Time to String",
@@ -47,6 +52,33 @@ _CONVERTERS: Final = {
     "XML": "XML to JSON",
     "Smiles": "Molecule Type Cast",
     "Mol": "Molecule Type Cast",
+    "URI": "URI to String",
+    "Document": "Document Data Extractor",
+    "Term": "Term to String",
+}
+#: The node that converts a column for a parameter, by the type of the cell's value and the type it wants.
+_NODES: Final = {
+    ("string", "integer"): "String to Number",
+    ("string", "number"): "String to Number",
+    ("string", "boolean"): "Rule Engine",
+    ("string", "object"): "String to JSON",
+    ("string", "array"): "Cell Splitter",
+    ("number", "integer"): "Number Rounder",
+    ("integer", "boolean"): "Rule Engine",
+    ("number", "boolean"): "Rule Engine",
+    ("boolean", "integer"): "Rule Engine",
+    ("boolean", "number"): "Rule Engine",
+    ("array", "string"): "Ungroup",
+    ("array", "integer"): "Ungroup",
+    ("array", "number"): "Ungroup",
+    ("array", "boolean"): "Ungroup",
+    ("object", "array"): "JSON Path",
+    ("object", "integer"): "JSON Path",
+    ("object", "number"): "JSON Path",
+    ("object", "boolean"): "JSON Path",
+    **dict.fromkeys(
+        ((kind, "array") for kind in ("integer", "number", "boolean")), "Create Collection Column"
+    ),
 }
 
 
@@ -92,6 +124,22 @@ def how_to_convert(kind: str) -> str:
     if node is None:
         return "Convert the column to text or numbers first, such as with the node String Manipulation"
     return f"Convert the column to text first, with the node {node}"
+
+
+def of_cell(
+    error: ArgumentsInvalid, arguments: Mapping[str, Any], schema: Mapping[str, Any]
+) -> ArgumentsInvalid:
+    """The error about an argument that a cell gave, with the node that converts its column, if any."""
+    name = next((name for name in arguments if pointer_step(name) == error.pointer), None)
+    if name is None:
+        return error
+    given, parameter = type_of(arguments[name]), member(schema, schema, name)
+    wanted = sorted(kinds(parameter, schema) - {given})
+    node = next((_NODES[given, kind] for kind in wanted if (given, kind) in _NODES), None)
+    if node is None:
+        return error
+    fix = f"Correct the cell, or convert its column with the node {node}; nothing was sent"
+    return ArgumentsInvalid(error.what, pointer=error.pointer, fix=fix)
 
 
 def _written(data: bytes, media_type: str, content: Content, pointer: str) -> str:

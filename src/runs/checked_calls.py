@@ -418,7 +418,14 @@ def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
             checked = run.definitions.check(call.tool, run.pinning, is_canceled=call.is_canceled)
             call.tool, call.note = checked.tool, checked.note
             validator = ArgumentValidator.for_schema(checked.tool.schema_json)
-            call.arguments, coercions = validator.check(call.arguments)
+            try:
+                call.arguments, coercions = validator.check(call.arguments)
+            except ArgumentsInvalid as error:
+                if call.plan.input_row is None:
+                    raise
+                from .cell_contents import of_cell
+
+                raise of_cell(error, call.arguments, checked.tool.parameter_schema) from None
             call.coercions = tuple(map(str, coercions))
             if validator.fault is not None:
                 unchecked = (

@@ -54,8 +54,13 @@ def to_resume(path: Path) -> JournalContent:
 
 
 @contextmanager
-def latest_to_resume(folder: Path, about: str) -> Generator[JournalContent | None]:
-    """The journal of the last run of its kind (see `Journal.about`) in a folder, if that run is not complete.
+def latest_to_resume(folder: Path, about: str, opened: str) -> Generator[JournalContent | None]:
+    """The journal of the last run of its kind (see `Journal.about`) in a folder, if it may have been lost.
+
+    That is a run that is not complete; or one with calls that may have changed something, if the workflow was
+    opened anew since (`opened` is another one): nobody knows whether it had the tables of that run, as a
+    process may die between the end of a node and the moment when its workflow is saved. To make such calls
+    twice is worse than to take old answers, which is said; what only reads is asked anew.
 
     Within the block nobody else goes on with that run. Raises `JournalAltered`, see `to_resume`, and
     `MCPError` if somebody else goes on with it, or it is still going on.
@@ -70,7 +75,8 @@ def latest_to_resume(folder: Path, about: str) -> Generator[JournalContent | Non
             if latest(folder, about) != path:  # who held it before has ended meanwhile
                 raise MCPError(f"Another run has gone on with {path}", fix="Execute again to go on after it")
             content = read_journal(path)
-            earlier = None if content.outcome == "complete" else to_resume(path)
+            is_taken = content.opened == opened or not any(map(may_change, content.records))
+            earlier = None if content.outcome == "complete" and is_taken else to_resume(path)
         except JournalBusy as error:
             raise MCPError(str(error)) from None
         except JournalError as error:
@@ -78,9 +84,20 @@ def latest_to_resume(folder: Path, about: str) -> Generator[JournalContent | Non
         yield earlier
 
 
+def taken_as_complete(earlier: JournalContent | None) -> str:
+    """What a node says about a run that it takes over although that run was complete; "" for any other."""
+    if earlier is None or earlier.outcome != "complete":
+        return ""
+    calls = counted(len(earlier.records), "call")
+    return (
+        f"{calls} were made by a run that had ended before the workflow was opened, and are not made again if"
+        " they are the same; switch off 'Resume an interrupted run' to make them again"
+    )
+
+
 def repeated_calls(records: Iterable[CallRecord]) -> str:
     """Lists tools and rows of the calls that may have changed something, as the new run may repeat them."""
-    repeated = (record for record in records if _may_change(record))
+    repeated = (record for record in records if may_change(record))
     named = list(dict.fromkeys(_call_name(record) for record in repeated))
     more = [counted(len(named) - _SHOWN_CALLS, "other")] if len(named) > _SHOWN_CALLS else []
     return ", ".join([*named[:_SHOWN_CALLS], *more])
@@ -91,7 +108,8 @@ def _call_name(record: CallRecord) -> str:
     return f"{record.tool_name}{row}"
 
 
-def _may_change(record: CallRecord) -> bool:
+def may_change(record: CallRecord) -> bool:
+    """Whether a call was sent to a tool that is not declared read-only or idempotent."""
     if record.tool is None or record.started_at is None or record.status in _NOT_SENT:
         return False
     if record.duration is not None and not record.attempts:  # the call ended before it was sent

@@ -187,7 +187,8 @@ class TableRun:
     `stop` is set to make calls in flight end. With `fail`, the first failed call ends the run, and is kept as
     `failure`. `about` identifies runs with the same tool and settings among journals; `append` says whether
     the file may hold other runs, `earlier` is that of the interrupted run that is resumed. With
-    `rows_for_unmade`, calls that were not made because the run ended have rows, too.
+    `rows_for_unmade`, calls that were not made because the run ended have rows, too. `opened` tells whether
+    the workflow was opened anew since.
     """
 
     plan: PlannedCalls
@@ -200,6 +201,7 @@ class TableRun:
     append: bool = False
     earlier: JournalContent | None = None
     rows_for_unmade: bool = False
+    opened: str = ""
     summary: RunSummary = field(init=False)
     failure: CallOutcome | None = field(init=False, default=None)
     _resumed: EarlierRun | None = field(init=False, default=None)
@@ -226,6 +228,7 @@ class TableRun:
                 about=self.about,
                 what={
                     "kind": "calls",
+                    **({"opened": self.opened} if self.opened else {}),
                     "tools": described_tools([self.plan.tool]),
                     "settings": {
                         "concurrency": self.concurrency,

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     " JSON, CSV, or a table in Markdown. A result that is one object is one row. *Input row* is the RowID of"
     " the call's row, *List* the name of the list in the result, *Position* the place in it.",
 )
-@knext.output_view("Calls", "The tool with its description and parameters, and what became of the calls.")
+@knext.output_view("Calls", "What became of the calls, and the tool with its description and parameters.")
 class MCPToolCaller(CallerDialog):
     """Calls a tool of an MCP server, once or once per row.
 

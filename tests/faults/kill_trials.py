@@ -55,7 +55,6 @@ class Findings:
     hung: int = 0
     wrong: int = 0  # runs that ended otherwise than they should
     unknown: int = 0
-    ended: int = 0  # nodes that were killed after their run was complete: executed again, it is another run
     seconds: float = 0.0
     details: list[str] = field(default_factory=list)
 
@@ -73,7 +72,6 @@ class Findings:
             "hung",
             "wrong",
             "unknown",
-            "ended",
             "seconds",
         ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -219,9 +217,6 @@ class Trial:
         code, out, err = 0, "", ""
         try:
             self.begin()
-            if self.done is None and self.has_ended():
-                self.found.ended = 1
-                return self.found
             code, out, err = self.done or self.go_on()
             self.settle()
             unknown = self.found.judge(self.statuses(out), self.keys(), self.said(err))
@@ -238,10 +233,6 @@ class Trial:
             self.wrong(f"{error!r}, exit code {code}: {out[-300:]}{err[:300]}...{err[-1500:]}")
         self.found.seconds = time.monotonic() - began
         return self.found
-
-    def has_ended(self) -> bool:
-        """Whether what was killed had come to its end, and begins anew if it is started again."""
-        return False
 
     def ask_again(self, unknown: set[int]) -> None:
         before = {row: len(arrived) for row, arrived in self.keys().items()}
@@ -352,7 +343,7 @@ class Node(Trial):
         return {row["n"]: row["Status"] for row in table}
 
     def go_on(self, *, repeat: bool = False) -> tuple[int, str, str]:
-        """A node that came to its end is executed anew: a second one is started while the first one runs."""
+        """Each execution has a journal of its own: a second one is started while the first one runs."""
         began = self.journals()
         if repeat or not began or self.rng.random() > 0.5:
             return self.end(self.start(resume=True, repeat=repeat))
@@ -361,7 +352,7 @@ class Node(Trial):
             time.sleep(0.002)
         first.send_signal(signal.SIGSTOP)
         try:
-            if first.poll() is None:
+            if first.poll() is None and not self.has_ended():
                 other = self.end(self.start(resume=True))
                 if BUSY not in other[2]:
                     self.wrong(f"two at once: {other[2][-300:]}")
@@ -373,6 +364,7 @@ class Node(Trial):
         return len(list(self.folder.rglob("*.jsonl")))
 
     def has_ended(self) -> bool:
+        """Whether the last run is complete, though its process may still run."""
         last = max(self.folder.rglob("*.jsonl"), default=None)
         try:
             return last is not None and read_journal(last).outcome == "complete"

@@ -70,7 +70,6 @@ def table(found: dict[str, Findings]) -> str:
         "lost",
         "twice",
         "unknown",
-        "ended",
         "unnamed",
         "hung",
         "wrong",

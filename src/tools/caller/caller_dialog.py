@@ -291,8 +291,9 @@ class CallerDialog:
     resume = knext.BoolParameter(
         "Resume an interrupted run",
         "After a run that was canceled, failed or was killed: rows whose call gave a result are filled in"
-        " from that run and not called again. Row, tool and arguments must be the same. Does nothing after a"
-        " run that came to its end.",
+        " from that run and not called again. Row, tool and arguments must be the same. The same after a"
+        " run that came to its end, if its calls may have changed something and the workflow was opened anew"
+        " since, as its tables may have been lost; a warning says so. Switch it off to make all calls again.",
         default_value=False,
         is_advanced=True,
     )

@@ -426,15 +426,15 @@ def calls_page(summary: RunSummary) -> str:
         heading(1, "MCP Tool Caller"),
         paragraph(totals),
         note(warning, kind="warning") if warning else None,
-        heading(2, "Tool" if len(tools) == 1 else "Tools") if tools else None,
-        join(_tool(tool, opened=len(tools) == 1) for tool in tools[:_SHOWN_TOOLS]),
-        paragraph(f"… and {more} more tools, in the table", soft=True) if more > 0 else None,
         _calls("Calls without a result", summary.failures, summary.failed),
         _calls("Calls", summary.successes, summary.statuses[CallStatus.OK]),
+        heading(2, "Tool" if len(tools) == 1 else "Tools") if tools else None,
+        join(map(_tool, tools[:_SHOWN_TOOLS])),
+        paragraph(f"… and {more} more tools, in the table", soft=True) if more > 0 else None,
     )
 
 
-def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
+def _tool(tool: Tool) -> Html:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
             kind, server, remote = "MCP tool", tool.route.url, tool.tool_name
@@ -459,7 +459,6 @@ def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
         json_block(tool.schema_json or "{}"),
         heading(3, "Output schema") if declared is not None else None,
         json_block(declared) if declared is not None else None,
-        opened=opened,
     )
 
 

@@ -10,6 +10,7 @@ import difflib
 import threading
 from contextlib import ExitStack
 from functools import partial
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -163,6 +164,14 @@ def data_area(ctx: Any) -> Path:
     return folder
 
 
+def opening(ctx: Any) -> str:
+    """Tells whether the workflow was closed, or its KNIME has died, since: a digest of its temporary folder.
+
+    KNIME makes that folder anew when it opens a workflow, and has one for all its nodes and their executions.
+    """
+    return sha256(str(ctx.get_workflow_temp_dir()).encode()).hexdigest()[:16]
+
+
 def workflow_runner(ctx: Any, mode: WorkflowMode) -> WorkflowRunner | None:
     """Runs workflow tools in KNIME, in the thread that calls it; None before KNIME 5.5, which cannot.
 
@@ -199,13 +208,15 @@ def run_calls(
     ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
     """
     plan = _planned(node, ctx, tools, rows, sessions)
-    about, journals = _about(node, ctx, tools), folder / JOURNALS
+    about, journals, opened = _about(node, ctx, tools), folder / JOURNALS, opening(ctx)
     with ExitStack() as stack:
         earlier = None
         if node.resume:
-            from ...runs.resuming import latest_to_resume
+            from ...runs.resuming import latest_to_resume, taken_as_complete
 
-            earlier = stack.enter_context(latest_to_resume(journals, about))
+            earlier = stack.enter_context(latest_to_resume(journals, about, opened))
+            if remark := taken_as_complete(earlier):
+                sessions.notes.append(remark)
             sessions.run.repeat_unknown = node.repeat_unknown
         table_run = TableRun(
             plan=plan,
@@ -215,6 +226,7 @@ def run_calls(
             fail=node.on_error == "fail",
             journal_file=journals / f"{sessions.run.id}{SUFFIX}",
             about=about,
+            opened=opened,
             earlier=earlier,
         )
         ctx.set_progress(0.0, f"0 of {plan.total} calls")

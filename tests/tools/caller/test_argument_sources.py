@@ -6,6 +6,8 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
+from tests.support.host import HAS_JSON
+
 
 @pytest.mark.requirement("T56")
 def test_wrong_arguments_are_not_sent_and_say_where(server, tools_of, call, rows_of):
@@ -40,6 +42,10 @@ def test_arguments_come_from_a_json_column(server, host, tools_of, call, rows_of
 
 
 def test_arguments_come_from_knime_json_cells(server, host, tools_of, call, rows_of):
+    if not HAS_JSON:
+        with pytest.raises(TypeError):
+            host.column_of([{"a": 5}, None], dict)
+        return
     column = host.column_of([{"a": 5}, None], dict)
     rows = rows_of(
         call(

@@ -3,6 +3,7 @@
 import base64
 import importlib
 import json
+import math
 import sys
 from types import SimpleNamespace
 
@@ -176,3 +177,37 @@ def test_text_and_numbers_become_what_the_tool_wants(echoed):
     assert sent == [{"n": 5}, {"n": 2}]
     _, sent = echoed({"t": [5, 6]}, {"type": "string"})
     assert sent == [{"t": "5"}, {"t": "6"}]
+    rows, sent = echoed({"b": ["true", "FALSE", "yes"]}, {"type": "boolean"})
+    assert [row["Status"] for row in rows] == ["ok", "ok", "invalid arguments"]
+    assert sent == [{"b": True}, {"b": False}]
+    _, sent = echoed({"t": [True]}, {"type": "string"})
+    assert sent == [{"t": "true"}]
+
+
+@pytest.mark.parametrize(
+    ("cell", "wanted", "node"),
+    [
+        ("five", {"type": "integer"}, "String to Number"),
+        ("1,5", {"type": ["number", "null"]}, "String to Number"),
+        ("yes", {"type": "boolean"}, "Rule Engine"),
+        ("a; b", {"type": "array"}, "Cell Splitter"),
+        ("<a/>", {"type": "object"}, "String to JSON"),
+        (2.5, {"type": "integer"}, "Number Rounder"),
+        (3, {"type": "array", "items": {"type": "integer"}}, "Create Collection Column"),
+        (True, {"anyOf": [{"type": "integer"}, {"enum": [0.5]}]}, "Rule Engine"),
+        (math.inf, {"type": "number"}, "Expression"),
+    ],
+)
+def test_a_cell_that_does_not_fit_names_the_node_that_converts_its_column(echoed, cell, wanted, node):
+    rows, sent = echoed({"a": [cell]}, wanted)
+    assert rows[0]["Status"] == "invalid arguments"
+    assert f"the node {node}" in rows[0]["Error"]
+    assert "/a" in rows[0]["Error"]
+    assert not sent
+
+
+def test_a_cell_with_a_wrong_value_of_the_right_type_names_no_node(echoed):
+    rows, _ = echoed({"a": ["red", "x"]}, {"enum": ["red", "blue"]})
+    assert [row["Status"] for row in rows] == ["ok", "invalid arguments"]
+    assert "the node" not in rows[1]["Error"]
+    assert "one of" in rows[1]["Error"]
