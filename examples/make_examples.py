@@ -21,15 +21,19 @@ from knime_mcp.knwf import (
     Concatenation,
     Configuration,
     Connection,
+    Criterion,
     NativeNode,
     PathConversion,
     Position,
+    RowFilter,
     ToolColumn,
     VariableControl,
     Workflow,
     boundary_node,
+    column_renamer_node,
     concatenate_node,
     configuration_node,
+    row_filter_node,
     string_to_path_node,
     table_creator,
     workflow_to_tool_node,
@@ -156,6 +160,67 @@ def batch(host: ExtensionHost) -> Workflow:
         ),
         annotations=(Annotation(text, x=80, y=40, width=700, height=160),),
         description="Calls a tool once per row of a table.",
+    )
+
+
+def report(host: ExtensionHost) -> Workflow:
+    """Records, a filter, a picture as an argument, and a file as a result."""
+
+    def caller(node_id: int, tool: str, column: int, annotation: str, **settings: str) -> NativeNode:
+        return new_node(
+            host,
+            node_id,
+            "mcp_tool_caller",
+            {"tool_name": tool, **settings},
+            inputs={"Tools": 1, "Parameters": 1},
+            position=_place(column),
+            annotation=annotation,
+        )
+
+    provider = _provider(host)
+    rows = table_creator(
+        3,
+        [Column("path", "string", ("orders.csv", "climate.csv"))],
+        position=_place(1, 1),
+        annotation="Which files?",
+    )
+    check = caller(4, "check_columns", 2, "Check their columns")
+    criteria = tuple(Criterion(name, "GT", 0, "long") for name in ("missing", "outliers"))
+    odd = row_filter_node(
+        5, RowFilter(criteria, any=True), position=_place(3), annotation="Keep what needs a look"
+    )
+    chart = caller(6, "plot_column", 4, "Draw each of them")
+    renamed = column_renamer_node(
+        7, {"Image": "picture"}, position=_place(5), annotation="The chart is an argument"
+    )
+    pages = caller(8, "report_page", 6, "Make a page on each")
+    text = (
+        "From rows to a report\n\n"
+        "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
+        "2. 'Check their columns' is called once per file. Its second output, Records, has one row per column"
+        " of a file, with typed columns, which KNIME's Row Filter can compare with numbers.\n"
+        "3. 'Draw each of them' is called once per row that is left; its charts are PNG cells in the column"
+        " Image. Column Renamer gives it the name of an argument of the next tool, and the picture is sent.\n"
+        "4. 'Make a page on each' answers with PDF files; the column Files says where they are, and the view"
+        " links to them.\n\n"
+        "Without KNIME:  knime-mcp run report.knwf --set server_url=http://127.0.0.1:8931/mcp --out results"
+    )
+    tools = provider.output_port("Tools")
+    records = check.output_port("Records")
+    return Workflow(
+        "report",
+        (_server(), provider, rows, check, odd, chart, renamed, pages),
+        (
+            Connection(1, 1, 2, VARIABLE_PORT),
+            *(Connection(2, tools, own.id, own.input_port("Tools")) for own in (check, chart, pages)),
+            Connection(3, 1, 4, check.input_port("Parameters")),
+            Connection(4, records, 5, 1),
+            Connection(5, 1, 6, chart.input_port("Parameters")),
+            Connection(6, chart.output_port("Results"), 7, 1),
+            Connection(7, 1, 8, pages.input_port("Parameters")),
+        ),
+        annotations=(Annotation(text, x=80, y=20, width=1000, height=220),),
+        description="Checks files of a server, and makes a page with a chart on each odd column.",
     )
 
 
@@ -296,10 +361,87 @@ def agent(host: ExtensionHost) -> Workflow:
     )
 
 
+def chat(host: ExtensionHost) -> Workflow:
+    """A model with tools of a server, to talk to in a view."""
+
+    def place(column: int, row: int = 0) -> Position:
+        return Position(x=120 + column * 200, y=260 + row * 160)
+
+    server = _choice(1, "server_url", DEMO_URL, "Which server?", _ABOUT_SERVER, at=place(0, 1))
+    where = _choice(2, "model_url", MODEL_URL, "Where is it?", "Base URL of the model's API", at=place(0))
+    which = _choice(3, "model", "qwen3", "Which model?", "Name of the model", at=place(1))
+    provider = new_node(
+        host,
+        4,
+        "mcp_tool_provider",
+        {"server_url": DEMO_URL},
+        variables=[_SERVER],
+        position=place(1, 1),
+        annotation="Tools of a server",
+    )
+    controls = [
+        VariableControl(("base_url",), used="model_url"),
+        VariableControl(("model_name",), used="model"),
+    ]
+    connector = new_node(
+        host,
+        5,
+        "openai_compatible_chat_model",
+        {"base_url": MODEL_URL, "model_name": "qwen3"},
+        variables=controls,
+        position=place(2),
+        annotation="The model",
+    )
+    talk = new_node(
+        host,
+        6,
+        "mcp_agent_chat",
+        {
+            "questions": "Which columns of orders.csv and climate.csv need a look?",
+            "trusted_servers": "127.0.0.1",
+        },
+        inputs={"Tools": 1},
+        position=place(3),
+        annotation="Open its view, and write",
+    )
+    text = (
+        "A chat that may call tools\n\n"
+        "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
+        "2. Say under 'Where is it?' and 'Which model?' which model to use. The default is Ollama on this"
+        " computer.\n"
+        "3. 127.0.0.1 is a trusted server, so tools that it calls read-only are called unasked. Of all others"
+        " the chat asks you.\n"
+        "4. Execute all, open the view of MCP Agent Chat, and write. 'Hand on' in the view executes the node"
+        " again: its outputs are then what was said and done.\n\n"
+        "Without KNIME:  knime-mcp run chat.knwf --set model=qwen3, which asks the question in its settings;"
+        " or talk in a terminal:  knime-mcp chat"
+    )
+    return Workflow(
+        "chat",
+        (server, where, which, provider, connector, talk),
+        (
+            Connection(1, 1, 4, VARIABLE_PORT),
+            Connection(2, 1, 3, VARIABLE_PORT),
+            Connection(3, 1, 5, VARIABLE_PORT),
+            Connection(4, provider.output_port("Tools"), 6, talk.input_port("Tools")),
+            Connection(5, connector.output_port("Chat model"), 6, talk.input_port("Chat model")),
+        ),
+        annotations=(Annotation(text, x=80, y=20, width=800, height=210),),
+        description="A chat with a model that calls tools of a server, and asks before it changes something.",
+    )
+
+
 def main(folder: Path) -> None:
     """Writes the workflows into a folder."""
     host = load_own_extension()
-    for workflow in (first_call(host), batch(host), word_count_tool(host), agent(host)):
+    for workflow in (
+        first_call(host),
+        batch(host),
+        report(host),
+        word_count_tool(host),
+        agent(host),
+        chat(host),
+    ):
         write_workflow(workflow, folder / f"{workflow.name}.knwf")
     audit = runpy.run_path(str(HERE / "audit" / "make_audit.py"))
     (folder / "audit").mkdir(exist_ok=True)

@@ -27,7 +27,9 @@ from .configuration_nodes import (
 from .knwf_archive import ArchiveLimits
 from .native_nodes import (
     BOUNDARY_FACTORIES,
+    COLUMN_RENAMER_FACTORY,
     CONCATENATE_FACTORY,
+    ROW_FILTER_FACTORY,
     STRING_TO_PATH_FACTORY,
     TABLE_CREATOR_FACTORY,
     WORKFLOW_TO_TOOL_FACTORY,
@@ -50,6 +52,14 @@ from .native_nodes import (
 from .node_file import PYTHON_FACTORY, Port, declared_ports, extension_node
 from .segment_file import PortOf, Segment, read_segment, segment_digest, write_segment
 from .settings_xml import Config, Entry, KnwfError
+from .table_nodes import (
+    Criterion,
+    RowFilter,
+    column_renamer_node,
+    read_column_renamer,
+    read_row_filter,
+    row_filter_node,
+)
 from .workflow_check import arranged, check
 from .workflow_file import read_inside, read_workflow, write_workflow
 from .workflow_model import (
@@ -71,11 +81,13 @@ from .workflow_model import (
 
 __all__ = [
     "BOUNDARY_FACTORIES",
+    "COLUMN_RENAMER_FACTORY",
     "COMPONENT_INPUT_FACTORY",
     "COMPONENT_OUTPUT_FACTORY",
     "CONCATENATE_FACTORY",
     "CONFIGURATION_FACTORIES",
     "PYTHON_FACTORY",
+    "ROW_FILTER_FACTORY",
     "STRING_TO_PATH_FACTORY",
     "TABLE_CREATOR_FACTORY",
     "VARIABLE_PORT",
@@ -90,6 +102,7 @@ __all__ = [
     "Config",
     "Configuration",
     "Connection",
+    "Criterion",
     "Entry",
     "KnwfError",
     "NativeNode",
@@ -102,6 +115,7 @@ __all__ = [
     "PortOf",
     "Position",
     "Problem",
+    "RowFilter",
     "Segment",
     "ToolColumn",
     "VariableControl",
@@ -113,6 +127,7 @@ __all__ = [
     "boundary_node",
     "check",
     "check_archive",
+    "column_renamer_node",
     "concatenate_node",
     "configuration_node",
     "created_columns",
@@ -120,15 +135,18 @@ __all__ = [
     "edge_node",
     "extension_node",
     "read_boundary",
+    "read_column_renamer",
     "read_component",
     "read_concatenation",
     "read_configuration",
     "read_edge",
     "read_inside",
+    "read_row_filter",
     "read_segment",
     "read_string_to_path",
     "read_workflow",
     "read_workflow_to_tool",
+    "row_filter_node",
     "segment_digest",
     "string_to_path_node",
     "table_creator",

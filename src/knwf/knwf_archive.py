@@ -52,11 +52,12 @@ class Archive:
     no or several folders, an unsafe or repeated name, or too many files.
     """
 
-    def __init__(self, path: str | os.PathLike[str], limits: ArchiveLimits) -> None:
-        self._label = Path(path).name or str(path)
+    def __init__(self, path: str | os.PathLike[str] | IO[bytes], limits: ArchiveLimits) -> None:
         self._limits = limits
         self._bytes_left = limits.total
-        if Path(path).is_dir():
+        named = isinstance(path, (str, os.PathLike))
+        self._label = (Path(path).name or str(path)) if named else "the file"
+        if named and Path(path).is_dir():
             raise KnwfError(f"{self._label} is a folder; export the workflow from KNIME")
         try:
             self._zip = zipfile.ZipFile(path)

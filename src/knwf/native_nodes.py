@@ -3,7 +3,8 @@
 *Workflow Input*, *Workflow Output* and *Tool Message Output* stand at the edge of a workflow. When KNIME
 makes a tool of the workflow, it removes them: inputs and outputs become the tool's ports, and the first cell
 of the table at the Tool Message Output becomes the message for the model. The others are *Concatenate*,
-*String to Path*, *Workflow to Tool* and *Table Creator*; for Configuration nodes see `configuration_nodes`.
+*String to Path*, *Workflow to Tool* and *Table Creator*; for *Row Filter* and *Column Renamer* see
+`table_nodes`, for Configuration nodes `configuration_nodes`.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ CONCATENATE_FACTORY: Final = "org.knime.base.node.preproc.append.row.AppendedRow
 STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
 WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.WorkflowToToolNodeFactory"
 TABLE_CREATOR_FACTORY: Final = "org.knime.base.node.io.tablecreator.TableCreator2NodeFactory"
+ROW_FILTER_FACTORY: Final = "org.knime.base.node.preproc.filter.row3.RowFilterNodeFactory"
+COLUMN_RENAMER_FACTORY: Final = "org.knime.base.node.preproc.column.renamer.ColumnRenamerNodeFactory"
 #: The port group for a connection to a file system, which another node provides.
 CONNECTION_GROUP: Final = "File System Connection"
 #: The inputs of every Concatenate node; a user can add more to the group.
@@ -85,12 +88,15 @@ _KINDS: Final[dict[str, tuple[str, tuple[str, str, str], int, int, tuple[PortGro
         (PortGroup(CONNECTION_GROUP), PortGroup("Paths"), PortGroup("Tools")),
     ),
     TABLE_CREATOR_FACTORY: ("Table Creator", _BASE, 0, 1, ()),
+    ROW_FILTER_FACTORY: ("Row Filter", _BASE, 1, 1, ()),
+    COLUMN_RENAMER_FACTORY: ("Column Renamer", _BASE, 1, 1, ()),
 }
 
 
-def _node(
+def native_node(
     node_id: int, factory: str, model: Iterable[Entry | Config], position: Position, annotation: str
 ) -> NativeNode:
+    """Makes a node of one of these kinds; ``model`` are its settings."""
     name, bundle, inputs, outputs, groups = _KINDS[factory]
     return NativeNode(
         id=node_id,
@@ -150,7 +156,7 @@ def boundary_node(
     if kind != "message":
         settings.append(string("parameterDescription", description))
     factory = next(name for name, known in BOUNDARY_FACTORIES.items() if known == kind)
-    return _node(node_id, factory, settings, position, annotation)
+    return native_node(node_id, factory, settings, position, annotation)
 
 
 def read_boundary(node: NativeNode) -> Boundary:
@@ -204,7 +210,7 @@ def concatenate_node(
         string("suffix", settings.suffix),
         boolean("enable_hiliting", value=False),
     )
-    node = _node(node_id, CONCATENATE_FACTORY, model, position, annotation)
+    node = native_node(node_id, CONCATENATE_FACTORY, model, position, annotation)
     return replace(node, inputs=inputs, port_groups=(PortGroup(_INPUT_GROUP, added), *node.port_groups[1:]))
 
 
@@ -258,7 +264,7 @@ def string_to_path_node(
         ),
         *_setting("string", string("appended_column_name", settings.new_column or "Path")),
     )
-    return _node(node_id, STRING_TO_PATH_FACTORY, model, position, annotation)
+    return native_node(node_id, STRING_TO_PATH_FACTORY, model, position, annotation)
 
 
 def _setting(kind: str, setting: Entry | Config) -> tuple[Config, Entry | Config]:
@@ -328,7 +334,7 @@ def workflow_to_tool_node(
         string("outputColumnPolicy", settings.policy),
         string("outputColumnName", settings.name),
     )
-    return _node(node_id, WORKFLOW_TO_TOOL_FACTORY, model, position, annotation)
+    return native_node(node_id, WORKFLOW_TO_TOOL_FACTORY, model, position, annotation)
 
 
 def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
@@ -347,7 +353,7 @@ def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
 
 
 ColumnType = Literal["string", "int", "long", "double", "boolean"]
-_CELL_CLASSES: Final[Mapping[ColumnType, str]] = {
+CELL_CLASSES: Final[Mapping[ColumnType, str]] = {
     "string": "org.knime.core.data.def.StringCell",
     "int": "org.knime.core.data.def.IntCell",
     "long": "org.knime.core.data.def.LongCell",
@@ -355,7 +361,7 @@ _CELL_CLASSES: Final[Mapping[ColumnType, str]] = {
     "boolean": "org.knime.core.data.def.BooleanCell",
 }
 _COLUMN_TYPES: Final[Mapping[str, ColumnType]] = {
-    cell_class: name for name, cell_class in _CELL_CLASSES.items()
+    cell_class: name for name, cell_class in CELL_CLASSES.items()
 }
 
 
@@ -398,7 +404,7 @@ def table_creator(
         boolean("highlightOutputTable", value=False),
         Config("columnProperties", tuple(_column(str(i), column) for i, column in enumerate(columns))),
     )
-    return _node(node_id, TABLE_CREATOR_FACTORY, model, position, annotation)
+    return native_node(node_id, TABLE_CREATOR_FACTORY, model, position, annotation)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -409,7 +415,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _column(key: str, column: Column) -> Config:
-    cell_class = (string("cell_class", _CELL_CLASSES[column.type]), boolean("is_null", value=False))
+    cell_class = (string("cell_class", CELL_CLASSES[column.type]), boolean("is_null", value=False))
     return Config(
         key,
         (

@@ -8,7 +8,7 @@ workflow gives the same bytes.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import IO, TYPE_CHECKING, Final, Literal, cast
 from xml.parsers import expat
 
 from .knwf_archive import DEFAULT_LIMITS, Archive, is_unsafe, write_archive
@@ -94,8 +94,10 @@ _CONNECTION: Final = {
 }
 
 
-def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAULT_LIMITS) -> Workflow:
-    """Reads a workflow archive (``.knwf``).
+def read_workflow(
+    path: str | os.PathLike[str] | IO[bytes], *, limits: ArchiveLimits = DEFAULT_LIMITS
+) -> Workflow:
+    """Reads a workflow archive (``.knwf``), by its path or as an open file.
 
     KnwfError if the file is no zip file with one workflow, is unsafe or too large, or its ``workflow.knime``
     is broken.

@@ -1,6 +1,10 @@
 """The workflows of ``examples/``: what their script makes, sound, and running on the demo's server."""
 
+import base64
 import json
+import re
+from html import escape
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +15,8 @@ from tests.support import real_knime as rig
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import get_host
 
-NAMES = ["first-call", "batch", "word-count-tool", "agent"]
+DOCS = EXAMPLES.parent / "docs"
+NAMES = ["first-call", "batch", "report", "word-count-tool", "agent", "chat"]
 
 
 def run(name, folder, *options, code=0):
@@ -54,6 +59,23 @@ def test_every_workflow_is_sound_and_explains_itself(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_guide_has_the_workflow_drawn_and_to_download(name):
+    """After a change of a workflow: ``make pictures``."""
+    drawn = (DOCS / "images" / f"workflow-{name}.svg").read_text(encoding="utf-8")
+    for node in read_workflow(EXAMPLES / f"{name}.knwf").nodes:
+        assert f">{escape(node.name)}<" in drawn
+        assert f">{escape(node.annotation)}<" in drawn
+    assert f"](../examples/{name}.knwf)" in (DOCS / "knime.md").read_text(encoding="utf-8")
+
+
+def test_the_pictures_of_the_guide_are_there_and_small():
+    linked = set(re.findall(r"\]\((images/[^)]*)\)", (DOCS / "knime.md").read_text(encoding="utf-8")))
+    assert len(linked) > 15
+    assert all((DOCS / picture).is_file() for picture in linked)
+    assert sum(file.stat().st_size for file in (DOCS / "images").iterdir()) < 3_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_nodes_load_their_settings(name):
     host = get_host()
     own = [node for node in read_workflow(EXAMPLES / f"{name}.knwf").nodes if node.extension_id]
@@ -81,6 +103,28 @@ def test_the_batch_has_a_row_per_file_and_one_that_failed(demo, tmp_path):
     rows = pq.read_table(tmp_path / "out" / "4 MCP Tool Caller.parquet").to_pylist()
     assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "tool error"]
     assert [row["words"] is not None for row in rows] == [True, True, True, False]
+
+
+def test_the_report_has_a_page_on_each_column_that_needs_a_look(demo, tmp_path):
+    """Rows, Caller, Records, Row Filter, and a Caller that gets pictures and answers with files."""
+    done = run("report", tmp_path, "--set", f"server_url={demo}", "--out", "out")
+    rows = pq.read_table(tmp_path / "out" / "8 MCP Tool Caller.parquet").to_pylist()
+    assert [(row["path"], row["column"], row["missing"], row["outliers"]) for row in rows] == [
+        ("orders.csv", "unit_price", 0, 26),
+        ("climate.csv", "temperature_c", 4, 0),
+    ]
+    assert [row["Status"] for row in rows] == ["ok", "ok"]
+    for row in rows:
+        assert row["Files"].endswith(".pdf")
+        written = Path(row["Files"]).read_bytes()
+        assert written.startswith(b"%PDF-1.4")
+        assert f"(Please look at: {row['column']})".encode() in written
+        # The picture as the argument was: base64 of the PNG cell, whose pixels are in the page.
+        picture = base64.b64decode(json.loads(row["Arguments"])["picture"])
+        assert picture.startswith(b"\x89PNG")
+        assert picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8] in written
+    assert "'List'" not in done.stderr  # what Records says of its calls is no argument, and no surprise
+    assert "'readings'" in done.stderr
 
 
 def test_the_tool_runs_as_a_workflow_of_its_own(demo, tmp_path):
@@ -173,6 +217,8 @@ def test_the_agent_runs_without_knime(demo, tmp_path):
             "summarize_csv",
             "convert_csv",
             "plot_column",
+            "check_columns",
+            "report_page",
             "word-count-tool",
         }
         counted = {"server-url": demo, "path": "customer_letter.txt"}
@@ -212,6 +258,18 @@ def test_the_agent_runs_without_knime(demo, tmp_path):
     (exported,) = [path for name, path in files.items() if name.endswith(".knwf")]
     steps = [node.name for node in read_workflow(exported).nodes]
     assert len(steps) == len(rows)
+
+
+def test_the_chat_asks_its_question_without_a_view(demo, tmp_path):
+    answers = [lambda _: calls(call("check_columns", {"path": "orders.csv"})), lambda _: says("unit_price.")]
+    with ChatServer(answers) as chat:
+        settings = [f"server_url={demo}", f"model_url={chat.url}", "model=test-model"]
+        options = [word for setting in settings for word in ("--set", setting)]
+        run("chat", tmp_path, *options, "--out", "out")
+        assert (chat.complaints, chat.unplayed) == ([], 0)
+    (table,) = (tmp_path / "out").glob("*Tool calls.parquet")
+    (row,) = pq.read_table(table).to_pylist()
+    assert (row["Tool name"], row["Status"]) == ("check_columns", "ok")
 
 
 @pytest.mark.requirement("T68")

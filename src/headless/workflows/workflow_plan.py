@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...knwf import (
     BOUNDARY_FACTORIES,
+    COLUMN_RENAMER_FACTORY,
     COMPONENT_INPUT_FACTORY,
     COMPONENT_OUTPUT_FACTORY,
     CONCATENATE_FACTORY,
     CONFIGURATION_FACTORIES,
     PYTHON_FACTORY,
+    ROW_FILTER_FACTORY,
     STRING_TO_PATH_FACTORY,
     TABLE_CREATOR_FACTORY,
     VARIABLE_PORT,
@@ -25,6 +27,7 @@ from .containers import ComponentEdge, expanded
 from .native_kinds import BoundaryNode, Concatenate, ConfigurationNode, TableCreator
 from .node_kind import RunError
 from .path_kinds import StringToPath, WorkflowToTool
+from .table_kinds import ColumnRenamer, RowFilterNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 _NATIVE: Final[dict[str, NodeKind]] = {
     TABLE_CREATOR_FACTORY: TableCreator(),
     CONCATENATE_FACTORY: Concatenate(),
+    ROW_FILTER_FACTORY: RowFilterNode(),
+    COLUMN_RENAMER_FACTORY: ColumnRenamer(),
     STRING_TO_PATH_FACTORY: StringToPath(),
     WORKFLOW_TO_TOOL_FACTORY: WorkflowToTool(),
     **dict.fromkeys(CONFIGURATION_FACTORIES, ConfigurationNode()),
@@ -45,9 +50,10 @@ _NATIVE: Final[dict[str, NodeKind]] = {
     **dict.fromkeys((COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY), ComponentEdge()),
 }
 _RUNS_HERE: Final = (
-    "the nodes of this extension, Table Creator, Concatenate, String, Integer, Double, Boolean, Credentials,"
-    " Single Selection, Date&Time and Local File Browser Configuration, String to Path, Workflow to Tool,"
-    " Workflow Input and Output, Tool Message Output, metanodes and components of these"
+    "the nodes of this extension, Table Creator, Row Filter, Column Renamer, Concatenate, String, Integer,"
+    " Double, Boolean, Credentials, Single Selection, Date&Time and Local File Browser Configuration, String"
+    " to Path, Workflow to Tool, Workflow Input and Output, Tool Message Output, metanodes and components of"
+    " these"
 )
 _ONLY_KNIME: Final = "Only KNIME runs this node"
 _IN_KNIME: Final = "Run the workflow in KNIME, or take the node out"

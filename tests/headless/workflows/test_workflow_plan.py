@@ -91,7 +91,7 @@ def test_every_node_that_does_not_run_here_is_named(trial, tmp_path):
     assert "loop" in problems["Chunk Loop Start (#1)"]
     assert loop in problems["Chunk Loop Start (#1)"]
     assert unknown in problems["CSV Reader 'orders' (#2)"]
-    assert text.count("What runs here: the nodes of this extension, Table Creator, Concatenate") == 1
+    assert text.count("What runs here: the nodes of this extension, Table Creator, Row Filter") == 1
     assert "org.other.x" in problems["Odd (#3)"]
     assert "component: it cannot be read" in problems["Part (#5)"]
     assert "nothing was run" in text

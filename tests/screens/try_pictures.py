@@ -1,0 +1,206 @@
+"""The pictures of the documents: `make pictures`; needs chromium, node and npm.
+
+Everything is made anew: the example workflows run against the demo's server, and their views are drawn at the
+width of KNIME's side panel, dialogs by KNIME's own controls, workflows from their files. On the way each view
+is looked at at 420 and 900 pixels, light and dark, with everything opened that can be opened: nothing may be
+wider than the window, and texts must stand out from what is behind them.
+"""
+
+import io
+import json
+import sys
+import tempfile
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from PIL import Image
+
+from docs.build_site import picture as drawing
+from knime_mcp.cli.demo_servers import DemoServer
+from knime_mcp.knwf import read_workflow
+from tests.examples.running import EXAMPLES, command
+from tests.screens.front_end import dialogs_in_browser
+from tests.support.browser import Browser
+from tests.support.chat_server import ChatServer, call, calls, says
+from tests.support.dialogs import inputs_of
+from tests.support.host import get_host
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+NARROW, WIDE = 420, 900
+#: Pixels from the top that a picture in a document has at most.
+HIGHEST = 760
+WORKFLOWS = ("first-call", "batch", "report", "word-count-tool", "agent", "chat")
+QUESTION = "Which product did we sell most of, and what do customers say about it?"
+ANSWER = "Office chairs, says orders.csv. The customers' letter praises the instructions."
+PORT = 8931
+URL = f"http://127.0.0.1:{PORT}/mcp"
+#: The settings of dialogs in the pictures, as a person has filled them in.
+DIALOGS = {
+    "provider": ("mcp_tool_provider", {"server_url": URL}),
+    "caller": (
+        "mcp_tool_caller",
+        {"tool": "search_text", "arguments": [{"name": "text", "value": "desk"}]},
+    ),
+    "agent": ("mcp_agent_prompter", {"user_message": QUESTION}),
+    "chat": ("mcp_agent_chat", {}),
+    "resources": (
+        "mcp_resource_reader",
+        {"server_url": URL, "uri": "demo:///meeting_notes.md"},
+    ),
+    "replayer": ("tool_call_replayer", {}),
+}
+
+FAULTS = Path(__file__).with_name("view_faults.js").read_text(encoding="utf-8")
+
+
+def small(png, file, *, highest=None):
+    """Keeps a picture with as many colours as fit into a byte per pixel."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    if highest is not None and picture.height > highest:
+        picture = picture.crop((0, 0, picture.width, highest))
+    picture.quantize(128, dither=Image.Dither.NONE).save(file, optimize=True)
+
+
+@contextmanager
+def in_browser():
+    browser = Browser(tempfile.mkdtemp())
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+def shown(browser, page, name, *, width=NARROW, opened=False):
+    """Draws a page, and keeps its picture."""
+    browser.resize(width, HIGHEST, 2)
+    browser.open(page.as_uri())
+    if opened:
+        browser.script("document.querySelector('details').open = true")
+    browser.resize(width, min(HIGHEST, browser.script("document.documentElement.scrollHeight")), 2)
+    file = page.with_suffix(".shot")
+    browser.picture(file)
+    small(file.read_bytes(), IMAGES / f"{name}.png")
+
+
+def faults(browser, page):
+    """What is wrong with a view, at both widths and in both schemes."""
+    for scheme in ("light", "dark"):
+        browser.colours(scheme)
+        for width in (NARROW, WIDE):
+            browser.resize(width, HIGHEST)
+            browser.open(page.as_uri())
+            browser.script("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+            yield from (f"{page.name}, {scheme}, {width}: {what}" for what in browser.script(FAULTS))
+
+
+def as_page(table, file, columns):
+    """The first rows of a table, about as KNIME shows them."""
+    kinds = {"string": "String", "int64": "Number (Integer)", "double": "Number (Float)"}
+    head = "".join(
+        f"<th>{escape(name)}<small>{kinds.get(str(table.schema.field(name).type), '')}</small></th>"
+        for name in columns
+    )
+    rows = table.select(columns).slice(0, 8).to_pylist()
+    cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row.values()) for row in rows)
+    body = "".join(f"<tr><td class=id>Row{place}</td>{row}</tr>" for place, row in enumerate(cells))
+    file.write_text(
+        "<!doctype html><meta charset=utf-8><style>body{margin:0;font:13px Roboto,sans-serif}"
+        "table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:6px 10px;border-bottom:1px"
+        " solid #d9dce1;white-space:nowrap}th{background:#f4f5f7}small{display:block;color:#5c6370;"
+        "font-weight:400}.id{color:#5c6370}</style>"
+        f"<table><tr><th>RowID</th>{head}</tr>{body}</table>",
+        encoding="utf-8",
+    )
+    return file
+
+
+def run(name, folder, *settings):
+    """Runs an example, and gives the folder of its results."""
+    out = folder / name
+    options = [word for setting in settings for word in ("--set", setting)]
+    words = ("-m", "knime_mcp.cli.app", "run", EXAMPLES / f"{name}.knwf", *options, "--out", out)
+    command(*words, folder=folder, code=1 if name == "batch" else 0)
+    return out
+
+
+def asks(_request):
+    return calls(
+        call("check_columns", {"path": "orders.csv"}),
+        call("search_text", {"text": "chair"}),
+        call("summarize_csv", {"path": "orders.csv", "columns": ["product", "quantity"]}),
+    )
+
+
+def views(browser, folder, url):
+    """The views and tables of the examples; what is wrong with them."""
+    server = f"server_url={url}"
+    results = {name: run(name, folder, server) for name in ("first-call", "batch", "report")}
+    with ChatServer([asks, lambda _: says(ANSWER)]) as chat:
+        results["agent"] = run("agent", folder, server, f"model_url={chat.url}", "model=test-model")
+    pages = {
+        "view-provider": next(results["first-call"].glob("*Provider.html")),
+        "view-call": next(results["first-call"].glob("*Caller.html")),
+        "view-batch": next(results["batch"].glob("*Caller.html")),
+        "view-report": results["report"] / "6 MCP Tool Caller.html",
+        "view-agent": next(results["agent"].glob("*Agent Prompter.html")),
+    }
+    wrong = []
+    for name, page in pages.items():
+        shown(browser, page, name, opened=name in ("view-provider", "view-report"))
+        wrong += faults(browser, page)
+    journal = EXAMPLES / "audit" / "what-the-agent-did.jsonl"
+    for words in (("audit", "show", journal), ("replay", journal, "--server", f"{URL}={url}")):
+        page = folder / f"{words[0]}.html"
+        command("-m", "knime_mcp.cli.app", *words, "--html", page, folder=folder)
+        wrong += faults(browser, page)
+    # Where KNIME would show the table: the last node's Records are empty, so the first one's are read alone.
+    words = ("-m", "knime_mcp.cli.app", "batch", url, "check_columns", "rows.csv", "--records", "r.parquet")
+    (folder / "rows.csv").write_text("path\norders.csv\nclimate.csv\n", encoding="utf-8")
+    command(*words, folder=folder)
+    table = pq.read_table(folder / "r.parquet")
+    columns = ["Input row", "Position", "path", "column", "readings", "missing", "outliers"]
+    shown(browser, as_page(table, folder / "records.html", columns), "table-records", width=WIDE)
+    return wrong
+
+
+def dialogs():
+    """Dialogs of connected nodes, filled in."""
+    host = get_host()
+    offered = [
+        json.dumps({"server": URL}, separators=(",", ":")),
+        *(
+            json.dumps({"description": about, "name": name, "signature": signature}, separators=(",", ":"))
+            for name, signature, about in (
+                ("search_text", "text: string, path?: string", "Find the lines that hold a text."),
+                ("count_words", "path: string, min_length?: integer", "Count the words of a file."),
+            )
+        ),
+    ]
+    with dialogs_in_browser() as browser:
+        for name, (node, settings) in DIALOGS.items():
+            inputs = None if "server_url" in settings else inputs_of(host, node)
+            dialog = host.dialog(node, inputs, parameters=settings, flow_variables={"mcp_tools: 1": offered})
+            browser.show(dialog, advanced=False, width=400)
+            file = Path(tempfile.mkdtemp()) / "dialog.png"
+            browser.picture(file)
+            small(file.read_bytes(), IMAGES / f"dialog-{name}.png", highest=2 * HIGHEST)
+
+
+def main():
+    folder = Path(tempfile.mkdtemp())
+    for name in WORKFLOWS:
+        svg = drawing(read_workflow(EXAMPLES / f"{name}.knwf"))
+        (IMAGES / f"workflow-{name}.svg").write_text(svg, encoding="utf-8")
+    with DemoServer(EXAMPLES / "demo" / "files", PORT) as server, in_browser() as browser:
+        wrong = views(browser, folder, server.url)
+    dialogs()
+    print(*wrong, sep="\n")
+    files = sorted(IMAGES.iterdir())
+    print(f"{len(files)} pictures, {sum(file.stat().st_size for file in files) / 1e6:.2f} MB in {IMAGES}")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
