@@ -147,8 +147,9 @@ async def main() -> None:
     parser.add_argument("latency", type=float, help="seconds")
     parser.add_argument("--sse", action="store_true")
     parser.add_argument("--size", type=int, default=0, help="characters of a result")
+    parser.add_argument("--text", default="found 3 documents", help="what every call returns")
     options = parser.parse_args()
-    text = "found 3 documents"
+    text = options.text
     text = (text + ", " + "lorem ipsum " * (options.size // 12))[: max(options.size, len(text))]
     server, url = await Server(
         tools=options.tools, latency=options.latency, text=text, sse=options.sse

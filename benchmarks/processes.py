@@ -96,9 +96,12 @@ def line_from(process: subprocess.Popen[str]) -> str:
 
 
 @contextmanager
-def fast_server(tools: int, latency: float = 0.0, *, sse: bool = False, size: int = 0) -> Iterator[str]:
+def fast_server(
+    tools: int, latency: float = 0.0, *, sse: bool = False, size: int = 0, text: str = ""
+) -> Iterator[str]:
     """The URL of a fast server in a process of its own."""
     options = [str(tools), str(latency), *(["--sse"] if sse else []), "--size", str(size)]
+    options += ["--text", text] if text else []
     with child([sys.executable, str(HERE / "fast_server.py"), *options]) as process:
         yield line_from(process)
 

@@ -21,8 +21,10 @@ import agent_tools
 import audit_cost
 import batch
 import budgets
+import caller_rows
 import cold
 import columns
+import graph_hostile
 import growth
 import machine
 import node_search
@@ -43,12 +45,14 @@ GROUPS: dict[str, tuple[str, Callable[..., None] | None]] = {
     "warm": ("Warm calls", warm.measure),
     "cold": ("Fresh processes and listings", cold.measure),
     "batch": ("Batches", batch.measure),
+    "caller": ("Caller over many rows", caller_rows.measure),
     "columns": ("Tool columns", columns.measure),
     "agent-tools": ("Agent: tools", agent_tools.measure),
     "agent-loop": ("Agent: loop", agent_loop.measure),
     "audit": ("Audit", audit_cost.measure),
     "replay": ("Replay", replay_rate.measure),
     "graph": ("Graphs", graph.measure),
+    "graph-hostile": ("Graphs: hostile expressions", graph_hostile.measure),
     "nodes": ("Node knowledge", node_search.measure),
     "growth": ("How cost grows", None),
 }

@@ -231,17 +231,19 @@ class MCPAgentPrompter:
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
         from ..runs.engine import BlobStore
-        from ..runs.resuming import latest_to_resume, learn_unknown
-        from ..tools.caller.execution import JOURNALS, Sessions, data_area
+        from ..runs.resuming import latest_to_resume, learn_unknown, may_change, taken_as_complete
+        from ..tools.caller.execution import JOURNALS, Sessions, data_area, opening
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 
         layout = dialog.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
-        folder, about = data_area(ctx), self._about()
+        folder, about, opened = data_area(ctx), self._about(), opening(ctx)
         ctx.set_progress(0.0, "starting")
         with (
-            latest_to_resume(folder / JOURNALS, about) if self.resume else nullcontext() as interrupted,
+            latest_to_resume(folder / JOURNALS, about, opened)
+            if self.resume
+            else nullcontext() as interrupted,
             Sessions(
                 ctx,
                 credential,
@@ -258,16 +260,19 @@ class MCPAgentPrompter:
             finished = FinishedPrompts(path, run.id, interrupted, outputs=data_outputs(ctx))
             run.save_blob = BlobStore(folder, run.id).save
             prompter = prompter_of(self, ctx, model, tools, tables, sessions)
-            what = {"kind": "agent", "question": self.user_message, **prompter.described()}
+            what = {"kind": "agent", "opened": opened, "question": self.user_message}
+            what |= prompter.described()
             run.open_journal(path, about=about, what=what, follows=interrupted.head if interrupted else "")
             if interrupted is not None:
                 learn_unknown(interrupted, run)
+            remark = taken_as_complete(interrupted)
             runs = PromptRuns(
                 prompter=prompter,
                 keep_errors=layout.error_column is not None,
                 outputs=data_outputs(ctx),
                 concurrency=self.prompt_concurrency,
                 finished=finished,
+                notes={remark: None} if remark else {},
             )
             try:
                 runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
@@ -286,7 +291,10 @@ class MCPAgentPrompter:
                     answer=answer,
                 )
         if not runs.failures:
-            finished.forget()
+            if any(map(may_change, runs.calls())):  # see `latest_to_resume`
+                finished.keep_until_next(about)
+            else:
+                finished.forget()
         warning = " ".join(filter(None, (runs.warning(), saved))) or None
         if warning:
             ctx.set_warning(warning)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, nullcontext
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, Ending, TokenBudget, TokenUsage
@@ -20,6 +21,7 @@ from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
 from ..runs.resuming import learn_unknown
 from ..types.errors import SettingInvalid
+from ..types.texts import canonical_json
 from .agent_timeline import AgentTimeline, ChatTimeline
 from .asking import PersonAsked, can_ask
 from .command_errors import CommandError, UsageError, command_line_hint
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from ..types.tool import Tool
     from .agent import AgentSettings
 
+_ABOUT: Final = "knime-mcp agent"
 _TOOL_TOKENS: Final = 20_000
 _SAVED: Final = ConversationLayout(form=MessageForm.PLAIN)
 
@@ -104,7 +107,7 @@ class AgentRun:
             open_journal(
                 self._settings.journal,
                 sessions.run,
-                about=f"knime-mcp {what['kind']}",
+                about="knime-mcp chat" if is_chat else self._about,
                 what={**what, **prompter.described()},
                 after=None if earlier is None else earlier.chain,
             )
@@ -174,7 +177,20 @@ class AgentRun:
         earlier = None if resume is None else journal_to_resume(resume)
         if earlier is not None and earlier.outcome == "complete":  # asked again, it would do everything twice
             raise CommandError(f"The run in {resume} is complete: there is nothing to go on with.")
+        if earlier is not None and earlier.about.startswith(_ABOUT) and earlier.about != self._about:
+            raise CommandError(
+                f"The answer of the run in {resume} was to have another form. Give the same --answer-schema"
+                " (or none, if it had none), or ask anew, with --audit and another file."
+            )
         return earlier, FinishedPrompts(journal, run, earlier, in_one_file=True)
+
+    @property
+    def _about(self) -> str:
+        """Tells runs apart whose answers differ in form: one must not be told as that of the other."""
+        if self._answer_schema is None:
+            return _ABOUT
+        form = sha256(canonical_json(self._answer_schema.schema).encode()).hexdigest()[:16]
+        return f"{_ABOUT}, answer in the form {form}"
 
     def _open_question(self, finished: FinishedPrompts | None) -> str:
         text = None if finished is None else finished.open_question()

@@ -5,6 +5,7 @@ model. Failures are `ToolError`, with a text for the caller. The dataclasses hav
 would take a slot for the default of its field.
 """
 
+import base64
 import csv
 import json
 import re
@@ -64,6 +65,17 @@ class ColumnSummary:
     minimum: float | None
     mean: float | None
     maximum: float | None
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """A column of numbers: its readings, those that are missing, and those far from all others."""
+
+    path: str
+    column: str
+    readings: int
+    missing: int
+    outliers: int
 
 
 def inside(folder: Path, path: str) -> Path:
@@ -142,6 +154,75 @@ def plot_column(folder: Path, path: str, column: str, bars: int) -> bytes:
     for number in numbers:
         heights[min(bars - 1, int((number - low) / width * bars))] += 1
     return _png_of_bars(heights)
+
+
+def check_columns(folder: Path, path: str) -> list[ColumnCheck]:
+    """Counts missing readings and outliers (Tukey's fences) of each column of numbers of a CSV file."""
+    table = _columns(inside(folder, path))
+    checks: list[ColumnCheck] = []
+    for name in table:
+        present = [cell for cell in _column(table, name) if cell]
+        numbers = [number for cell in present if (number := _number(cell)) is not None]
+        if len(numbers) < 2 or len(numbers) < len(present):
+            continue
+        low, _, high = statistics.quantiles(numbers, n=4)
+        reach = 1.5 * (high - low)
+        far = sum(not low - reach <= number <= high + reach for number in numbers)
+        checks.append(ColumnCheck(path, name, len(present), len(table[name]) - len(present), far))
+    return checks
+
+
+def report_page(title: str, text: str, picture: str) -> bytes:
+    """Makes a PDF of one page: a title, lines of text, and a picture, which is a PNG of 8-bit RGB in base64.
+
+    The pixels of a PNG are in a PDF as they are: it has the same filters.
+    """
+    try:
+        png = base64.b64decode(picture, validate=True)
+    except ValueError:
+        raise ToolError("The picture is no base64 text.") from None
+    if png[:8] != b"\x89PNG\r\n\x1a\n" or png[24:29] != b"\x08\x02\0\0\0":
+        raise ToolError("The picture is no PNG of 8-bit RGB without interlacing.")
+    width, height = struct.unpack(">II", png[16:24])
+    pixels, place = b"", 8
+    while place < len(png):
+        size, kind = struct.unpack(">I4s", png[place : place + 8])
+        pixels += png[place + 8 : place + 8 + size] if kind == b"IDAT" else b""
+        place += size + 12
+    lines = [(title, 20), ("", 12), *((line, 12) for line in text.splitlines())]
+    drawn = "".join(f"/F {size} Tf ({_pdf_text(line)}) Tj 0 -{size + 6} Td " for line, size in lines)
+    scale = min(1.0, 480 / width)
+    drawn = f"BT 56 770 Td {drawn}ET q {width * scale:g} 0 0 {height * scale:g} 56 400 cm /P Do Q"
+    image = (
+        f"<</Type/XObject/Subtype/Image/Width {width}/Height {height}/ColorSpace/DeviceRGB/BitsPerComponent 8"
+        f"/Filter/FlateDecode/DecodeParms<</Predictor 15/Colors 3/Columns {width}>>/Length {len(pixels)}>>"
+    )
+    font = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>"
+    content = drawn.encode("cp1252", "replace")
+    return _pdf(
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R"
+        b"/Resources<</Font<</F 5 0 R>>/XObject<</P 6 0 R>>>>>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(content), content),
+        font,
+        image.encode() + b"stream\n" + pixels + b"\nendstream",
+    )
+
+
+def _pdf_text(text: str) -> str:
+    return re.sub(r"([\\()])", r"\\\1", text)
+
+
+def _pdf(*objects: bytes) -> bytes:
+    data, places = b"%PDF-1.4\n", list[int]()
+    for number, body in enumerate(objects, 1):
+        places.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    count = len(objects) + 1
+    end = f"xref\n0 {count}\n0000000000 65535 f \n{table}trailer\n<</Size {count}/Root 1 0 R>>\n"
+    return data + f"{end}startxref\n{len(data)}\n%%EOF\n".encode()
 
 
 def _files(folder: Path) -> list[Path]:

@@ -6,21 +6,24 @@ process that started it.
 """
 
 import asyncio
+import base64
 import json
 import socket
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Image
-from mcp.types import ToolAnnotations
+from mcp.server.mcpserver.resources import FileResource
+from mcp.types import BlobResourceContents, EmbeddedResource, ToolAnnotations
 from pydantic import Field
 
 from ..version import VERSION
 from . import demo_file_tools as files
-from .demo_file_tools import ColumnSummary, FileInfo, Match, WordCount
+from .demo_file_tools import ColumnCheck, ColumnSummary, FileInfo, Match, WordCount
 from .demo_servers import when_stdin_closes
 
 INSTRUCTIONS = """A small server that belongs to knime-mcp's demo. It reads the files of one folder and \
@@ -42,6 +45,8 @@ def build_server(folder: Path) -> MCPServer:
     )
     _add_text_tools(server, folder)
     _add_csv_tools(server, folder)
+    _add_report_tools(server, folder)
+    _add_resources_and_a_prompt(server, folder)
     return server
 
 
@@ -100,6 +105,44 @@ def _add_csv_tools(server: MCPServer, folder: Path) -> None:
     ) -> Image:
         """Draw the distribution of a column of numbers as a picture."""
         return Image(data=files.plot_column(folder, path, column, bars), format="png")
+
+
+def _add_report_tools(server: MCPServer, folder: Path) -> None:
+    @server.tool(annotations=_READ_ONLY)
+    def check_columns(path: _Path) -> list[ColumnCheck]:
+        """Count the missing readings and the outliers of each column of numbers of a CSV file."""
+        return files.check_columns(folder, path)
+
+    @server.tool(annotations=_READ_ONLY, structured_output=False)
+    def report_page(
+        column: Annotated[str, Field(description="What the page is about.")],
+        picture: Annotated[str, Field(description="A chart: a PNG in base64.")],
+        path: Annotated[str, Field(description="Where it is from.")] = "",
+        missing: Annotated[int, Field(ge=0, description="Readings that are missing.")] = 0,
+        outliers: Annotated[int, Field(ge=0, description="Readings far from all others.")] = 0,
+    ) -> EmbeddedResource:
+        """Make a page for a report, as PDF: what was found about a column of numbers, with its chart."""
+        text = f"File: {path}\nMissing readings: {missing}\nReadings far from all others: {outliers}"
+        data = base64.b64encode(files.report_page(f"Please look at: {column}", text, picture)).decode()
+        uri = f"report:///{quote(path)}/{quote(column)}.pdf"
+        return EmbeddedResource(
+            type="resource", resource=BlobResourceContents(uri=uri, blob=data, mime_type="application/pdf")
+        )
+
+
+def _add_resources_and_a_prompt(server: MCPServer, folder: Path) -> None:
+    for file in files.list_files(folder):
+        kind = "text/csv" if file.kind == "csv" else "text/plain"
+        path = (folder / file.path).absolute()
+        server.add_resource(
+            FileResource(uri=f"demo:///{file.path}", name=file.path, path=path, mime_type=kind)
+        )
+
+    @server.prompt()
+    def answer_letter(path: str, tone: str = "friendly") -> str:
+        """Ask a model to answer a letter."""
+        letter = files.inside(folder, path).read_text(encoding="utf-8")
+        return f"Answer this letter in a {tone} tone, in at most 120 words. Promise nothing.\n\n{letter}"
 
 
 def serve(folder: Path, port: int) -> None:

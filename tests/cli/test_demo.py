@@ -25,10 +25,12 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
     knowledge = pq.read_table(out / "node-knowledge.parquet")
     assert knowledge["Tool name"].to_pylist() == [
         "get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration",
+        "check_workflow", "get_examples",
     ]  # fmt: skip
     tools = pq.read_table(out / "tools.parquet")
     assert tools["Tool name"].to_pylist() == [
         "list_files", "count_words", "search_text", "summarize_csv", "convert_csv", "plot_column",
+        "check_columns", "report_page",
     ]  # fmt: skip
     results = pq.read_table(out / "results.parquet")
     assert results["Status"].to_pylist() == ["ok", "ok", "ok", "tool error", "ok"]

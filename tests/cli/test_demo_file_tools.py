@@ -1,3 +1,4 @@
+import base64
 import json
 import struct
 import zlib
@@ -74,3 +75,30 @@ def test_never_leaves_the_folder(path):
 def test_says_what_is_wrong(call, words):
     with pytest.raises(ToolError, match=words):
         call()
+
+
+def test_checks_columns(tmp_path):
+    readings = [5, 6, 5, 7, 6, 5, 90]
+    (tmp_path / "m.csv").write_text(
+        "".join(f"{line}\n" for line in ["n,s", *(f"{n},a" for n in readings), ",b"])
+    )
+    (check,) = file_tools.check_columns(tmp_path, "m.csv")
+    assert (check.column, check.readings, check.missing, check.outliers) == ("n", 7, 1, 1)
+
+
+def test_a_page_is_a_pdf_with_the_picture():
+    png = file_tools.plot_column(FOLDER, "orders.csv", "quantity", 12)
+    page = file_tools.report_page("A (good) title", "Grüße", base64.b64encode(png).decode())
+    assert rb"(A \(good\) title)" in page
+    assert "Grüße".encode("cp1252") in page
+    assert png[png.index(b"IDAT") + 4 : png.index(b"IEND") - 8] in page
+    start = int(page.split(b"startxref\n")[1].split()[0])
+    assert page[start:].startswith(b"xref\n0 7\n")
+    for number, line in enumerate(page[start:].splitlines()[3:9], 1):
+        assert page[int(line[:10]) :].startswith(b"%d 0 obj" % number)
+
+
+@pytest.mark.parametrize("picture", ["no base64!", base64.b64encode(b"GIF89a").decode(), ""])
+def test_a_page_wants_a_png(picture):
+    with pytest.raises(ToolError, match="picture"):
+        file_tools.report_page("t", "", picture)

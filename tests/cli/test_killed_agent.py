@@ -158,3 +158,22 @@ def test_what_is_unknown_is_made_again_if_somebody_asks_for_it(cli, tmp_path):
         alone = cli(*command(server, model, "Pay", "--repeat-unknown"))
         assert alone.code == 2
         assert "--repeat-unknown needs --resume" in alone.err
+
+
+def test_what_is_resumed_has_the_form_that_was_asked_for(cli):
+    """An answer in another form would be that of another question: it is not told as if it fitted."""
+    answer = '{"paid": "' + "1" * 200_000 + '"}'
+    form = ("--answer-schema", "paid: text")
+    with pays() as server, ChatServer([calls(call("pay", {"n": 1})), says(answer)]) as model:
+        process = cli.start(*command(server, model, "Pay", "--audit", "r.jsonl", *form))
+        readable, _, _ = select.select([process.stdout], [], [], 60)
+        assert readable, "the answer begins"
+        killed(process)
+        for other in ((), ("--answer-schema", "amount: integer")):
+            refused = cli(*command(server, model, "--resume", "r.jsonl", *other))
+            assert refused.code == 1, refused.out[:200]
+            assert "--answer-schema" in refused.err
+        again = cli(*command(server, model, "--resume", "r.jsonl", "--answer-schema", " paid : text "))
+        assert again.code == 0, again.err
+        assert len(json.loads(again.out)["paid"]) == 200_000
+        assert (len(server.named("tools/call")), len(model.requests)) == (1, 2), "nothing was asked again"

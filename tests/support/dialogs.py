@@ -53,7 +53,7 @@ _OFFERED = [
 
 def states(host, node):
     """The dialog of a fresh node, a connected one, one with elements in its lists, and of stale settings."""
-    fresh, inputs = host.dialog(node), _inputs(host, node)
+    fresh, inputs = host.dialog(node), inputs_of(host, node)
     yield "fresh", fresh
     yield (
         "connected",
@@ -73,7 +73,8 @@ def saved_in(state, fresh):
     return {key: value for key, value in known.items() if key in fresh}
 
 
-def _inputs(host, node):
+def inputs_of(host, node):
+    """The schemas of what is connected to a node."""
     from knime_mcp.types.tool import MCPTool, to_json_text
 
     table = host.table(pa.table({"Role": ["user"], "text": ["x"]})).schema

@@ -18,6 +18,8 @@ from knime_mcp.version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, V
 
 KNIME_YML = Path(__file__).parents[2] / "knime.yml"
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
+#: Whether there are JSON cells, which KNIME has from another extension.
+HAS_JSON = not REAL_KNIME or bool(os.environ.get("KNIME_JSON_GIT"))
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import SUFFIX
 from ...audit.journal_lines import JournalError
+from ...audit.journal_reading import is_complete
 from ...audit.record import CallStatus
 from ...runs.resuming import to_resume
 from ...types.errors import MCPError
@@ -204,6 +205,20 @@ class FinishedPrompts:
         )
         self.rows.add(answered.prompt.row)
 
+    def keep_until_next(self, about: str) -> None:
+        """Keeps what a run that answered all prompts would be resumed from, in one file.
+
+        Removes the files of the runs before: those that were gone on with, and complete ones of the same kind
+        (see `Journal.about`).
+        """
+        for line in self._taken_over.values():
+            self._note({**line, "run": self._run})
+        if self.trouble:
+            return
+        for path in {*self._files, *self._path.parent.glob(f"*{_SUFFIX}")} - {self._path}:
+            if path in self._files or is_complete(path.with_suffix(SUFFIX), about):
+                path.unlink(missing_ok=True)
+
     def forget(self) -> None:
         """Removes the files, which are not needed after a run that answered all prompts."""
         for path in () if self._is_of_others else self._files:
@@ -213,15 +228,16 @@ class FinishedPrompts:
     def _read(self, earlier: JournalContent, path: Path) -> JournalContent | None:
         """Reads the file of an interrupted run; returns the journal of the run before it, if any."""
         before: Path | None = None
+        is_whole = earlier.outcome == "complete"  # see `keep_until_next`
         for record in earlier.records:
-            if record.resumed_from is None:
+            if is_whole or record.resumed_from is None:
                 self._records[record.run, record.input_row].append(record)
         for line in _lines(path):
             if _FOLLOWS in line:
                 before = self._path.parent / f"{line[_FOLLOWS]}{SUFFIX}"
             else:
                 self._earlier.setdefault((line["row"], line["prompt"]), _Earlier()).take(line)
-        if before is None or not before.exists():
+        if is_whole or before is None or not before.exists():
             return None
         try:
             return to_resume(before)

@@ -277,8 +277,9 @@ resume = knext.BoolParameter(
     " finished are filled in, and the others go on after the model's last turn. Neither model nor tools are"
     " asked again for what is on record; a call that may have been carried out is not made, and the model is"
     " told so. Row, prompt, history and system message must be the same; the model may be another one. Tables"
-    " that MCP tools gave are filled in, those of workflows are not. Does nothing after a run that answered"
-    " all.",
+    " that MCP tools gave are filled in, those of workflows are not. The same after a run that answered"
+    " all, if its calls may have changed something and the workflow was opened anew since, as its tables may"
+    " have been lost; a warning says so. Switch it off to ask everything again.",
     default_value=False,
     is_advanced=True,
 )
