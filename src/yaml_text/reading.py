@@ -366,8 +366,8 @@ def _syntax(text: str, error: yaml.MarkedYAMLError, deepest: int) -> Problem:
     said = ", ".join(part for part in (error.context, error.problem) if part)
     message = f"this is not valid YAML: {said}"
     fix = "Look at quotes, indents and colons here and in the line before"
-    # Since libyaml 0.2.6 the scanner has a bound too, which it meets up to 1,024 characters before we are told of
-    # the first level: a key may end as late as that.
+    # Since libyaml 0.2.6 the scanner has a bound too, which it meets up to 1,024 characters before we are
+    # told of the first level: a key may end as late as that.
     if "nesting depth" in said:
         message, fix = f"nested more than {deepest} levels deep", None
     mark: Any = error.problem_mark or error.context_mark
