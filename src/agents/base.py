@@ -238,7 +238,7 @@ class MCPAgentPrompter:
 
         layout = dialog.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
-        folder, about, opened = data_area(ctx), self._about(), opening(ctx)
+        folder, about, opened = data_area(ctx), self._about(ctx), opening(ctx)
         ctx.set_progress(0.0, "starting")
         with (
             latest_to_resume(folder / JOURNALS, about, opened)
@@ -306,16 +306,16 @@ class MCPAgentPrompter:
             knext.view_html(self._page(model, runs, warning, path)),
         )
 
-    def _about(self) -> str:
+    def _about(self, ctx: Any) -> str:
         """Identifies this node's runs among the journals of a workflow."""
         from hashlib import sha256
 
+        from ..tools.caller.execution import place_in_workflow
         from ..types.texts import canonical_json
 
-        prompt_settings = [
-            *(self.developer_message, self.user_message, self.prompt_column, self.answer_schema)
-        ]
-        return f"mcp_agent_prompter {sha256(canonical_json(prompt_settings).encode()).hexdigest()[:16]}"
+        asked = [self.developer_message, self.user_message, self.prompt_column, self.answer_schema]
+        digest = sha256(canonical_json([place_in_workflow(ctx), *asked]).encode()).hexdigest()
+        return f"mcp_agent_prompter {digest[:16]}"
 
     def _prompts(
         self, layout: ConversationLayout, history: Any | None, data: list[Any]

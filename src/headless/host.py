@@ -92,6 +92,7 @@ class ExtensionHost:
         workflow_dir: str | Path | None = None,
         on_progress: Callable[[float, str | None], None] | None = None,
         view_data: Mapping[str, Any] | None = None,
+        number: str = "1",
         execute: bool = True,
     ) -> NodeResult:
         """Configures and executes a node, each on a fresh object and on a worker thread, as KNIME does.
@@ -112,6 +113,7 @@ class ExtensionHost:
             workflow_dir: the folder of the workflow; a temporary folder by default.
             on_progress: called in the node's thread, with the progress that the node reports.
             view_data: what the service of the node's view has handed on, see `data_service`.
+            number: the node's number in its workflow, such as 4:2 in a metanode.
             execute: False stops after configure().
 
         Raises:
@@ -129,6 +131,7 @@ class ExtensionHost:
             workflow_dir=Path(workflow_dir) if workflow_dir is not None else self.folder / "workflow",
             on_progress=on_progress,
             view_data=None if view_data is None else dict(view_data),
+            number=number,
             execute=execute,
         )
         return NodeRun(self, request).result()

@@ -74,6 +74,7 @@ class Request:
     tool_handler: ToolHandler | None = None
     on_progress: Callable[[float, str | None], None] | None = None
     view_data: dict[str, Any] | None = None
+    number: str = "1"
     execute: bool = True
 
 
@@ -96,6 +97,10 @@ class RunServices:
         if name not in self._request.credentials:
             raise KeyError(f"the workflow has no credentials named {name!r}")
         return (*self._request.credentials[name], name)
+
+    def get_node_id(self) -> str:
+        """The node's name and the numbers of the workflow and of the node in it."""
+        return f"{self._host.declared(self._request.node_id).name} 0:{self._request.number}"
 
     def set_warning(self, message: str) -> None:
         self.warnings.append(message)

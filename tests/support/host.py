@@ -65,6 +65,7 @@ class Host:
         output_groups: Mapping[str, int] | None = None,
         workflow_dir: str | Path | None = None,
         view_data: Mapping[str, Any] | None = None,
+        number: str = "1",
         execute: bool = True,
     ) -> Any:
         """Configures and executes a node; see `knime_mcp.headless.host.ExtensionHost.run_node`."""
@@ -204,6 +205,7 @@ class RealHost(Host):
         output_groups=None,
         workflow_dir=None,
         view_data=None,
+        number="1",
         execute=True,
     ):
         context = self.rig.JavaContext(
@@ -213,6 +215,7 @@ class RealHost(Host):
             cancel=cancel,
             tool_handler=tool_handler,
             workflow_dir=workflow_dir,
+            number=number,
         )
         return _on_worker_thread(
             lambda: self.rig.run_node(

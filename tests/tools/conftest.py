@@ -28,7 +28,7 @@ def call(host, tmp_path):
     def run(tools=None, rows=None, credential=None, stored=None, **parameters):
         options = {
             name: parameters.pop(name)
-            for name in ("cancel", "tool_handler", "flow_variables", "execute")
+            for name in ("cancel", "tool_handler", "flow_variables", "execute", "number")
             if name in parameters
         }
         if isinstance(parameters.get("arguments"), dict):

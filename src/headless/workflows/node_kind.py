@@ -60,6 +60,7 @@ class Job:
     world: World  # the surroundings of the run
     #: Called with the node's progress (0 to 1), and a message or None.
     on_progress: Callable[[float, str | None], None]
+    number: str  # the node's number in its workflow, such as 4:2 in a metanode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,7 @@ class PythonNode:
                 },
                 workflow_dir=world.workflow_dir,
                 on_progress=job.on_progress,
+                number=job.number,
             )
         except NotImplementedError as error:
             raise RunError(str(error)) from None

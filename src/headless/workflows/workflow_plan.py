@@ -77,6 +77,11 @@ class Step:
         return label(self.node, self.place)
 
     @property
+    def number(self) -> str:
+        """The number of the node as KNIME shows it."""
+        return str(self.node.id) if self.place is None else self.place.number
+
+    @property
     def inside(self) -> str:
         """The name of the metanode or component that contains the node, or ""."""
         return "" if self.place is None else self.place.name

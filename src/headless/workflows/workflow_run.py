@@ -297,6 +297,7 @@ class _WorkflowRun:
                     stack=incoming,
                     world=self._world,
                     on_progress=lambda progress, text: self._watcher.progressed(step, progress, text),
+                    number=step.number,
                 )
             )
         except (MCPError, KnwfError, HeadlessError) as error:

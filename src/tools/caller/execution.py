@@ -172,6 +172,16 @@ def opening(ctx: Any) -> str:
     return sha256(str(ctx.get_workflow_temp_dir()).encode()).hexdigest()[:16]
 
 
+def place_in_workflow(ctx: Any) -> str:
+    """The node's number in its workflow, such as 4:0:7 in a component: it tells equal nodes apart.
+
+    KNIME says the node's name and its whole id. The first number there is the workflow's, and another one
+    each time that it is opened.
+    """
+    _, _, whole = ctx._java_ctx.get_node_id().rpartition(" ")  # since KNIME 5.1
+    return whole.partition(":")[2]
+
+
 def workflow_runner(ctx: Any, mode: WorkflowMode) -> WorkflowRunner | None:
     """Runs workflow tools in KNIME, in the thread that calls it; None before KNIME 5.5, which cannot.
 
@@ -318,7 +328,8 @@ def _about(node: Any, ctx: Any, tools: Any) -> str:
     server = None if tools is not None else node.target(ctx.flow_variables).route.url
     says = ("tool_column", "tool", "tool_name", "tool_per_row_column", "arguments_column")
     chosen = {name: getattr(node, name) for name in says}
-    return canonical_json({"node": "mcp_tool_caller", "server": server, **chosen})
+    place = place_in_workflow(ctx)
+    return canonical_json({"node": "mcp_tool_caller", "place": place, "server": server, **chosen})
 
 
 class ToolLookup:

@@ -88,7 +88,7 @@ def ask(host, model_of, tmp_path):
     def run(server, tools=None, history=None, data=(), credential=None, stored=None, outputs=1, **parameters):
         options = {
             name: parameters.pop(name)
-            for name in ("cancel", "tool_handler", "flow_variables", "execute")
+            for name in ("cancel", "tool_handler", "flow_variables", "execute", "number")
             if name in parameters
         }
         tables = [host.table(pa.table(table)) if isinstance(table, dict) else table for table in data]

@@ -29,7 +29,7 @@ def late(waiting):
     return says("late").after(15.0)
 
 
-def interrupted(script, ask, tools):
+def interrupted(script, ask, tools, **options):
     """A run that is canceled while two of its prompts wait: two others are finished, one has not begun."""
     waiting = []
 
@@ -46,7 +46,19 @@ def interrupted(script, ask, tools):
         **FIVE,
         prompt_concurrency=2,
         cancel=lambda: sorted(waiting) == ["b", "d"],
+        **options,
     )
+
+
+def test_equal_nodes_of_a_workflow_do_not_go_on_with_each_others_runs(
+    servers, script, ask, answers_of, tools_of
+):
+    tools = tools_of(servers[0].url("/one"))
+    assert not interrupted(script, ask, tools, number="7").ok
+    other = ask(script(*[echo] * 5), tools, **FIVE, resume=True, number="8")
+    assert answers_of(other) == [f"You said {prompt}" for prompt in "abcde"]
+    resumed = ask(script(*[echo] * 3), tools, **FIVE, resume=True, number="7")
+    assert answers_of(resumed) == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
 
 
 def test_what_was_finished_before_a_cancel_is_not_asked_again(

@@ -19,6 +19,7 @@ class JavaContext:
             (message, tables, view node ids); tables None: the tool failed.
         workflow_dir: The folder of the workflow.
         view_data: What the service of the node's view has handed on.
+        number: The node's number in its workflow, such as 4:2.
 
     Attributes:
         progress: (progress, message) as the node told them.
@@ -33,6 +34,7 @@ class JavaContext:
         tool_handler=None,
         workflow_dir=None,
         view_data=None,
+        number="1",
     ):
         self.credentials = dict(credentials or {})
         self.flow_variables = dict(flow_variables or {})
@@ -40,6 +42,7 @@ class JavaContext:
         self.tool_handler = tool_handler
         self.workflow_dir = workflow_dir
         self.view_data = view_data
+        self.number = number
         self.progress = []
         self.warnings = []
         self.input_specs = []
@@ -68,7 +71,7 @@ class JavaContext:
         self.warnings.append(message)
 
     def get_node_id(self):
-        return "Node 0:1"
+        return f"Node {id(self) % 100}:{self.number}"  # first the workflow's, another one at each opening
 
     def set_progress(self, progress, message=None):
         self.progress.append((progress, message))

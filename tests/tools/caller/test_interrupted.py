@@ -156,3 +156,19 @@ def test_two_executions_do_not_go_on_with_one_run_at_once(server, tools_of, call
     assert added(rows_of, call, tools) - before == 2
     assert call(tools, rows, tool_name="add", resume=True).ok
     assert added(rows_of, call, tools) - before == 3
+
+
+def test_equal_nodes_of_a_workflow_do_not_go_on_with_each_others_runs(server, tools_of, call, rows_of):
+    tools = tools_of(server.url("/one"))
+    before = added(rows_of, call, tools)
+    rows = {"a": [1, 2, None, 4], "b": [0] * 4}
+    for number in ("7", "8", "4:7"):  # each adds 1 and 2
+        assert not call(tools, rows, tool_name="add", on_error="fail", concurrency=1, number=number).ok
+    assert added(rows_of, call, tools) - before == 6
+    rows["a"] = [1, 2, 3, 4]
+    for number in ("8", "4:7", "7"):  # each adds 3 and 4
+        resumed = rows_of(call(tools, rows, tool_name="add", resume=True, number=number))
+        assert [row["Result"] for row in resumed] == ["1", "2", "3", "4"]
+    assert added(rows_of, call, tools) - before == 12
+    rows_of(call(tools, rows, tool_name="add", resume=True, number="9"))  # a copy of one of them
+    assert added(rows_of, call, tools) - before == 16
