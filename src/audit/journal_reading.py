@@ -67,7 +67,7 @@ class JournalReading:
                 match entry.get("kind"):
                     case "start":
                         run, about, outcome = entry["run"], entry["about"], None
-                        opened = str(entry.get("what", {}).get("opened", ""))
+                        opened = str((entry.get("what") or {}).get("opened", ""))
                     case "sent":
                         key, row = str(entry["key"]), entry.get("row")
                         plan, tool = str(entry["plan"]), str(entry["tool"])
@@ -81,7 +81,7 @@ class JournalReading:
                         pass
                     case kind:
                         raise JournalError(f"its kind is {kind!r}")
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
                 name = self._path.name
                 raise JournalError(f"{name}, line {line.number} is not a line of a journal: {why}") from error

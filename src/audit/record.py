@@ -339,6 +339,7 @@ HASHED: Final = tuple(name for name, field in FIELDS.items() if field.is_hashed)
 
 _LONGEST_KEPT: Final = 4_096  # characters; arguments up to this length are cached
 _PREFIX: Final = "sha256:"
+_MOST_SECONDS: Final = 1e300  # more, in an altered file, could not be written with six decimals
 _NO_FILE_STORE: Final = '"workflow_filestore":null'
 
 
@@ -384,7 +385,7 @@ def text_of(field: Recorded, value: Any) -> str:
             return _without_file_store(value)
         case str():
             return value
-        case float() | int() if field.kind == "seconds":
+        case float() | int() if field.kind == "seconds" and abs(value) < _MOST_SECONDS:
             return f"{value:.6f}"
         case _:
             return str(value)
@@ -484,7 +485,7 @@ def _tool_members(tool: str) -> tuple[str, str]:
 
 
 def _hash(previous: str, text: str) -> str:
-    return _PREFIX + hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+    return _PREFIX + hashlib.sha256(f"{previous}\n{text}".encode(errors="surrogatepass")).hexdigest()
 
 
 def line_chain(previous: str, text: bytes) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..types.texts import counted
 from .journal import keys_file
 from .journal_fields import OTHERS, unknown_fields
-from .journal_lines import START, JournalLine, journal_lines, part_file
+from .journal_lines import START, JournalLine, journal_lines, journal_parts, part_file
 from .record import blobs_of, link_of
 from .signatures import Checkpoint, PublicKey, own_public_keys, stamped_at
 from .verdicts import (
@@ -308,6 +308,7 @@ class _Check:
                 f"The journal goes on in {name}, which is missing, or was not begun when the run was killed."
             )
             self.findings.append(Finding(Verdict.TRUNCATED, text))
+        self._look_behind_the_last_line()
         self._check_heads()
         coverage = self._coverage()
         anchored = bool(runs) and not self._bare_lines and not self._spaced and all(c.by for c in coverage)
@@ -316,6 +317,14 @@ class _Check:
         return Verification(
             tuple(runs), tuple(self.findings), tuple(notes + self._notes(coverage)), anchored, tuple(coverage)
         )
+
+    def _look_behind_the_last_line(self) -> None:
+        """Empty lines at the end are not among the lines of a journal."""
+        *_, last = journal_parts(self.file).values()
+        with last.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - 2))
+            if stream.read().isspace():
+                self._spaced.append(str(self._last + 1))
 
     def _name_broken_lines(self) -> None:
         if self._strangers:

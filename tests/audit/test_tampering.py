@@ -10,14 +10,17 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from knime_mcp.audit.calls_table import calls_table, read_calls, write_calls
+from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.record import CallRecord, chained
 from knime_mcp.audit.verdicts import Anchors, Verdict
 from knime_mcp.audit.verify import verify_file, verify_table
+from knime_mcp.runs.resuming import JournalAltered, to_resume
 from tests.audit.signing import new_key, remade_last, write_journal
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
@@ -220,6 +223,17 @@ FOUND = {
     "a longer file": longer_file,
     "another picture of the same size": other_file,
 }
+
+
+def rechained(entries):
+    """Lines with the values that are given, and the chain of the lines made anew."""
+    lines, chain = [], ""
+    for entry in entries:
+        said = {name: value for name, value in entry.items() if name != "chain"}
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"))[:-1]
+        chain = hashlib.sha256(f"{chain}\n{text}".encode()).hexdigest()
+        lines.append(f'{text},"chain":"{chain}"}}\n'.encode())
+    return lines
 
 
 def remade(entries):
@@ -434,6 +448,9 @@ def test_a_field_beside_a_signature_is_altered(keys, tmp_path):
         lambda data: data.replace(b"\n", b"\n\n", 3),
         lambda data: data.replace(b"\n", b" \n", 1),
         lambda data: data[:-1],
+        lambda data: data + b"\n",
+        lambda data: data + b" ",
+        lambda data: data + b"\t\n \n",
     ],
 )
 def test_other_line_breaks_are_named(change, signed, keys, tmp_path):
@@ -444,6 +461,46 @@ def test_other_line_breaks_are_named(change, signed, keys, tmp_path):
     found = verify_file(path)
     assert found.verdict is Verdict.UNANCHORED
     assert "Line breaks or spaces are not those that were written" in " ".join(found.notes)
+
+
+def test_a_file_of_empty_lines_behind_the_last_is_named(keys, tmp_path):
+    new_key(keys)
+    path = write_journal(tmp_path / "r.jsonl", ("a",))
+    (tmp_path / "r.jsonl.2").write_bytes(b"\n \n")
+    assert not verify_file(path).intact
+
+
+def test_no_byte_can_be_changed_added_or_removed(keys, tmp_path):
+    public = new_key(keys)
+    path = write_journal(tmp_path / "r.jsonl", ("a",), calls=2)
+    data, anchors = path.read_bytes(), Anchors(keys=(public,))
+    assert verify_file(path, head=anchors).intact
+    for at in range(0, len(data), 101):
+        before, byte, behind = data[:at], data[at], data[at + 1 :]
+        others = (b"", bytes([byte ^ 1]), bytes([byte ^ 32]), bytes([byte]) * 2, b" " + data[at : at + 1])
+        for other in others:
+            path.write_bytes(before + other + behind)
+            assert not verify_file(path, head=anchors).intact, (at, other)
+        path.write_bytes(before)
+        assert not verify_file(path, head=anchors).intact, at
+
+
+ODD = (None, 10**400, "\ud800", [[]])
+
+
+def test_values_of_any_kind_in_lines_made_anew_do_no_harm(tmp_path):
+    """Whoever reads or resumes it is told that it is no journal, or gets an answer."""
+    path = write_journal(tmp_path / "r.jsonl", ("a",), calls=1)
+    entries = [json.loads(line) for line in lines_of(path)]
+    others = [n for n, entry in enumerate(entries) if entry["kind"] in {"start", "sent", "call", "end"}]
+    for number in others:
+        entry = entries[number]
+        for name in (*entry, "note", "time_stamp", "number", "part", "secrets"):
+            for value in ODD:
+                put(path, rechained([*entries[:number], entry | {name: value}, *entries[number + 1 :]]))
+                assert not verify_file(path).intact
+                with suppress(JournalError, JournalAltered):
+                    to_resume(path)
 
 
 def test_files_one_behind_the_other_are_never_intact(keys, tmp_path):
