@@ -67,7 +67,7 @@ class JournalReading:
                 match entry.get("kind"):
                     case "start":
                         run, about, outcome = entry["run"], entry["about"], None
-                        opened = str((entry.get("what") or {}).get("opened", ""))
+                        opened = str(entry["what"].get("opened", "")) if entry.get("what") else ""
                     case "sent":
                         key, row = str(entry["key"]), entry.get("row")
                         plan, tool = str(entry["plan"]), str(entry["tool"])
