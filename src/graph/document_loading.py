@@ -26,6 +26,7 @@ from ..yaml_text import (
     as_list,
     as_mapping,
     core_scalar,
+    edited,
     read,
     sorted_problems,
 )
@@ -265,6 +266,11 @@ def read_yaml(text: str, file: str) -> Yaml:
         return read(text if text.endswith(("\n", "\r")) else f"{text}\n", _RULES)
     except YamlError as error:
         raise DocumentError(file, error.problems) from None
+
+
+def write_yaml(text: str, data: Any) -> str:
+    """The text with as few changes as it takes to hold other data. Raises `EditError` where it cannot be."""
+    return edited(text, data, _RULES)
 
 
 def javascript_scalar(text: str) -> Any:

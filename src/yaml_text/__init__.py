@@ -1,5 +1,7 @@
 """Reads YAML 1.2 as plain values, and what is in them key by key, with the place of every problem."""
 
+from .editing import EditError as EditError
+from .editing import edited as edited
 from .fields import LIST as LIST
 from .fields import MAPPING as MAPPING
 from .fields import NUMBER as NUMBER

@@ -274,12 +274,21 @@ class Mapping(Node):
 N = TypeVar("N", bound=Node)
 
 
+def events_of(text: str) -> Iterator[Any]:
+    """The parser's events, for those who only need places in the text."""
+    return _parse(_prepared(text))
+
+
+def _prepared(text: str) -> str:
+    return _QUESTION.sub("\ufdd3", text.translate(_AS_TEXT))
+
+
 def _compose(text: str, *, deepest: int) -> Node | None:
     """The outermost node of a text with one document, None if it has none; an alias is what it refers to.
 
     Bounded in depth, as the parsers' time grows with its square.
     """
-    text = _QUESTION.sub("\ufdd3", text.translate(_AS_TEXT))
+    text = _prepared(text)
     composing = _Composing(text, deepest)
     if composing.failure is not None:
         mending = _Mending(text)

@@ -36,7 +36,7 @@ from .evaluation_limits import (
     watching,
 )
 from .javascript import UNDEFINED, indices_first, plain_number, strictly_equal
-from .jsonata_functions import FUNCTIONS, OwnFunctions, json_of
+from .jsonata_functions import FUNCTIONS, OwnFunctions
 from .jsonata_library import (
     NULL,
     Checked,
@@ -49,15 +49,16 @@ from .jsonata_library import (
     marked,
     with_names,
 )
+from .jsonata_messages import message, position
 from .jsonata_patterns import bounded_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 #: Messages of the library's plain errors.
 _CODES: Final = {text: code for code, text in cast("Any", JException).error_codes.items()}
-_SAME_CONTEXT: Final = (
+SAME_CONTEXT: Final = (
     *("lhs", "rhs", "expression", "expressions", "lhs_object"),
     *("arguments", "condition", "then", "_else"),
 )
@@ -74,62 +75,74 @@ _functions.bindings = FUNCTIONS
 
 def check_jsonata(text: str) -> str | None:
     """JSONata's message about the syntax of an expression, with the position; None if it is right."""
-    compiled = _compiled(text)
-    return compiled.message if isinstance(compiled, _Fault) else None
+    compiled = parsed(text)
+    return compiled.message if isinstance(compiled, Fault) else None
 
 
 def unset_variables(text: str) -> list[str]:
     """The names after ``$`` that an expression neither sets nor takes from JSONata's functions, in order."""
-    compiled = _compiled(text) if "$" in text else None
-    if compiled is None or isinstance(compiled, _Fault):
+    compiled = parsed(text) if "$" in text else None
+    if compiled is None or isinstance(compiled, Fault):
         return []
     used: dict[str, None] = {}
     known: set[str] = {"", "$", *FUNCTIONS}
+    for symbol in symbols(compiled.ast):
+        if symbol.type == "variable":
+            used[str(symbol.value)] = None
+        elif symbol.type == "bind":
+            known.add(str(symbol.lhs.value))
+        elif symbol.type == "lambda":
+            known.update(str(parameter.value) for parameter in symbol.arguments)
+        members: dict[str, Any] = symbol.__dict__
+        known.update(str(members[key]) for key in ("focus", "index") if members.get(key) is not None)
+    return [name for name in used if name not in known]
+
+
+def symbols(ast: Any) -> Iterator[Any]:
+    """All parts of an expression, in order."""
     seen: set[int] = set()
-    waiting: list[Any] = [compiled.ast]
+    waiting: list[Any] = [ast]
     while waiting:
         part = waiting.pop()
         if isinstance(part, list):
             waiting += reversed(cast("list[Any]", part))
         elif isinstance(part, Parser.Symbol) and id(part) not in seen:
             seen.add(id(part))
-            symbol: Any = part
-            if symbol.type == "variable":
-                used[str(symbol.value)] = None
-            elif symbol.type == "bind":
-                known.add(str(symbol.lhs.value))
-            elif symbol.type == "lambda":
-                known.update(str(parameter.value) for parameter in symbol.arguments)
-            members: dict[str, Any] = symbol.__dict__
-            known.update(str(members[key]) for key in ("focus", "index") if members.get(key) is not None)
-            inner = [member for member in members.values() if isinstance(member, (list, Parser.Symbol))]
-            waiting += reversed(inner)
-    return [name for name in used if name not in known]
+            yield part
+            members: dict[str, Any] = part.__dict__
+            waiting += reversed([one for one in members.values() if isinstance(one, (list, Parser.Symbol))])
 
 
 def context_paths(text: str) -> list[tuple[str, ...]]:
     """The names that an expression looks up in the whole context, each with the names after it."""
-    compiled = _compiled(text)
-    return [] if isinstance(compiled, _Fault) else list(_paths(compiled.ast))
+    compiled = parsed(text)
+    return [] if isinstance(compiled, Fault) else list(_paths(compiled.ast))
 
 
 def _paths(part: Any) -> Iterator[tuple[str, ...]]:
+    for steps in context_steps(part, SAME_CONTEXT):
+        yield tuple(takewhile(bool, (step.value if step.type == "name" else "" for step in steps)))
+
+
+def context_steps(part: Any, same_context: Sequence[str]) -> Iterator[list[Any]]:
+    """The steps of each path that begins with a name in the whole context."""
     symbol: Any = part
     for inner in cast("list[Any]", part) if isinstance(part, list | tuple) else ():
-        yield from _paths(inner)
+        yield from context_steps(inner, same_context)
     if not isinstance(part, Parser.Symbol):
         return
     if symbol.type != "path":
-        yield from _paths([getattr(symbol, key, None) for key in _SAME_CONTEXT])
+        inner = [getattr(symbol, key, None) for key in same_context]
+        yield from context_steps(inner, same_context)
         return
     first, *_ = steps = symbol.steps
-    names: list[Any] = [step.value if step.type == "name" else None for step in steps]
+    named = steps
     if first.type == "variable" and first.value in ("", "$"):
-        names = names[1:] or [None]  # the context by its name
-    if names[0] is None:  # later steps have another context
-        yield from _paths(first)
-    else:
-        yield tuple(takewhile(bool, names))
+        named = steps[1:]  # the context by its name
+    if named and named[0].type == "name" and named[0].value:
+        yield named
+    else:  # later steps have another context
+        yield from context_steps(first, same_context)
 
 
 def evaluate(
@@ -147,8 +160,8 @@ def evaluate(
     perhaps with parts of the context, or `UNDEFINED` if the expression selects nothing. Raises
     `ExpressionError`, or `Stopped` if `Bounds.is_stopped` returned True.
     """
-    compiled = _compiled(text)
-    if isinstance(compiled, _Fault):
+    compiled = parsed(text)
+    if isinstance(compiled, Fault):
         raise _error(text, compiled.message, code=compiled.code)
     if not is_marked:
         context = marked(context)
@@ -375,7 +388,7 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
+class Fault:
     """The message and JSONata's code for an expression that cannot be compiled."""
 
     message: str
@@ -383,7 +396,7 @@ class _Fault:
 
 
 @lru_cache(maxsize=_CACHED)
-def _compiled(text: str) -> Any:
+def parsed(text: str) -> Any:
     try:
         with _compiling:
             before = _lend(None, _per_thread.parser)
@@ -392,7 +405,7 @@ def _compiled(text: str) -> Any:
             finally:
                 _lend(*before)
     except RecursionError:
-        return _Fault("The expression is nested too deeply")
+        return Fault("The expression is nested too deeply")
     except IndexError:  # the library read past the last character
         return _fault_of(text, JException("S0106", -1))
     except KeyError as error:
@@ -431,15 +444,15 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
             return _one_line(error) or type(error).__name__, None
 
 
-def _fault_of(text: str, error: Exception) -> _Fault:
+def _fault_of(text: str, error: Exception) -> Fault:
     if isinstance(error, JException):
         given = cast("Any", error)
         if given.error == "S0301" and given.current is not None:  # the library's error for a wrong escape
             error = JException("S0103", given.location, given.current)
         place = position(error)
         where = "" if place is None else f" (position {min(place, len(text))})"
-        return _Fault(f"{message(error)}{where}", cast("Any", error).get_error())
-    return _Fault(f"Syntax error: {_one_line(error) or type(error).__name__}")
+        return Fault(f"{message(error)}{where}", cast("Any", error).get_error())
+    return Fault(f"Syntax error: {_one_line(error) or type(error).__name__}")
 
 
 def _one_line(error: Exception) -> str:
@@ -529,72 +542,3 @@ def _is_function(value: Any) -> bool:
     if kind is str or kind is dict or kind is list or kind is int or kind is float:
         return False
     return bool(Utils.is_function(value) or Functions.is_lambda(value) or Functions.is_regex(value))
-
-
-_LONGEST_VALUE: Final = 200
-_PLACE: Final = re.compile(r"(\{?)\{\{\w+\}\}\}?")
-
-_TYPES: Final = {
-    "a": "arrays",
-    "b": "booleans",
-    "f": "functions",
-    "n": "numbers",
-    "o": "objects",
-    "s": "strings",
-}
-"""The types that the letters in signatures stand for."""
-
-#: Errors whose values the library stores in another order than its texts use them.
-_REORDERED: Final = {"D1002": ("expected",), "D3100": ("location",), "T2007": ("expected", "current")}
-#: Errors of ``$eval``; their messages contain the error of the inner expression.
-_WITH_CAUSE: Final = frozenset({"D3120", "D3121"})
-#: Errors whose location is not a position in the expression.
-_PLACELESS: Final = frozenset({"D3100"})
-
-
-def message(error: Exception) -> str:
-    """The message of a `JException`, whose own text has Python's values, and ``Object`` for function."""
-    details = cast("Any", error)
-    template: str | None = cast("Any", JException).error_codes.get(details.error)
-    if template is None:
-        return str(details.error)
-    names = _REORDERED.get(details.error, ("current", "expected", "extra"))
-    values = iter([getattr(details, name) for name in names])
-    if details.error == "S0213" and details.current is None:
-        values = iter([NULL])
-    elif details.error == "T0412":
-        values = iter([details.current, details.expected, _TYPES.get(details.extra[0], details.extra)])
-    elif details.error in _WITH_CAUSE:
-        values = iter([_cause(details.__context__)])
-    text = _PLACE.sub(lambda place: _shown(next(values, None), plain=bool(place[1])), _as_npm(template))
-    return text.removesuffix(": undefined")
-
-
-def position(error: Exception) -> int | None:
-    """The position of the error in the expression, in characters; None if it is not known."""
-    details = cast("Any", error)
-    return details.location if details.location > 0 and details.error not in _PLACELESS else None
-
-
-def _cause(error: BaseException | None) -> str:
-    if isinstance(error, JException):
-        return message(error)
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _as_npm(template: str) -> str:
-    # The library's text says 1e6, but its range operator allows up to 1e7 entries.
-    template = template.replace('"', "'")
-    return template.replace(" Object ", " function ").replace("a Object", "a function").replace("1e6", "1e7")
-
-
-def _shown(value: Any, *, plain: bool) -> str:
-    """A value as JSON; long values are cut, as they are the caller's data."""
-    if value is None:
-        return "undefined"
-    if plain and isinstance(value, str):
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return "null"
-    text = json_of(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
