@@ -14,6 +14,7 @@ import io
 import json
 import re
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
@@ -28,7 +29,7 @@ from ..types.texts import compact_json, numbered, without_surrogates
 from ..types.tool import MCPTool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -47,11 +48,19 @@ _TIME: Final = re.compile(
 )
 _WHOLE: Final = re.compile(r"-?(0|[1-9]\d{0,18})", re.ASCII)
 _FRACTION: Final = re.compile(r"-?(0|[1-9]\d{0,14})\.\d{1,15}", re.ASCII)
-_FENCE: Final = re.compile(r"\s*```\w*\n(.*?)\n?```\s*", re.DOTALL)
-_RULE: Final = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
+_WITH_COMMA: Final = re.compile(r"-?(0|[1-9]\d{0,14}|[1-9]\d{0,2}(\.\d{3}){1,4})(,\d{1,15})?", re.ASCII)
+_DECIMAL_COMMA: Final = re.compile(r"-?[\d.]+,(\d{1,2}|\d{4,15})", re.ASCII)  # 1,234 may be a thousand
+_FENCE: Final = re.compile(r"^ *```\w* *\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+_JSON: Final = re.compile(r"^ *[\[{]", re.MULTILINE)
+_DASHES: Final = re.compile(r":?-+:?")
 _CELL: Final = re.compile(r"(?<!\\)\|")
+_WORD: Final = re.compile(r"[^\W\d][\w.-]*")
 _LONGEST_HEADER: Final = 100
-_LEAST_ROWS: Final = 2  # of CSV: with fewer, a sentence with a comma would be one
+_DEEPEST_LIST: Final = 5  # levels of an output schema
+_UNREAD: Final = "Unreadable line"
+"""The column of what is no JSON among lines of JSON."""
+_BESIDE: Final = 2
+"""The most plain values of an object whose objects may hold the records."""
 
 Records = list[dict[str, Any]]
 
@@ -59,88 +68,124 @@ Records = list[dict[str, Any]]
 def find_records(structured: Any) -> Iterator[tuple[str, Records]]:
     """Finds the lists of records in a structured result, each with its name.
 
-    The value itself may be a list of records, with an empty name, or members of an object. SDKs wrap a list
-    as ``{"result": [...]}``, whose name is empty, too.
+    The value itself may be a list of records, with an empty name, or an object that holds some: those on the
+    highest level that has any, such as ``data.items``. Nobody looks into the objects of an object that has
+    more plain values than a status and a count: it is a record itself.
     """
-    if isinstance(structured, dict):
-        members = cast("dict[str, Any]", structured)
-        for name, value in members.items():
-            if _are_records(value):
-                yield ("" if len(members) == 1 and name == "result" else name), value
-    elif _are_records(structured):
-        yield "", structured
+    value = _unwrapped(structured)
+    if records := _records_in(value):
+        yield "", records
+    level = [("", as_object(value))]
+    while level:
+        found = [(name, records) for name, inner in _members(level) if (records := _records_in(inner))]
+        if found:
+            yield from found
+            return
+        outer = [(name, entry) for name, entry in level if _plain_values(entry) <= _BESIDE]
+        level = [(name, as_object(inner)) for name, inner in _members(outer) if as_object(inner)]
 
 
-def records_of(structured: Any, text: str, *, single: bool = False) -> list[tuple[str, Records]]:
-    """Finds the lists of records of a result: in its structured content, else in its text.
-
-    ``single`` takes an object that holds no list as one record.
-    """
-    found = list(find_records(structured))
-    if not found and isinstance(structured, dict) and set(cast("dict[str, Any]", structured)) == {"result"}:
-        wrapped = cast("dict[str, Any]", structured)["result"]
-        found = _in_text(wrapped, single=single) if isinstance(wrapped, str) else []
-    if not found and not (single and isinstance(structured, dict)):
-        found = _in_text(text, single=single)
-    if not found and single and isinstance(structured, dict) and structured:
-        found = [("", [cast("dict[str, Any]", structured)])]
-    return found
+def records_of(structured: Any, text: str) -> list[tuple[str, Records]]:
+    """Finds the lists of records of a result: in its structured content, else in its text."""
+    value = _unwrapped(structured)
+    found = list(find_records(value))
+    if not found and isinstance(value, str):
+        found = _in_text(value)
+    return found or _in_text(text)
 
 
-def _are_records(value: Any) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    entries = cast("list[Any]", value)
-    return all(isinstance(entry, dict) for entry in entries) and any(entries)
+def single_record(structured: Any, text: str) -> dict[str, Any]:
+    """The object that a result without lists of records is; empty if it is none."""
+    if record := as_object(_unwrapped(structured)) or as_object(structured):
+        return record
+    for content in _contents(text):
+        with suppress(ValueError, RecursionError):
+            return as_object(json.loads(_json_in(content)))
+    return {}
 
 
-def _in_text(text: str, *, single: bool) -> list[tuple[str, Records]]:
-    fenced = _FENCE.fullmatch(text)
-    content = (fenced[1] if fenced else text).strip()
-    if content[:1] in ("[", "{"):
-        try:
-            value = json.loads(content)
-        except RecursionError:
-            return []
-        except ValueError:
-            lines = _json_lines(content)
-            return [("", lines)] if lines else []
-        found = list(find_records(value))
-        if single and not found and as_object(value):
-            return [("", [as_object(value)])]
-        return found
-    if "\n" not in content:
+def _unwrapped(value: Any) -> Any:
+    """A result without the ``{"result": …}`` that SDKs put around what is no object."""
+    members = as_object(value)
+    return members["result"] if set(members) == {"result"} else value
+
+
+def _members(objects: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    for name, entry in objects:
+        for key, inner in entry.items():
+            yield f"{name}.{key}".removeprefix("."), inner
+
+
+def _plain_values(entry: Mapping[str, Any]) -> int:
+    return sum(not isinstance(value, dict | list) for value in entry.values())
+
+
+def _records_in(value: Any) -> Records:
+    """The records of a list; none if it has other values. A null among them is a record without values."""
+    entries = cast("list[Any]", value) if isinstance(value, list) else []
+    if not any(entries) or not all(entry is None or isinstance(entry, dict) for entry in entries):
         return []
-    rows = _markdown(content) or _csv(content)
-    return [("", rows)] if rows else []
+    return [entry or {} for entry in entries]
+
+
+def _in_text(text: str) -> list[tuple[str, Records]]:
+    for content in _contents(text):
+        in_json = _json_in(content)
+        if found := _lists_in_json(in_json):
+            return found
+        if in_json != content and "\n" in content and (rows := _markdown(content) or _csv(content)):
+            return [("", rows)]
+    return []
+
+
+def _contents(text: str) -> list[str]:
+    """What a text fences, such as in Markdown, and the text, without white space around them."""
+    fenced = _FENCE.search(text)
+    return [content.strip("\ufeff \t\r\n") for content in ([fenced[1]] if fenced else []) + [text]]
+
+
+def _json_in(content: str) -> str:
+    """A text from its first line on that may begin JSON: words may stand before it."""
+    start = _JSON.search(content)
+    return content[start.start() :] if start else ""
+
+
+def _lists_in_json(text: str) -> list[tuple[str, Records]]:
+    try:
+        return list(find_records(json.loads(text)))
+    except RecursionError:
+        return []
+    except ValueError:
+        lines = _json_lines(text)
+        return [("", lines)] if lines else []
 
 
 def _json_lines(text: str) -> Records:
+    """Lines of JSON as records; one that is none keeps its place, and its text. Most have to be objects."""
+    lines = [line for line in text.split("\n") if line.strip()]
     records: Records = []
-    for line in text.splitlines():
+    for line in lines:
         try:
-            value = json.loads(line) if line.strip() else None
+            records.append(as_object(json.loads(line)) or {_UNREAD: line.strip()})
         except (ValueError, RecursionError):
-            return []
-        if isinstance(value, dict):
-            records.append(cast("dict[str, Any]", value))
-        elif value is not None:
-            return []
-    return records
+            records.append({_UNREAD: line.strip()})
+    unread = sum(_UNREAD in record for record in records)
+    return records if unread * 2 < len(records) else []
 
 
 def _markdown(text: str) -> Records:
-    """The rows of the first table of a text in Markdown."""
-    lines = text.splitlines()
+    """The rows of the first table of a text in Markdown, where a row may have fewer cells than the head."""
+    lines = text.split("\n")
     for place, line in enumerate(lines[1:], 1):
-        if "|" in lines[place - 1] and "-" in line and _RULE.fullmatch(line):
+        if "|" in lines[place - 1] and all(map(_DASHES.fullmatch, rule := _cells(line))):
             head = _cells(lines[place - 1])
             body: list[list[str]] = []
             for row in lines[place + 1 :]:
                 if "|" not in row:
                     break
-                body.append(_cells(row))
-            return _typed_rows(head, body) if len(_cells(line)) == len(head) else []
+                cells = _cells(row)
+                body.append(cells + [""] * (len(head) - len(cells)))
+            return _typed_rows(head, body) if len(rule) == len(head) else []
     return []
 
 
@@ -151,27 +196,45 @@ def _cells(line: str) -> list[str]:
 
 
 def _csv(text: str) -> Records:
+    """The rows of a text in CSV. What may be sentences is none: a single line, and texts behind ", "."""
     first = text.partition("\n")[0]
     separator = max("\t;,", key=first.count)
     if separator not in first:
         return []
+    spaced = first.count(f"{separator} ") == first.count(separator)
+    options: dict[str, Any] = {"delimiter": separator, "strict": True, "skipinitialspace": spaced}
     try:
-        head, *body = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        head, *body = csv.reader(io.StringIO(text, newline=""), **options)
     except csv.Error:
         return []
     body = [row for row in body if row]
-    if len(body) < _LEAST_ROWS or any(len(row) != len(head) for row in body):
+    if not body or (len(body) == 1 and not all(map(_WORD.fullmatch, head))):
         return []
-    return _typed_rows([name.strip() for name in head], body)
+    rows = _typed_rows([name.strip() for name in head], body, comma=separator == ";")
+    has_types = any(not isinstance(value, str | None) for row in rows for value in row.values())
+    return rows if has_types or not spaced else []
 
 
-def _typed_rows(head: list[str], body: list[list[str]]) -> Records:
-    """Rows of text as records; columns of numbers or booleans have such values, if these are exact."""
-    is_head = all(0 < len(name) <= _LONGEST_HEADER for name in head) and len(set(head)) == len(head)
+def _typed_rows(head: list[str], body: list[list[str]], *, comma: bool = False) -> Records:
+    """Rows of text as records; columns of numbers or booleans have such values, if these are exact.
+
+    ``comma`` says that numbers may have a decimal comma. They have one if some cell can be nothing else.
+    """
+    is_head = any(head) and all(len(name) <= _LONGEST_HEADER for name in head)
     if not is_head or any(len(row) != len(head) for row in body):
         return []
-    columns = [_typed_column([row[place] for row in body]) for place in range(len(head))]
-    return [dict(zip(head, row, strict=True)) for row in zip(*columns, strict=True)]
+    columns = [[row[place] for row in body] for place in range(len(head))]
+    if comma and any(_DECIMAL_COMMA.fullmatch(cell) for column in columns for cell in column):
+        columns = [_with_points(column) for column in columns]
+    names = numbered(head)
+    return [dict(zip(names, row, strict=True)) for row in zip(*map(_typed_column, columns), strict=True)]
+
+
+def _with_points(cells: list[str]) -> list[str]:
+    """A column of numbers such as ``1.234,5`` as ``1234.5``; another column as it is."""
+    if all(not cell or _WITH_COMMA.fullmatch(cell) for cell in cells):
+        return [cell.replace(".", "").replace(",", ".") for cell in cells]
+    return cells
 
 
 def _typed_column(cells: list[str]) -> list[Any]:
@@ -180,8 +243,8 @@ def _typed_column(cells: list[str]) -> list[Any]:
         return [int(cell) if cell else None for cell in cells]
     if texts and all(_WHOLE.fullmatch(text) or _FRACTION.fullmatch(text) for text in texts):
         return [float(cell) if cell else None for cell in cells]
-    if texts and all(text in ("true", "false") for text in texts):
-        return [cell == "true" if cell else None for cell in cells]
+    if texts and all(text.lower() in ("true", "false") for text in texts):
+        return [cell.lower() == "true" if cell else None for cell in cells]
     return [cell or None for cell in cells]
 
 
@@ -204,6 +267,16 @@ class RecordColumns:
                 found = self._kinds[key] = set()
             if value is not None:
                 found.add(_kind(value))
+
+    def add(self, other: RecordColumns) -> None:
+        """Takes what the records of another table have."""
+        for key, found in other._kinds.items():
+            if key in self._kinds or len(self._kinds) < MOST_COLUMNS:
+                self._kinds.setdefault(key, set()).update(found)
+            else:
+                self.is_full = True
+        self._declared = {**other._declared, **self._declared}
+        self.is_full |= other.is_full
 
     def declare(self, columns: Mapping[str, str]) -> None:
         """Takes columns from an output schema: kinds by name, see `declared_columns`."""
@@ -312,14 +385,18 @@ def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
     return None if columns.is_full else pa.table(columns.columns(records), names=columns.names())
 
 
-def declared_columns(schema: Mapping[str, Any]) -> dict[str, str]:
-    """The columns of the records that an output schema declares, with their kinds."""
-    lists = [schema, *properties_in(schema, schema).values()]
-    for part in lists:
-        entry = items(part, schema)
-        if "array" in kinds(part, schema) and (properties := properties_in(entry, schema)):
-            return {name: declared_kind(inner, schema) for name, inner in properties.items()}
-    return {}
+def declared_columns(schema: Mapping[str, Any]) -> tuple[dict[str, str], bool]:
+    """The columns that an output schema declares, with their kinds, and whether they are those of a list."""
+    level: list[Any] = [schema]
+    for _ in range(_DEEPEST_LIST):
+        for part in level:
+            entry = items(part, schema)
+            if "array" in kinds(part, schema) and (properties := properties_in(entry, schema)):
+                return {name: declared_kind(inner, schema) for name, inner in properties.items()}, True
+        inner = (part for outer in level for part in properties_in(outer, schema).values())
+        level = list(islice(inner, MOST_COLUMNS))
+    properties = properties_in(schema, schema)
+    return {name: declared_kind(inner, schema) for name, inner in properties.items()}, False
 
 
 def declared_kind(schema: Any, root: Mapping[str, Any]) -> str:
@@ -344,7 +421,10 @@ class RecordsCollector:
     _columns: RecordColumns = field(default_factory=RecordColumns)
     _seen: set[str] = field(default_factory=set[str])  # output schemas
     _spool: Any = field(default_factory=partial(tempfile.TemporaryFile, "w+", encoding="utf-8"))
-    count: int = 0
+    _listing: set[str] = field(default_factory=set[str])
+    """Tools whose results have lists, as declared or as seen. An object of theirs is no record."""
+    _single: dict[str, RecordColumns] = field(default_factory=dict[str, RecordColumns])
+    """The columns of results that are one object, by tool."""
 
     def __enter__(self) -> Self:
         return self
@@ -359,26 +439,36 @@ class RecordsCollector:
         record = outcome.record
         if not record.ok:
             return
+        tool, text = record.tool_name or "", record.result or ""
         if isinstance(outcome.tool, MCPTool):
-            self._learn(outcome.tool)
-        text = record.structured_result
-        structured = None if text is None else json.loads(text)
-        for name, entries in records_of(structured, record.result or "", single=True):
+            self._learn(tool, outcome.tool)
+        structured = None if record.structured_result is None else json.loads(record.structured_result)
+        found = records_of(structured, text)
+        if found:
+            self._listing.add(tool)
+        for name, entries in found:
             for position, entry in enumerate(entries, 1):
                 self._columns.see(entry)
-                line = [record.input_row, record.tool_name, name, position, entry]
-                self._spool.write(json.dumps(line) + "\n")
-            self.count += len(entries)
+                self._keep(record.input_row, tool, name, position, entry)
+        if not found and tool not in self._listing and (entry := single_record(structured, text)):
+            self._single.setdefault(tool, RecordColumns()).see(entry)
+            self._keep(record.input_row, tool, None, 1, entry)
 
-    def _learn(self, tool: MCPTool) -> None:
-        declared = tool.declared_json or ""
+    def _keep(self, *line: Any) -> None:
+        self._spool.write(json.dumps(line) + "\n")
+
+    def _learn(self, tool: str, definition: MCPTool) -> None:
+        declared = definition.declared_json or ""
         if declared in self._seen:
             return
         self._seen.add(declared)
         try:
-            self._columns.declare(declared_columns(as_object(tool.output_schema)))
+            columns, of_list = declared_columns(as_object(definition.output_schema))
         except MCPError:  # a cell that was written by hand
             return
+        (self._columns if of_list else self._single.setdefault(tool, RecordColumns())).declare(columns)
+        if of_list:
+            self._listing.add(tool)
 
     @property
     def warning(self) -> str | None:
@@ -388,10 +478,15 @@ class RecordsCollector:
 
     def pieces(self) -> Iterator[pa.Table]:
         """The table in pieces of the same size, the last one smaller, with RowIDs; at least one."""
+        for tool, columns in self._single.items():
+            if tool not in self._listing:
+                self._columns.add(columns)
         self._spool.seek(0)
+        lines = (json.loads(line) for line in self._spool)
+        kept = (line for line in lines if line[2] is not None or line[1] not in self._listing)
         first = 0
-        while first == 0 or first < self.count:
-            yield self._piece(first, [json.loads(line) for line in islice(self._spool, _PIECE)])
+        while (piece := list(islice(kept, _PIECE))) or not first:
+            yield self._piece(first, piece)
             first += _PIECE
 
     def _piece(self, first: int, lines: Sequence[list[Any]]) -> pa.Table:

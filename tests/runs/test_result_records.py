@@ -7,9 +7,17 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from knime_mcp.runs.result_records import RecordsCollector, declared_columns, records_of, records_table
+from knime_mcp.runs.result_records import (
+    RecordsCollector,
+    declared_columns,
+    find_records,
+    records_of,
+    records_table,
+    single_record,
+)
 from knime_mcp.types.tool import MCPTool
 
+MANY = 300_000
 TWO = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 
 
@@ -26,6 +34,11 @@ TWO = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
         "```csv\na,b\n1,x\n2,y\n```",
         "| a | b |\n|---|:-:|\n| 1 | x |\n| 2 | y |",
         "Here they are:\n\na | b\n--|--\n1 | x\n2 | y\n\nThat is all.",
+        f"Found 2 rows:\n{json.dumps(TWO)}",
+        f"Found 2 rows:\n\n```json\n{json.dumps(TWO)}\n```\nThat is all.",
+        "```sql\nSELECT a, b\n```\n\n| a | b |\n|---|---|\n| 1 | x |\n| 2 | y |",
+        "\ufeffa,b\n1,x\n2,y\n",
+        "a, b\n1, x\n2, y\n",
     ],
 )
 def test_records_in_text(text):
@@ -42,8 +55,9 @@ def test_records_in_text(text):
         "[1, 2]",
         "{ not json",
         "a | b | c",
-        "a,a\n1,2\n3,4",
+        "Hello, world\nThis is, well\nA text, too\n",
         "[" * 100_000,
+        '{"a": 1}\nand\nmore text',
     ],
 )
 def test_what_is_no_list_of_records(text):
@@ -53,8 +67,81 @@ def test_what_is_no_list_of_records(text):
 def test_structured_content_comes_first_and_one_object_is_one_record():
     assert records_of({"rows": TWO, "n": 2}, "a,b\n1,2\n3,4") == [("rows", TWO)]
     assert records_of({"t": 21.5}, "21.5") == []
-    assert records_of({"t": 21.5}, "21.5", single=True) == [("", [{"t": 21.5}])]
-    assert records_of(None, '{"t": 21.5}', single=True) == [("", [{"t": 21.5}])]
+    assert single_record({"t": 21.5}, "21.5") == {"t": 21.5}
+    assert single_record({"result": {"t": 21.5}}, "") == {"t": 21.5}
+    assert single_record({"result": 21.5}, "") == {"result": 21.5}
+    assert single_record(None, 'It is:\n{"t": 21.5}') == {"t": 21.5}
+    assert single_record([1], "none") == {}
+
+
+@pytest.mark.parametrize(
+    ("structured", "names"),
+    [
+        ({"data": {"items": TWO}, "total": 2}, ["data.items"]),
+        (
+            {"status": "ok", "response": {"data": {"rows": TWO, "more": TWO}}},
+            ["response.data.rows", "response.data.more"],
+        ),
+        ({"result": {"items": TWO}}, ["items"]),
+        ({"page": {"links": TWO}, "rows": TWO}, ["rows"]),
+        ({"data": {"items": TWO, "page": 1, "size": 2, "total": 2}}, ["data.items"]),
+        ({"id": 7, "name": "x", "since": None, "owner": {"teams": TWO}}, []),
+        ({"a": {"rows": [{"a": 1}, "x"]}}, []),
+    ],
+)
+def test_records_behind_nested_keys(structured, names):
+    assert [name for name, _ in find_records(structured)] == names
+    assert all(records == TWO for _, records in find_records(structured))
+
+
+def test_records_that_differ_and_places_without_one():
+    ((_, records),) = records_of([{"a": 1}, None, {"b": [1], "a": "x"}], "")
+    assert records_table(records).to_pylist() == [
+        {"a": "1", "b": None},
+        {"a": None, "b": None},
+        {"a": "x", "b": "[1]"},
+    ]
+
+
+def test_a_line_that_is_no_json_keeps_its_place_and_its_text():
+    ((_, records),) = records_of(None, '{"a": "x\u2028y"}\r\n\n{"a": \n{"a": 2}\n# end\n{"a": 3}')
+    assert records == [
+        {"a": "x\u2028y"},
+        {"Unreadable line": '{"a":'},
+        {"a": 2},
+        {"Unreadable line": "# end"},
+        {"a": 3},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("p;q\n1,5;\n1.234,75;7\n", [{"p": 1.5, "q": None}, {"p": 1234.75, "q": 7}]),
+        ("n;p\n1.234;0,5\n12;-2\n", [{"n": 1234, "p": 0.5}, {"n": 12, "p": -2.0}]),
+        ("n;p\nx;1,234\ny;2,345\n", [{"n": "x", "p": "1,234"}, {"n": "y", "p": "2,345"}]),
+        ('n,p\nx,"1,5"\ny,"2,5"\n', [{"n": "x", "p": "1,5"}, {"n": "y", "p": "2,5"}]),
+        ("n;p\nx;1,5\n", [{"n": "x", "p": 1.5}]),
+        (",a\n0,TRUE\n1,False\n", [{"": 0, "a": True}, {"": 1, "a": False}]),
+        ("a,a\n1,2\n3,4\n", [{"a": 1, "a (2)": 2}, {"a": 3, "a (2)": 4}]),
+        ("| a | b |\n|---|--:|\n| x \\| y | 2 |\n| z |\n", [{"a": "x | y", "b": 2}, {"a": "z", "b": None}]),
+        ("|    | a |\n|---:|---|\n| 0 | x |\n", [{"": 0, "a": "x"}]),
+    ],
+    ids=["comma", "points", "thousands", "no comma", "one row", "index", "twice", "short row", "of pandas"],
+)
+def test_tables_in_text_as_programs_write_them(text, rows):
+    assert records_of(None, text) == [("", rows)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a|b\n{}-x\n".format(" " * MANY), "```\n" + " " * MANY, "[\n" * MANY, "a;b\n" + "1." * MANY + ";2"],
+    ids=["spaces", "fence", "brackets", "points"],
+)
+def test_texts_made_to_take_long_are_read_in_time(text):
+    """Quadratic work would take hours."""
+    assert records_of(None, text) == []
+    assert single_record(None, text) == {}
 
 
 def test_cells_of_text_have_types_that_lose_nothing():
@@ -115,14 +202,12 @@ SCHEMA = {
 
 
 def test_an_output_schema_gives_columns_and_types():
-    assert declared_columns(SCHEMA) == {
-        "id": "int",
-        "price": "float",
-        "on": "date",
-        "at": "moment",
-        "note": "",
-    }
-    assert declared_columns({"type": "object", "properties": {"result": {"type": "integer"}}}) == {}
+    columns = {"id": "int", "price": "float", "on": "date", "at": "moment", "note": ""}
+    assert declared_columns(SCHEMA) == (columns, True)
+    assert declared_columns({"properties": {"data": SCHEMA, "total": {"type": "integer"}}}) == (columns, True)
+    assert declared_columns({"properties": {"result": {"type": "integer"}}}) == ({"result": "int"}, False)
+    endless = {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "number"}}}
+    assert declared_columns(endless) == ({"next": "", "n": "float"}, False)
 
 
 def outcome(structured, *, row="Row0", schema=SCHEMA, ok=True, text=""):
@@ -160,6 +245,33 @@ def test_records_of_many_calls_are_one_table():
     assert made.column("price").to_pylist() == [2.0, None, 2.5]
     assert made.column("at").to_pylist()[0] == datetime(2026, 1, 31, 10, tzinfo=UTC)
     assert str(made.schema.field("on").type) == "date32[day]"
+
+
+def test_an_object_is_no_record_of_a_tool_that_gives_lists():
+    none, some = {"rows": [], "total": 0}, {"rows": [{"id": 1}], "total": 1}
+    for made in (
+        collected(outcome(none, schema={}), outcome(some, row="Row1", schema={}), outcome(none, schema={})),
+        collected(outcome(none), outcome({"rows": [{"id": 1}]}, row="Row1")),
+    ):
+        assert made.column("Input row").to_pylist() == ["Row1"]
+        assert "total" not in made.column_names
+
+
+def test_an_object_that_is_the_result_has_the_types_of_the_schema():
+    schema = {"properties": {"t": {"type": "number"}, "at": {"type": "string", "format": "date-time"}}}
+    made = collected(outcome({"t": 21, "at": "2026-01-31T12:00:00+02:00"}, schema=schema))
+    assert [(field.name, str(field.type)) for field in made.schema][-2:] == [
+        ("t", "double"),
+        ("at", "timestamp[us, tz=UTC]"),
+    ]
+
+
+def test_a_table_has_a_thousand_columns_at_most_and_says_so():
+    with RecordsCollector() as found:
+        found.add(outcome({f"k{n}": n for n in range(10_000)}, schema={}))
+        (piece,) = found.pieces()
+        assert found.warning.startswith("Records have more than 1,000 different keys")
+    assert (piece.num_columns, piece.num_rows) == (1005, 1)
 
 
 def test_without_records_there_is_a_table_without_rows():

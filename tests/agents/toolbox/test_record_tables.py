@@ -110,5 +110,5 @@ def test_where_records_are_found():
         ("rows", rows),
         ("more", [{"b": 1}]),
     ]
-    for nothing in ([], {}, None, 1, "text", [1], [{"a": 1}, 2], [{}], {"rows": []}, [[{"a": 1}]]):
+    for nothing in ([], {}, None, [None], 1, "text", [1], [{"a": 1}, 2], [{}], {"rows": []}, [[{"a": 1}]]):
         assert list(find_records(nothing)) == []
