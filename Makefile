@@ -63,8 +63,9 @@ browser-chat: $(VENV)/.test  ## the chat's page by keyboard in a real browser, i
 pictures: $(VENV)/.test  ## the pictures of docs/, from examples, views and dialogs; looks at each view at 420 pixels; needs chromium, node and npm
 	$(BIN)/python -m tests.screens.try_pictures
 
-dialogs: $(VENV)/.test  ## every dialog as KNIME's own controls draw it; needs chromium, node and npm
-	$(BIN)/python -m tests.screens.try_dialogs $(DIALOGS_ARGS)
+# KNIME's own sources need packages that only the other environment has.
+dialogs: $(if $(KNIME_PYTHON_ROOT),.venv-knime/.ready,$(VENV)/.test)  ## every dialog as KNIME's own controls draw it; needs chromium, node and npm
+	$(if $(KNIME_PYTHON_ROOT),PYTHONPATH="$(CURDIR)/src" .venv-knime,$(VENV))/bin/python -m tests.screens.try_dialogs $(DIALOGS_ARGS)
 
 browser: $(VENV)/.test  ## the gateway's page by keyboard in a real browser; needs chromium and chromedriver
 	$(BIN)/python -m tests.knowledge.gateway.try_in_browser

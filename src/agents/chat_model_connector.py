@@ -215,9 +215,7 @@ class OpenAICompatibleChatModelConnector:
         is_advanced=True,
     )
 
-    shared_parameters.headings(
-        Connection=[base_url], Model=[model], Output=[set_temperature], Advanced=[timeout]
-    )
+    shared_parameters.headings(Connection=[base_url], Model=[model], Advanced=[timeout])
     model_name.rule(knext.OneOf(model, [_AS_ENTERED]), knext.Effect.SHOW)
     temperature.rule(knext.OneOf(set_temperature, [True]), knext.Effect.SHOW)
     token_limit.rule(knext.OneOf(token_limit_as, [_TokenLimit.none.name]), knext.Effect.HIDE)

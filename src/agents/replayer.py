@@ -131,7 +131,7 @@ class ToolCallReplayer:
         Tools=[also_call],
         Rows=[rows],
         Errors=[stop_at_first_difference],
-        Output=[ignore],
+        Comparison=[ignore],
         Audit=[secret_arguments],
         Advanced=[dry_run],
     )

@@ -49,7 +49,10 @@ _CONVERTERS: Final = {
     "Blob": "Binary Objects to Strings",
     "BinaryObject": "Binary Objects to Strings",
     "JSON": "JSON to Table",
+    "Svg": "Renderer to Image",
     "XML": "XML to JSON",
+    "Image": "Renderer to Image",
+    "Img": "Renderer to Image",
     "Smiles": "Molecule Type Cast",
     "Mol": "Molecule Type Cast",
     "URI": "URI to String",
@@ -123,7 +126,7 @@ def how_to_convert(kind: str) -> str:
     node = next((node for part, node in _CONVERTERS.items() if part.lower() in kind.lower()), None)
     if node is None:
         return "Convert the column to text or numbers first, such as with the node String Manipulation"
-    return f"Convert the column to text first, with the node {node}"
+    return f"Convert the column first, with the node {node}"
 
 
 def of_cell(

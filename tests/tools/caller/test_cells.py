@@ -5,6 +5,7 @@ import importlib
 import json
 import math
 import sys
+from datetime import date, time, timedelta
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from tests.support.real_knime import register_value_factory
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 TIME = "org.knime.core.data.v2.time."
+CELLS = "org.knime.core.data.v2.value.cell.DictEncodedDataCellValueFactory"
 LISTS = "org.knime.core.data.v2.value.ListValueFactory"
 MISSING = pa.array([False, True])
 
@@ -22,11 +24,11 @@ MISSING = pa.array([False, True])
 def cells(host):
     """Makes a column as KNIME's Java side writes it: its stored form, and the value factory's name."""
 
-    def make(factory, storage):
+    def make(factory, storage, **more):
         from knime.api.types import get_converter
 
         arrow = importlib.import_module("knime._arrow._types" if host.is_real else "knime._arrow")
-        text = json.dumps({"value_factory_class": factory}, separators=(",", ":"))
+        text = json.dumps({"value_factory_class": factory, **more}, separators=(",", ":"))
         kind = arrow.LogicalTypeExtensionType(get_converter(text), storage.type, text)
         return pa.ExtensionArray.from_storage(kind, storage)
 
@@ -67,7 +69,7 @@ def test_a_type_without_values_is_an_error_row(echoed, periods):
     rows, sent = echoed({"period": periods, "n": [1, 2]})
     assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
     assert "column 'period' cannot be read" in rows[0]["Error"]
-    assert "Convert the column to text first, with the node Duration to String" in rows[0]["Error"]
+    assert "Convert the column first, with the node Duration to String" in rows[0]["Error"]
     assert sent == [{"n": 2}]
 
 
@@ -153,6 +155,85 @@ def test_pictures_and_paths_are_sent(host, echoed, tmp_path):
     rows, sent = echoed(columns, {"type": "string", "description": "as a data URL"})
     assert sent[0]["picture"].startswith("data:image/png;base64,")
     assert sent[0]["place"] == "data:text/plain;base64,aGVsbG8="
+
+
+@pytest.mark.real_knime
+@pytest.mark.parametrize(
+    ("cell_class", "node"),
+    [
+        ("org.knime.core.data.blob.BinaryObjectDataCell", "Binary Objects to Strings"),
+        ("org.knime.core.data.uri.URIDataCell", "URI to String"),
+        ("org.knime.base.data.xml.SvgCell", "Renderer to Image"),
+        ("org.knime.knip.base.data.img.ImgPlusCell", "Renderer to Image"),
+    ],
+)
+def test_cells_that_only_java_reads_name_the_node_that_converts(echoed, cells, cell_class, node):
+    stored = pa.StructArray.from_arrays([pa.array(["x", None])], names="0", mask=MISSING)
+    column = cells(CELLS, stored, data_type={"cell_class": cell_class})
+    rows, sent = echoed({"a": column})
+    assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
+    assert f"Convert the column first, with the node {node}" in rows[0]["Error"]
+    assert sent == [{}]
+
+
+def test_columns_without_any_value_are_arguments_left_out(echoed):
+    columns = {"nothing": pa.nulls(2), "text": pa.nulls(2, pa.string()), "n": pa.nulls(2, pa.int64())}
+    rows, sent = echoed(columns, {"type": "string"})
+    assert [row["Status"] for row in rows] == ["ok", "ok"]
+    assert sent == [{}, {}]
+
+
+def test_dates_with_zones_durations_and_times_are_iso(host, echoed, cells):
+    values = {
+        "day": (date(2026, 7, 1), "2026-07-01"),
+        "time": (time(12, 30), "12:30:00"),
+        "duration": (timedelta(days=1, seconds=90.5), "PT24H1M30.5S"),
+    }
+    columns = {name: host.column_of([value, None], type(value)) for name, (value, _) in values.items()}
+    days, nanoseconds = (date(2026, 7, 1) - date(1970, 1, 1)).days, 45_000 * 10**9
+    parts = [pa.array([days, None]), pa.array([nanoseconds, None])]
+    zone = [pa.array([7200, None], pa.int32()), pa.array(["Europe/Berlin", None])]
+    for name, factory, stored in (
+        ("local", "LocalDateTimeValueFactory", parts),
+        ("zoned", "ZonedDateTimeValueFactory2", [*parts, *zone]),
+    ):
+        names = "0123"[: len(stored)]
+        columns[name] = cells(TIME + factory, pa.StructArray.from_arrays(stored, names=names, mask=MISSING))
+    rows, sent = echoed(columns, {"type": "string"})
+    assert [row["Status"] for row in rows] == ["ok", "ok"], rows
+    texts = {name: text for name, (_, text) in values.items()}
+    assert sent == [{**texts, "local": "2026-07-01T12:30:00", "zoned": "2026-07-01T12:30:00+02:00"}, {}]
+
+
+def test_lists_and_sets_are_arrays_of_what_the_tool_wants(echoed):
+    lists = {
+        "numbers": pa.array([[1, 2], []]),
+        "texts": pa.array([["1", None], None]),
+    }
+    rows, sent = echoed(lists, {"type": "array"})
+    assert [row["Status"] for row in rows] == ["ok", "ok"], rows
+    assert sent == [
+        {"numbers": [1, 2], "texts": ["1", None]},
+        {"numbers": []},
+    ]
+
+
+@pytest.mark.parametrize("category", ["RELATIVE", "MOUNTPOINT", "CUSTOM_URL", "CONNECTED", "HUB_SPACE"])
+def test_a_path_elsewhere_is_text_and_its_content_the_error_of_its_row(host, echoed, tmp_path, category):
+    from knime.types.builtin import FSLocationValue
+
+    (tmp_path / "here.txt").write_text("hello")
+    places = [
+        FSLocationValue(category, "x", "some/file"),
+        FSLocationValue("LOCAL", None, f"{tmp_path}/here.txt"),
+    ]
+    column = {"place": host.column_of(places, FSLocationValue)}
+    _, sent = echoed(column, {"type": "string"})
+    assert sent[0] == {"place": "some/file"}
+    rows, sent = echoed(column, {"type": "string", "contentEncoding": "base64"})
+    assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
+    assert "the node Files to Binary Objects" in rows[0]["Error"]
+    assert sent == [{"place": "aGVsbG8="}]
 
 
 @pytest.mark.real_knime
