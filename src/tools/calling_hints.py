@@ -46,21 +46,27 @@ from ..types.texts import canonical_json, compact_json, shortened
 from .pattern_text import text_for_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 PREFIX: Final = "mcp_tools: "
 """The beginning of the names of these flow variables."""
 
 _MAX_CHARACTERS: Final = 32_768
-_LENGTHS: Final = ((600, 2000, 80), (120, 2000, 80), (0, 2000, 80), (0, 60, 80), (0, 40, 0), (0, 0, 0))
+_LENGTHS: Final = ((600, 16_000, 80), (120, 16_000, 80), (0, 2000, 80), (0, 60, 80), (0, 40, 0), (0, 0, 0))
 """Lengths of description, signature and digest to try, in characters, until all tools fit."""
 _MAX_PARAMETERS: Final = 12
 _MAX_ALTERNATIVES: Final = 3
+_MOST_CHOICES: Final = 8
+_LONGEST_CHOICES: Final = 60
 _LONGEST_DEFAULT: Final = 20
 _CUT: Final = "…"
+_END_OF_CUT: Final = re.compile("…(?=, |$)")
+_MORE: Final = ", … more"
+_LONGEST_LABEL: Final = 200
+_CHOICE: Final = re.compile(r"[^\s,:=…]+")
 _PARAMETER: Final = re.compile(
-    r"(?P<name>.+?)(?P<optional>\?)?: (?P<type>[^\s,:=…]+(?: or [^\s,:=…]+)*)(?=, | = |$)(?P<default> = )?",
+    r"(?P<name>.*?)(?P<optional>\?)?: (?P<type>[^\s,:=…]+(?: or [^\s,:=…]+)*)(?=, | = |$)(?P<default> = )?",
     re.DOTALL,
 )
 
@@ -84,7 +90,7 @@ class ToolChoice:
 
     @property
     def label(self) -> str:
-        return f"{self.name}({self.signature})"
+        return f"{self.name}({_cut(self.signature, _LONGEST_LABEL)})"
 
 
 def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
@@ -126,7 +132,7 @@ def _encoded(part: dict[str, str] | ToolChoice, description: int, signature_leng
         "type": "" if part.type == "mcp" else part.type,
         "tool": part.tool,
         "digest": part.digest[:digest],
-        "signature": shortened(part.signature, signature_length) if signature_length else "",
+        "signature": _cut(part.signature, signature_length) if signature_length else "",
         "description": shortened(part.description, description) if description else "",
     }
     return canonical_json({key: text for key, text in fields.items() if text})
@@ -173,8 +179,11 @@ def _readable(route: str) -> str:
         return ""
 
 
-def signature(schema: Mapping[str, Any]) -> str:
-    """The parameters of a schema in short: ``query: string, limit?: integer = 10``; ``?`` is optional."""
+def signature(schema: Mapping[str, Any], most: int | None = _MAX_PARAMETERS) -> str:
+    """The parameters of a schema in short: ``query: string, limit?: integer = 10``; ``?`` is optional.
+
+    ``most`` is how many of them are named, None for all.
+    """
     root = dict(schema)
     known, needed = listed_parameters(root)
     names = sorted(known, key=lambda name: name not in needed)
@@ -182,8 +191,8 @@ def signature(schema: Mapping[str, Any]) -> str:
         f"{name}{'' if name in needed else '?'}: {type_in_words(root, part)}{_default(root, part)}"
         for name, part in ((name, known[name]) for name in names)
     ]
-    more = [f"… {len(parts) - _MAX_PARAMETERS} more"] if len(parts) > _MAX_PARAMETERS else []
-    return ", ".join(parts[:_MAX_PARAMETERS] + more)
+    shown = parts[:most]
+    return ", ".join([*shown, *([f"… {len(parts) - len(shown)} more"] if len(shown) < len(parts) else [])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,25 +211,40 @@ class ParameterHint:
 
 
 def parameters_in(signature: str) -> list[ParameterHint]:
-    """The parameters that a signature names, which may be cut: what is not whole is left out."""
-    found: list[ParameterHint] = []
+    """The parameters that a signature names; none of one that was cut, as it would hide the others."""
+    read = [*_read(signature)]
+    is_whole = bool(read) and read[-1][1] == len(signature)
+    return [hint for hint, _ in read if hint.name] if is_whole else []
+
+
+def _cut(signature: str, longest: int) -> str:
+    """A signature with as many parameters as there is room for."""
+    if len(signature) <= longest:
+        return signature
+    read = _read(signature[: longest - len(_MORE)])
+    ends = [end for _, end in read if signature.startswith(", ", end)]
+    return signature[: ends[-1]] + _MORE if ends else _CUT
+
+
+def _read(signature: str) -> Iterator[tuple[ParameterHint, int]]:
+    """Reads a signature: its parameters, and where each ends."""
     at = 0
     while (match := _PARAMETER.match(signature, at)) is not None:
         at, default = match.end(), ""
         if match["default"]:
             default, at = _default_in(signature, at)
-        found.append(ParameterHint(match["name"], not match["optional"], match["type"], default))
+        yield ParameterHint(match["name"], not match["optional"], match["type"], default), at
         if not signature.startswith(", ", at):
-            break
+            return
         at += len(", ")
-    return found
 
 
 def _default_in(signature: str, start: int) -> tuple[str, int]:
     try:
         _, end = json.JSONDecoder().raw_decode(signature, start)
     except (ValueError, RecursionError):  # it was cut
-        end = signature.find(_CUT, start) + len(_CUT) or len(signature)
+        cut = _END_OF_CUT.search(signature, start)
+        end = cut.end() if cut else len(signature)
     return signature[start:end], end
 
 
@@ -232,24 +256,34 @@ def _default(root: dict[str, Any], part: Any) -> str:
 
 
 def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
-    """The type that a part of a schema wants: ``string``, ``integer or string``, ``choice``, ``any`` ...
+    """The type that a part of a schema wants: ``string``, ``integer or string``, ``"C" or "F"``, ``any`` ...
 
     ``root`` is the whole schema, for references; ``depth`` the number of alternatives (``anyOf``) around.
     """
     schema = resolve(root, part)
     declared = schema.get("type")
     branches = schema.get("anyOf", schema.get("oneOf"))
-    if isinstance(declared, str):
+    if values := _listed(schema):
+        kinds = values
+    elif isinstance(declared, str):
         return declared
-    if isinstance(declared, list) and all(isinstance(kind, str) for kind in cast("list[Any]", declared)):
+    elif isinstance(declared, list) and all(isinstance(kind, str) for kind in cast("list[Any]", declared)):
         kinds = cast("list[str]", declared)
     elif isinstance(branches, list) and depth < _MAX_ALTERNATIVES:
         kinds = [type_in_words(root, branch, depth + 1) for branch in cast("list[Any]", branches)[:6]]
-    elif "enum" in schema or "const" in schema:
-        return "choice"
     else:
         kinds = ["object"] if "properties" in schema else []
     return " or ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or "any"
+
+
+def _listed(schema: Mapping[str, Any]) -> list[str]:
+    """The values that a schema lists, as a signature can have them; ``choice`` if they are many, or long."""
+    listed = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
+    if len(listed) > _MOST_CHOICES:
+        return ["choice"]
+    values = [json.dumps(value, ensure_ascii=False) for value in listed if value is not None]
+    is_short = sum(map(len, values)) <= _LONGEST_CHOICES and all(map(_CHOICE.fullmatch, values))
+    return values if is_short else ["choice"]
 
 
 _TEXTS: Final = frozenset({"name", "type", "tool", "digest", "signature", "description"})

@@ -378,7 +378,7 @@ class MCPToolProvider:
                 route=replace(tool.tool.route, tool=None, digest=None).uri,
                 tool="" if tool.tool.tool_name == tool.shown_name else tool.tool.tool_name,
                 digest=tool.tool.digest or "",
-                signature=signature(tool.definition.input_schema),
+                signature=signature(tool.definition.input_schema, most=None),
                 description=tool.tool.description,
             )
             for tool in provision.tools

@@ -112,7 +112,12 @@ def test_entries_are_json_that_others_can_read():
         ({}, ""),
         ({"properties": {"a": {"type": "string"}}}, "a?: string"),
         ({"properties": {"a": {}, "b": {"type": "integer"}}, "required": ["b"]}, "b: integer, a?: any"),
-        ({"properties": {"a": {"enum": [1]}}}, "a?: choice"),
+        ({"properties": {"a": {"enum": [1, None]}}}, "a?: 1"),
+        ({"properties": {"a": {"type": "string", "enum": ["C", "F"]}}}, 'a?: "C" or "F"'),
+        ({"properties": {"a": {"anyOf": [{"enum": ["C"]}, {"type": "integer"}]}}}, 'a?: "C" or integer'),
+        ({"properties": {"a": {"oneOf": [{"const": "C", "title": "Celsius"}]}}}, 'a?: "C"'),
+        ({"properties": {"a": {"type": "string", "enum": ["two words"]}}}, "a?: choice"),
+        ({"properties": {"a": {"enum": list(range(9))}}}, "a?: choice"),
         ({"properties": {"a": {"type": "integer", "default": 5}}}, "a?: integer = 5"),
         ({"properties": {"a": {"type": ["null", "string", "integer"]}}}, "a?: string or integer"),
         (
@@ -155,7 +160,7 @@ def test_the_parameters_of_a_signature_are_read_again():
     assert found["city"] == "city: string, required"
     assert found["days?"] == "days?: integer = 3"
     assert found["a, b: c"] == 'a, b: c: any = "x, y: z"'
-    assert found["unit"] == 'unit: choice = "C"'
+    assert found["unit"] == 'unit: "C" or "F" = "C"'
     assert found["long"].startswith('long: array = ["a", "a"')
     assert found["ä\nö"] == "ä\nö: string or number"
 
@@ -165,19 +170,23 @@ NAMES = st.from_regex(r"[a-z_]{1,9}", fullmatch=True)
 
 @given(st.dictionaries(NAMES, st.sampled_from(list(PARAMETERS.values()))))
 def test_each_parameter_is_read_once(properties):
-    names = [hint.name for hint in parameters_in(signature({"properties": properties}))]
-    assert names == [*properties][:12]
+    names = [hint.name for hint in parameters_in(signature({"properties": properties}, most=None))]
+    assert names == [*properties]
 
 
-@pytest.mark.parametrize("length", range(1, 90))
-def test_a_cut_signature_names_only_what_is_whole(length):
-    whole = signature({"properties": PARAMETERS, "required": ["city"]})
-    entry = encode_choices([ToolChoice(name="t", signature=whole)])
-    assert decode_choices({"mcp_tools: x": entry})[0].signature == whole
-    cut = whole[:length] + "…"
-    known = {hint.name: hint for hint in parameters_in(whole)}
-    for hint in parameters_in(cut):
-        assert hint.type == known[hint.name].type
+@pytest.mark.parametrize("count", [0, 1, 12, 300, 1000])
+def test_all_parameters_are_choices_or_none_is(count):
+    """Where some are choices, KNIME lets nobody enter the name of another."""
+    properties = {f"parameter_{number}": {"default": ["x, y: …"] * 9} for number in range(count)}
+    whole = ToolChoice(name="t", signature=signature({"properties": properties}, most=None))
+    (known,) = decode_choices({"mcp_tools: x": encode_choices([whole])})
+    names = [hint.name for hint in parameters_in(known.signature)]
+    assert names == ([*properties] if count <= 300 else [])
+    assert len(known.label) <= 210
+    assert known.label.endswith(", … more)") == (count >= 12)
+    many = [ToolChoice(name=f"t{number}", signature=whole.signature) for number in range(100)]
+    for each in decode_choices({"mcp_tools: x": encode_choices(many)}):
+        assert len(parameters_in(each.signature)) == (count if count <= 1 else 0)
 
 
 @pytest.mark.parametrize(
