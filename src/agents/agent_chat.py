@@ -23,6 +23,7 @@ from .model.chat_model_ports import chat_model_port_type
 from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
+    from ..runs.server_questions import ServerQuestions
     from ..tools.caller.execution import Sessions
     from .chat.chat_service import HandedOn
     from .prompter.conversation_table import ConversationLayout, Entry
@@ -245,6 +246,7 @@ class MCPAgentChat:
     ) -> Any:
         """The service behind the view; a service that says what is wrong if there can be no chat."""
         from ..audit.journal import SUFFIX
+        from ..runs.server_questions import ServerQuestions
         from .chat.chat_service import ChatService, HandedOn
         from .chat.chat_session import ChatSession
 
@@ -263,7 +265,7 @@ class MCPAgentChat:
             shown={"suggestions": self._questions(), "hands_on": self.hand_on == HandOn.answer.name},
         )
         try:
-            sessions = self._sessions(ctx, credential)
+            sessions = self._sessions(ctx, credential, ServerQuestions())
             prompter = self._prompter(ctx, model, tools, data, sessions, entries, earlier)
             # A view does not know the folder of its workflow. Nobody but its user can read this one.
             folder = Path(tempfile.mkdtemp(prefix="knime-mcp-chat-"))
@@ -274,7 +276,7 @@ class MCPAgentChat:
             return replace(service, problem=str(error))
         return replace(service, session=ChatSession(prompter, entries), journal=str(journal))
 
-    def _sessions(self, ctx: Any, credential: Any) -> Sessions:
+    def _sessions(self, ctx: Any, credential: Any, questions: ServerQuestions | None = None) -> Sessions:
         from ..tools.caller.execution import Sessions
 
         return Sessions(
@@ -284,6 +286,7 @@ class MCPAgentChat:
             pinning=self.pinning,
             workflow_mode="DEFAULT",
             secret_arguments=self.secret_arguments,
+            questions=questions,
         )
 
     def _prompter(

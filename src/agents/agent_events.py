@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -86,6 +87,27 @@ class TokenBudget:
                 return f"{used:,} of {limit:,} {what}"
         cost = self.cost_of(usage)
         return f"{cost:.4f} of {self.cost:g}" if self.cost is not None and cost >= self.cost else None
+
+
+class TokenMeter:
+    """What a run has used up of its budget, also for servers that asked its model. Thread-safe.
+
+    `estimated` are turns that the endpoint did not count, which would escape the budget.
+    """
+
+    def __init__(self, budget: TokenBudget) -> None:
+        self.usage = self.estimated = TokenUsage()
+        self._budget = budget
+        self._lock = threading.Lock()
+
+    def add(self, usage: TokenUsage, estimated: TokenUsage = TokenUsage()) -> None:
+        with self._lock:
+            self.usage += usage
+            self.estimated += estimated
+
+    def spent(self) -> str | None:
+        """Which part of the budget is used up, in words."""
+        return self._budget.spent(self.usage + self.estimated)
 
 
 class Ending(StrEnum):

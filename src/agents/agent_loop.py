@@ -28,6 +28,7 @@ from .agent_events import (
     ModelAnswered,
     PromptGiven,
     RunEnded,
+    TokenMeter,
     TokenUsage,
     ToolFinished,
     ToolStarted,
@@ -74,6 +75,7 @@ def run_agent(
     options: AgentOptions | None = None,
     *,
     turns: Turns | None = None,
+    meter: TokenMeter | None = None,
     on_event: Callable[[AgentEvent], None] | None = None,
     is_canceled: Callable[[], bool] | None = None,
 ) -> AgentOutcome:
@@ -86,13 +88,16 @@ def run_agent(
             repaired, and the outcome says so.
         options: The options of the run.
         turns: What is known of an interrupted run, and where to keep what becomes known.
+        meter: Counts tokens against the budget, also those of others who use the model for the run.
         on_event: Called with each event, in the calling thread. An exception in it ends the run.
         is_canceled: Called about every 0.1 s, in the calling thread.
 
     Returns:
         The outcome, also of a run that failed or was canceled; each call in its messages has an answer.
     """
-    run = _AgentLoop(model, toolbox, messages, options or AgentOptions(), on_event or _ignore_event, turns)
+    options = options or AgentOptions()
+    meter = meter or TokenMeter(options.budget)
+    run = _AgentLoop(model, toolbox, messages, options, on_event or _ignore_event, meter, turns)
     loop = asyncio.new_event_loop()
     # Threads that look up host names; the run does not wait for one that hangs.
     executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
@@ -121,6 +126,7 @@ class _AgentLoop:
         messages: Sequence[BaseMessage],
         options: AgentOptions,
         emit: Callable[[AgentEvent], None],
+        meter: TokenMeter,
         turns: Turns | None = None,
     ) -> None:
         self._model = model
@@ -138,7 +144,7 @@ class _AgentLoop:
         self._ids = {
             str(call["id"]) for m in self._conversation if isinstance(m, AIMessage) for call in m.tool_calls
         }
-        self._usage = self._estimated = TokenUsage()
+        self._meter = meter
         self._iterations = 0
         self._stopped = threading.Event()
         self._calls = ModelCalls(
@@ -191,7 +197,7 @@ class _AgentLoop:
             ending=ending,
             error=error,
             text=text,
-            usage=self._usage,
+            usage=self._meter.usage,
             iterations=self._iterations,
             duration=time.monotonic() - self._began,
             notes=(*self._notes, *self._calls.notes),
@@ -263,9 +269,9 @@ class _AgentLoop:
             )
             if self._turns is not None:
                 self._turns.keep(iteration, turn)
-        self._usage += turn.usage
-        if turn.usage.unreported and self._options.budget.is_limited:
-            self._estimate(messages, turn.message)
+        is_uncounted = turn.usage.unreported and self._options.budget.is_limited
+        estimated = self._estimate(messages, turn.message) if is_uncounted else TokenUsage()
+        self._meter.add(turn.usage, estimated)
         self._iterations = iteration
         answered, schema = _with_refusal_as_text(turn.message), self._options.answer_schema
         if schema is not None and tried is not None:
@@ -287,14 +293,13 @@ class _AgentLoop:
             self._conversation.append(message)
         return message, calls
 
-    def _estimate(self, messages: Sequence[BaseMessage], message: AIMessage) -> None:
-        """Counts a turn that the endpoint did not count, which would escape the budget."""
-        if not self._estimated.input:
+    def _estimate(self, messages: Sequence[BaseMessage], message: AIMessage) -> TokenUsage:
+        if not self._meter.estimated.input:
             self._notes.append(
                 "The model's endpoint does not say how many tokens it read and wrote, so the budget was kept"
                 " by an estimate, four characters a token"
             )
-        self._estimated += estimated_usage(messages, self._toolbox.definitions(), message)
+        return estimated_usage(messages, self._toolbox.definitions(), message)
 
     def _final(self, message: AIMessage) -> tuple[Ending, str]:
         refusal = refusal_of(message)
@@ -325,7 +330,7 @@ class _AgentLoop:
             try:
                 return compact_json(schema.read(answer_of(message)))
             except AnswerUnfit as problem:
-                budget_left = self._options.budget.spent(self._usage + self._estimated) is None
+                budget_left = self._meter.spent() is None
                 if repair_number == self._options.answer_repairs or not budget_left:
                     raise
                 request = HumanMessage(schema.again(problem))
@@ -345,7 +350,7 @@ class _AgentLoop:
 
     def _limit_reached(self, iteration: int) -> IterationLimit | None:
         """Which limit keeps the calls of this turn from being made; None for none."""
-        spent = self._options.budget.spent(self._usage + self._estimated)
+        spent = self._meter.spent()
         if spent is not None:
             self._notes.append(f"The budget is used up: {spent}")
             return IterationLimit(

@@ -385,6 +385,7 @@ def prompter_of(
         data=tables,
         data_prefix=node.data_message_prefix,
         to_table=to_table,
+        questions=sessions.questions,
     )
 
 

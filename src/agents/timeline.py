@@ -66,7 +66,9 @@ class PromptTimeline:
 
     @property
     def usage(self) -> TokenUsage:
-        return sum((turn.usage for turn in self.turns), TokenUsage())
+        """Tokens of all turns; once the run has ended also those of servers that asked its model."""
+        turns = sum((turn.usage for turn in self.turns), TokenUsage())
+        return turns if self.ended is None else self.ended.usage
 
 
 def duration_text(seconds: float) -> str:

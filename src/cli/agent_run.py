@@ -20,6 +20,7 @@ from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
 from ..runs.resuming import learn_unknown
+from ..runs.server_questions import ServerQuestions
 from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
 from .agent_timeline import AgentTimeline, ChatTimeline
@@ -92,7 +93,11 @@ class AgentRun:
     ) -> Generator[None]:
         """The run with its servers, in which questions can be asked."""
         model = _model(self._settings)
-        with self._timeline as timeline, Sessions(self._connection, self._interrupt) as sessions:
+        questions = ServerQuestions() if can_ask() else None
+        with (
+            self._timeline as timeline,
+            Sessions(self._connection, self._interrupt, questions=questions) as sessions,
+        ):
             timeline.show("asking the servers for their tools")
             tools: list[Tool] = [*self._tools(sessions, routes)]
             host = self._host = load_host() if workflows else None
@@ -282,6 +287,7 @@ class AgentRun:
             ),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
             approver=PersonAsked(self._interrupt, self._timeline.hide) if can_ask() else None,
+            questions=sessions.questions,
             data_prefix=DATA_PREFIX,
             to_table=None if host is None else host.table,
         )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..graph.server_configs import ServerConfig
     from ..runs.call_values import PlannedCall
     from ..runs.engine import Run
+    from ..runs.server_questions import ServerQuestions
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 class Sessions:
     """All connections of one command and its `run`; both are ended at its end.
 
-    `stop` ends calls in flight, like Ctrl-C; `on_progress` is called with the progress that tools report.
+    `stop` ends calls in flight, like Ctrl-C; `on_progress` is called with the progress that tools report,
+    `questions` with what servers ask, where somebody can be asked.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class Sessions:
         interrupt: Callable[[], bool],
         *,
         on_progress: Callable[[Progress], None] | None = None,
+        questions: ServerQuestions | None = None,
     ) -> None:
         self.interrupt = interrupt
+        self.questions = questions
         self.stop = threading.Event()
         self.credentials = Credentials(options)
         self._options = options
@@ -86,6 +90,8 @@ class Sessions:
         Raises `SettingInvalid` if the credential is unknown or cannot be sent, or the route is to a command
         that is not on this command line.
         """
+        from ..runs.server_questions import answerers
+
         named = self._options.named.get(route.url)
         if is_command(route):
             return MCPClient(
@@ -93,6 +99,7 @@ class Sessions:
                 protocol_version=self._options.protocol,
                 timeouts=self._options.timeouts,
                 trace=trace,
+                **answerers(self.questions, route),
             )
         filled = fill(route, self.credentials(route.credential), network=self._options.network)
         url, headers, secrets = filled.url, filled.headers, filled.secrets
@@ -110,6 +117,7 @@ class Sessions:
             timeouts=self._options.timeouts,
             network=self._options.network,
             trace=trace,
+            **answerers(self.questions, route),
         )
 
     def _started(self, route: ServerRoute, named: ServerConfig | None) -> StdioServer:

@@ -131,10 +131,15 @@ class ToolCalls:
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         if meta:
             params["_meta"] = dict(meta)
-        try:
-            raw = self._result(send, params, wait, on_progress)
-        except ServerError as error:
-            raise self._explained(error, name) from None
+        rounds = 0
+        while True:
+            try:
+                raw = self._result(send, params, wait, on_progress)
+                break
+            except ServerError as error:
+                rounds += 1  # it was not carried out, and may be now
+                if rounds > self._limits.input_rounds or not self._pages_opened(error):
+                    raise self._explained(error, name) from None
         with _after_an_answer():
             result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
         if self._check_results and not result.is_error and result.structured_content is not ABSENT:
@@ -163,6 +168,18 @@ class ToolCalls:
         if refused and self._turns_out_a_task(name, wait):
             return call_as_task(send, params, wait, on_progress)
         return self._last_round(raw, send, params, wait, on_progress)
+
+    def _pages_opened(self, error: ServerError) -> bool:
+        """Whether a person has opened all pages without which the server makes no call.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation: URL Elicitation Required.
+        """
+        wanted = messages.as_object(error.data).get("elicitations")
+        if error.code != messages.URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
+            return False
+        pages = [{**messages.as_object(page), "mode": "url"} for page in cast("list[Any]", wanted)]
+        answers = (self._settings.requests.answer("elicitation/create", page) for page in pages)
+        return all(isinstance(answer, dict) and answer.get("action") == "accept" for answer in answers)
 
     def _turns_out_a_task(self, name: str, wait: Wait) -> bool:
         """Whether a tool that was not listed before turns out to run as a task only."""

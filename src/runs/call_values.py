@@ -7,7 +7,7 @@ There are three that last: what came on the wire (the client's `CallToolResult`)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from ..client.protocol.tools import ABSENT
 from ..types.errors import CallDenied, MCPError, OutcomeUnknown
@@ -68,9 +68,14 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person has to decide; `why` is for that person."""
+    """A person has to decide; `why` is for that person.
+
+    It is `about` a call, or about what a server asks: to fill in a form, whose fields are the arguments, to
+    open a page, or to let it use the model.
+    """
 
     why: str
+    about: Literal["call", "form", "page", "model"] = "call"
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ class Run:
         if not self.hooks or plan.error is not None or plan.decision is not None:
             return plan
         said: list[str] = []
-        is_approved = False
+        is_approved, edited = False, "edited"
         hooks = list(self.hooks)
         while hooks:
             verdict = hooks.pop(0).before(plan)
@@ -188,6 +188,7 @@ class Run:
                 if is_approved:
                     continue
                 is_approved = True
+                edited = "filled in" if verdict.about == "form" else edited
                 verdict = nobody_asked(verdict) if self.ask is None else self.ask(plan, verdict)
             match verdict:
                 case Deny(reason=reason, by=by):
@@ -199,7 +200,7 @@ class Run:
                     was: dict[str, Any] = dict(plan.arguments or {})
                     names = sorted({*arguments, *was})
                     changed = [n for n in names if arguments.get(n, _NOTHING) != was.get(n, _NOTHING)]
-                    said.append(f"edited by {by}: {', '.join(changed) or 'nothing'}")
+                    said.append(f"{edited} by {by}: {', '.join(changed) or 'nothing'}")
                     plan = replace(plan, arguments=dict(arguments), decision="; ".join(said))
                     hooks = list(self.hooks)
                 case Allow(by=by):

@@ -14,6 +14,7 @@ from ..audit.journal_lines import JournalError, JournalLine, part_file
 from ..audit.journal_reading import JournalReading
 from ..audit.record import CallRecord
 from ..types.errors import ToolFormatError
+from .server_questions import REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,11 @@ class RecordedCall:
     def names_no_server(self) -> bool:
         """True if there is a tool's name and nothing that says where the tool is."""
         return self.tool is None and not self.record.server and bool(self.record.tool_name)
+
+    @property
+    def tool_is_request(self) -> bool:
+        """True if a request of the protocol stands in the place of the tool: such a one has no digest."""
+        return self.record.tool_name in REQUESTS and self.record.digest is None
 
     @classmethod
     def of(cls, record: CallRecord, place: int, *, has_result: bool = True, has_secrets: bool = True) -> Self:

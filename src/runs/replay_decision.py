@@ -304,6 +304,9 @@ class Decider:
             if recorded.record.status in _NOT_MADE:
                 why = f"It was not made when it was recorded: {recorded.record.status.value}"
                 raise _Verdict(ReplayVerdict.SKIPPED, why)
+            if recorded.tool_is_request:
+                why = f"It is no call of a tool, but {recorded.record.tool_name} of its server"
+                raise _Verdict(ReplayVerdict.SKIPPED, why)
             if recorded.record.status is CallStatus.NOT_FOUND and recorded.names_no_server:
                 self._look_everywhere(cast("str", recorded.record.tool_name))
             return self._decided(recorded, self._tool_of(recorded))

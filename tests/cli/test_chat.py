@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from tests.support import peers
 from tests.support.chat_server import ChatServer, call, calls, says
 
 DEADLINE = 40
@@ -75,12 +76,13 @@ def chat(server, tmp_path):
     """Starts a chat with a scripted model; at the end the script was played."""
     opened, models = [], []
 
-    def start(*turns, more=(), command=("chat",)):
+    def start(*turns, more=(), command=("chat",), servers=(server.url,)):
         model = ChatServer(turns)
         model.__enter__()
         models.append(model)
-        url = ["--model-url", model.url, "--model", "test-model", "--server", server.url]
-        opened.append(Terminal(tmp_path, *command, *url, *more))
+        url = ["--model-url", model.url, "--model", "test-model"]
+        named = [word for url in servers for word in ("--server", url)]
+        opened.append(Terminal(tmp_path, *command, *url, *named, *more))
         return opened[-1], model
 
     yield start
@@ -89,6 +91,12 @@ def chat(server, tmp_path):
     for model in models:
         model.__exit__()
     assert [(model.complaints, model.unplayed) for model in models] == [([], 0)] * len(models)
+
+
+@pytest.fixture(scope="module")
+def asking():
+    with peers.running(peers.asking()) as server:
+        yield server.url("/mcp")
 
 
 ADD = calls(call("add", {"a": 40, "b": 2}))
@@ -187,3 +195,37 @@ def test_without_a_terminal_nobody_is_asked(cli, server):
     assert (done.code, done.out) == (0, "no\n")
     assert re.search(r"add denied", done.err)
     assert "nobody can be asked" in done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "action"),
+    [
+        (["", "Ada", "many", "3", "2", "yes"], "accept Order(name='Ada', pieces=3, size='large', gift=True)"),
+        (["Ada", "", "", ""], "accept Order(name='Ada', pieces=1, size='small', gift=None)"),
+        (["Ada", "/decline"], "decline None"),
+        (["/cancel"], "cancel None"),
+    ],
+)
+def test_a_server_asks_for_a_form(chat, asking, typed, action):
+    terminal, _ = chat(calls(call("order")), says("Done."), more=["--rule", "allow *"], servers=[asking])
+    terminal.until("> ")
+    terminal.type("Order.")
+    terminal.until("Who orders?")
+    for line in typed:
+        terminal.until("]: ")
+        terminal.type(line)
+    assert action in terminal.until("Done.")
+
+
+def test_a_server_asks_the_model(chat, asking):
+    summarize = calls(call("summarize", {"text": "x"}))
+    terminal, model = chat(
+        summarize, says("Short."), says("Done."), more=["--rule", "allow *"], servers=[asking]
+    )
+    terminal.until("> ")
+    terminal.type("Summarize.")
+    terminal.until("the server wants to ask your model")
+    terminal.until("e(dit): ")
+    terminal.type("y")
+    assert "test-model: Short." in terminal.until("Done.")
+    assert [message["content"] for message in model.requests[1].messages][:1] == ["Be short."]

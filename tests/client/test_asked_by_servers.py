@@ -8,7 +8,7 @@ import pytest
 
 from knime_mcp.client.protocol.messages import RpcError
 from knime_mcp.tools import MCPClient, Timeouts
-from knime_mcp.types.errors import Canceled, TimedOut
+from knime_mcp.types.errors import Canceled, ServerError, TimedOut
 from tests.client.child_servers import connected, in_background
 from tests.support.scripted_server import (
     ScriptedServer,
@@ -17,6 +17,7 @@ from tests.support.scripted_server import (
     modern,
     reply_event,
     rpc,
+    rpc_error,
     stream,
     text,
 )
@@ -58,7 +59,7 @@ def test_the_clocks_stand_still_while_a_person_answers():
         assert client.server.protocol_version == "2025-11-25"
         assert client.call_tool("echo").text == "thanks"
         until(lambda: server.named("response"))
-    assert server.named("initialize")[0].params["capabilities"] == {"elicitation": {}}
+    assert server.named("initialize")[0].params["capabilities"] == {"elicitation": {"form": {}, "url": {}}}
     (answer,) = server.named("response")
     assert answer.json == {"jsonrpc": "2.0", "id": 7, "result": luca(FORM)}
 
@@ -74,6 +75,26 @@ def test_a_modern_server_gets_the_answer_with_the_repeated_call():
     ):
         assert client.call_tool("echo").text == "thanks"
     assert server.named("tools/call")[1].params["inputResponses"] == {"a": luca(FORM)}
+
+
+def test_a_call_that_needs_a_page_first_is_made_again_once_it_was_opened():
+    page = {"mode": "url", "message": "Log in", "url": "https://login.example.org", "elicitationId": "e"}
+    needed = rpc_error(-32042, "Log in first", data={"elicitations": [page]})
+    opened = []
+
+    def open_it(params):
+        opened.append(params["url"])
+        return {"action": "accept" if len(opened) < 3 else "decline"}
+
+    with (
+        ScriptedServer(legacy(tools__call=[needed, rpc(text("in")), needed, needed])) as server,
+        MCPClient(server.url, elicitation=open_it) as client,
+    ):
+        assert client.call_tool("echo").text == "in"
+        with pytest.raises(ServerError, match="Log in first"):
+            client.call_tool("echo")
+    assert opened == ["https://login.example.org"] * 3
+    assert len(server.named("tools/call")) == 4
 
 
 def test_a_model_is_asked_over_a_pipe():

@@ -328,3 +328,12 @@ def test_a_tool_that_was_not_found(recorded, replayed, knows_server):
     assert "There was no such tool then" in there.reason
     assert "/renamed has it now" in there.reason
     assert there.new is None
+
+
+@pytest.mark.parametrize("name", ["elicitation/create", "sampling/createMessage", "resources/read"])
+def test_what_is_no_call_of_a_tool_is_not_made_again(recorded, name):
+    first = recorded()[0]
+    record = dataclasses.replace(first.record, tool=None, tool_name=name, digest=None)
+    found = replay([dataclasses.replace(first, record=record, tool=None)])
+    assert found.verdicts == [(name, "skipped")]
+    assert found.of(name).reason == f"It is no call of a tool, but {name} of its server"

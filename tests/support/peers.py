@@ -194,6 +194,11 @@ def counting(name: str = "counting server") -> Server:
     return Server(name, [sys.executable, "-u", SERVERS / "counting_server.py", "--port", "{port}"])
 
 
+def asking() -> Server:
+    """A server that asks back, at /mcp; needs no `.peers/`."""
+    return Server("asking server", [sys.executable, "-u", SERVERS / "asking_server.py", "--port", "{port}"])
+
+
 def shapes(certificate: Path | None = None) -> Server:
     """Odd but legal servers, see `shapes_server` for their paths; needs no `.peers/`."""
     return _certified(_script("shapes_server", None), certificate)

@@ -139,19 +139,44 @@
     }
   }
 
+  // Somebody has to decide: about a call, or about what a server asks.
+  const TITLES = {
+    call: (event) => `May ${event.name} be called?`,
+    model: () => "May a server ask your model?",
+    form: () => "A server asks you",
+    page: () => "A server wants you to open a page",
+  };
+
   function request(event) {
-    const label = `May ${event.name} be called?`;
+    const label = TITLES[event.about](event);
     const card = element("section", { class: "card asks", role: "group", "aria-label": label, title: event.name });
-    const edited = element("textarea", { rows: Math.min(12, event.arguments.split("\n").length), readonly: "", spellcheck: "false", "aria-label": "Arguments" });
-    edited.value = event.arguments;
     const problem = element("p", { class: "error", role: "alert", hidden: true });
-    const reason = element("input", { type: "text", "aria-label": "Why not", placeholder: "Why not (optional)" });
     const decide = async (answer, text = "") => {
       const wrong = await tried(() => knime.call("decide", event.number, answer, text));
       problem.textContent = wrong ?? "";
       problem.hidden = !wrong;
       wake();
     };
+    const parts = event.fields ? form(event, decide) : event.page ? page(event, decide) : call(event, decide);
+    card.append(
+      element("p", {}, element("strong", {}, label), " ", element("span", { class: "facts" }, `${event.server} · ${event.why}`)),
+      ...parts.shown,
+      problem,
+      element("div", { class: "buttons" }, ...parts.buttons),
+    );
+    asked.set(event.number, card);
+    setTimeout(() => {
+      if (card.isConnected && (document.activeElement === question || document.activeElement === document.body))
+        card.querySelector(event.fields ? "input, select, button" : "button.first")?.focus();
+      follow();
+    });
+    return card;
+  }
+
+  function call(event, decide) {
+    const edited = element("textarea", { rows: Math.min(12, event.arguments.split("\n").length), readonly: "", spellcheck: "false", "aria-label": "Arguments" });
+    edited.value = event.arguments;
+    const reason = element("input", { type: "text", "aria-label": "Why not", placeholder: "Why not (optional)" });
     const edit = button("Edit", () => {
       if (edited.readOnly) {
         edited.readOnly = false;
@@ -159,27 +184,68 @@
         edited.focus();
       } else decide("edit", edited.value);
     });
-    card.append(
-      element("p", {}, element("strong", {}, label), " ", element("span", { class: "facts" }, `${event.server} · ${event.why}`)),
-      edited,
-      problem,
-      element(
-        "div",
-        { class: "buttons" },
-        button("Allow", () => decide("allow"), "first"),
-        button("Always allow this tool", () => decide("always")),
-        edit,
-        button("Deny", () => decide("deny", reason.value)),
-        reason,
-      ),
-    );
-    asked.set(event.number, card);
-    setTimeout(() => {
-      if (card.isConnected && (document.activeElement === question || document.activeElement === document.body))
-        card.querySelector("button.first")?.focus();
-      follow();
+    const always = event.about === "model" ? "Always for this server" : "Always allow this tool";
+    const buttons = [button("Allow", () => decide("allow"), "first"), button(always, () => decide("always")), edit];
+    return { shown: [edited], buttons: [...buttons, button("Deny", () => decide("deny", reason.value)), reason] };
+  }
+
+  // The address stands as text: it is not opened by a click that somebody did not mean.
+  function page(event, decide) {
+    return {
+      shown: [element("pre", { tabindex: "0", "aria-label": "Address of the page" }, event.page)],
+      buttons: [button("I have opened it", () => decide("allow")), button("No", () => decide("deny"), "first"), button("Not now", () => decide("dismiss"))],
+    };
+  }
+
+  function form(event, decide) {
+    const rows = event.fields.map((field) => ({ field, ...control(field) }));
+    const send = () => {
+      const content = {};
+      for (const { field, read } of rows) {
+        const value = read();
+        if (value !== undefined) content[field.name] = value;
+      }
+      decide("edit", JSON.stringify(content));
+    };
+    const shown = rows.map(({ field, made }) => {
+      const name = element("span", {}, field.label, field.is_required ? " *" : "");
+      const hint = element("span", { class: "facts" }, field.hint);
+      return field.kind === "choices" ? element("fieldset", {}, element("legend", {}, name), hint, made) : element("label", {}, name, " ", hint, made);
     });
-    return card;
+    const wrapped = element("div", { class: "form" }, ...shown);
+    wrapped.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && event.target.tagName === "INPUT") send();
+    });
+    return { shown: [wrapped], buttons: [button("Send", send, "first"), button("Decline", () => decide("deny")), button("Not now", () => decide("dismiss"))] };
+  }
+
+  // An input for a field, and what reads it; undefined is a field that is left out.
+  function control(field) {
+    const known = field.default ?? undefined;
+    if (field.kind === "choices") {
+      const boxes = field.choices.map(([value, title]) => {
+        const box = element("input", { type: "checkbox", checked: (known ?? []).includes(value) });
+        return { value, box, made: element("label", {}, box, " ", title) };
+      });
+      const read = () => {
+        const chosen = boxes.filter(({ box }) => box.checked).map(({ value }) => value);
+        return chosen.length || field.is_required ? chosen : undefined;
+      };
+      return { made: element("div", {}, ...boxes.map(({ made }) => made)), read };
+    }
+    if (field.kind === "choice" || field.kind === "boolean") {
+      const choices = field.kind === "choice" ? field.choices : [["true", "Yes"], ["false", "No"]];
+      const made = element("select", {}, ...[["", "—"], ...choices].map(([value, title]) => element("option", { value }, title)));
+      made.value = known === undefined ? "" : String(known);
+      const read = () => (made.value === "" ? undefined : field.kind === "boolean" ? made.value === "true" : made.value);
+      return { made, read };
+    }
+    const isNumber = field.kind !== "text";
+    const type = isNumber ? "number" : { email: "email", date: "date", uri: "url" }[field.format] ?? "text";
+    const made = element("input", { type, ...(isNumber ? { step: field.kind === "integer" ? "1" : "any" } : {}) });
+    made.value = known === undefined ? "" : String(known);
+    const read = () => (made.value === "" ? undefined : isNumber ? Number(made.value) : made.value);
+    return { made, read };
   }
 
   function tableCard(event) {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import unicodedata
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.texts import shortened
@@ -16,14 +17,18 @@ from ...types.tool import MCPTool
 from ..agent_events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
 from ..message_content import calls_of, image_of, shown_text, text_of
 from ..timeline import status_of_call
+from ..toolbox.approvals import called, form_of
+from ..toolbox.question_form import form_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from ...runs.call_values import Ask, PlannedCall
     from ..agent_events import AgentEvent
     from ..prompter.conversation_table import Entry
     from ..prompter.prompter import Prompter
     from ..toolbox.data_registry import DataItem
+    from ..toolbox.question_form import FormField
 
 PageEvent = dict[str, Any]
 
@@ -136,9 +141,42 @@ def table_event(item: DataItem) -> PageEvent:
     }
 
 
+def asked_event(number: int, plan: PlannedCall, question: Ask) -> PageEvent:
+    """What a person is asked: about a call, or what a server wants to know, to open, or to ask the model."""
+    name, server = called(plan)
+    arguments = dict(plan.arguments or {})
+    event: PageEvent = {
+        "kind": "ask",
+        "about": question.about,
+        "number": number,
+        "name": name,
+        "server": server,
+        "why": plain_text(question.why),
+        "arguments": plain_json(arguments),
+    }
+    match question.about:
+        case "form" if (fields := form_fields(form_of(plan))) is not None:
+            event["fields"] = [_field(form_field) for form_field in fields]
+        case "page":
+            event["page"] = plain_text(str(arguments["url"]))
+        case _:
+            pass
+    return event
+
+
+def _field(form_field: FormField) -> dict[str, Any]:
+    texts = {"label": form_field.label, "hint": form_field.hint}
+    choices = [[value, plain_text(title)] for value, title in form_field.choices]
+    shown = {name: plain_text(text) for name, text in texts.items()}
+    return {**asdict(form_field), "choices": choices, **shown}
+
+
 def plain_json(value: Any) -> str:
     """JSON in which nothing is invisible: formatting and control characters are escapes."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return plain_text(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def plain_text(text: str) -> str:
     return "".join(_escape(sign) if _is_unseen(sign) else sign for sign in text)
 
 

@@ -15,9 +15,9 @@ from ...types.errors import ArgumentsInvalid, Canceled, MCPError
 from ..agent_events import Ending, ModelAnswered, RunEnded, TokenUsage
 from ..prompter.prompt_runs import HostThread
 from ..prompter.prompter import Prompt
-from ..toolbox.approvals import Approvals, called
+from ..toolbox.approvals import Approvals, called, form_of
 from ..toolbox.data_registry import TABLE, DataRegistry
-from .chat_page_events import page_event, past_events, plain_json, table_event
+from .chat_page_events import asked_event, page_event, past_events, table_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class ChatSession:
 
     def __init__(self, prompter: Prompter, history: Sequence[Entry] = ()) -> None:
         self.entries = list(history)
-        self.usage = TokenUsage()
+        self.usage = self._usage_before = TokenUsage()
         self._prompter = prompter
         prompter.approver = self._approve
         self._approvals = Approvals()
@@ -60,7 +60,7 @@ class ChatSession:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._question = 0
-        self._asked: tuple[int, PlannedCall] | None = None
+        self._asked: tuple[int, PlannedCall, Ask] | None = None
         self._verdict: Allow | Deny | Edit | None = None
         if prompter.registry is None:
             prompter.registry = DataRegistry(
@@ -86,6 +86,7 @@ class ChatSession:
             if not text.strip():
                 return "There is no question."
             self._stop.clear()
+            self._usage_before = self.usage
             self._question += 1
             self._thread = threading.Thread(
                 target=self._answer, args=(text.strip(),), name="chat", daemon=True
@@ -110,20 +111,24 @@ class ChatSession:
         return None
 
     def decide(self, number: int, answer: str, text: str = "") -> str | None:
-        """What the person says of the call that was asked about: allow, always, deny, or edit.
+        """What the person says of what was asked: allow, always, deny, dismiss, or edit.
 
-        ``text`` is the reason of a denial, or the other arguments as JSON. Returns what is wrong with it.
+        ``text`` is the reason of a denial, or the other arguments or what was entered, as JSON. Returns what
+        is wrong with it.
         """
         with self._news:
             if self._asked is None or self._asked[0] != number:
-                return "This call is not waiting for you any more."
-            plan = self._asked[1]
+                return "This is not waiting for you any more."
+            _, plan, question = self._asked
             try:
                 match answer:
                     case "allow" | "always":
                         self._verdict = self._approvals.allow(plan, always=answer == "always")
                     case "edit":
-                        self._verdict = self._approvals.edit(text)
+                        form = form_of(plan) if question.about == "form" else None
+                        self._verdict = self._approvals.edit(text, form)
+                    case "dismiss":
+                        self._verdict = self._approvals.dismiss()
                     case _:
                         self._verdict = self._approvals.refuse(text.strip())
             except ArgumentsInvalid as error:
@@ -238,6 +243,7 @@ class ChatSession:
 
     def _take(self, event: AgentEvent) -> None:
         if isinstance(event, RunEnded):
+            self.usage = self._usage_before + event.usage  # with what servers asked of the model
             return
         shown = page_event(event, self._prompter)
         with self._news:
@@ -268,27 +274,20 @@ class ChatSession:
         with self._news:
             if known := self._approvals.already(plan):
                 return known
-            name, server = called(plan)
             number = len(self._events)
-            self._asked, self._verdict = (number, plan), None
-            self._tell(
-                {
-                    "kind": "ask",
-                    "number": number,
-                    "name": name,
-                    "server": server,
-                    "why": question.why,
-                    "arguments": plain_json(dict(plan.arguments or {})),
-                }
-            )
-            verdict = self._decided()
+            self._asked, self._verdict = (number, plan, question), None
+            self._tell(asked_event(number, plan, question))
+            verdict = self._decided(question)
             self._asked = None
             self._tell({"kind": "decided", "number": number})
             return verdict
 
-    def _decided(self) -> Allow | Deny | Edit:
+    def _decided(self, question: Ask) -> Allow | Deny | Edit:
         self._news.wait_for(lambda: self._verdict is not None or self._stop.is_set())
-        return self._verdict or self._approvals.refuse("the answer was stopped")
+        if self._verdict is not None:
+            return self._verdict
+        is_call = question.about == "call"
+        return self._approvals.refuse("the answer was stopped") if is_call else self._approvals.dismiss()
 
     def _tell(self, event: PageEvent) -> None:
         with self._news:

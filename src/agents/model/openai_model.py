@@ -51,6 +51,7 @@ class EndpointModel(ChatOpenAI):
     _endpoint: Any = PrivateAttr(default=None)
     _transport: Any = PrivateAttr(default=None)
     _fitting: ToolFitting = PrivateAttr(default_factory=ToolFitting)
+    _limit_field: str = PrivateAttr(default="")
 
     @classmethod
     def of(cls, settings: ChatModelSettings, endpoint: Endpoint) -> Self:
@@ -77,6 +78,7 @@ class EndpointModel(ChatOpenAI):
             http_async_client=async_client,
         )
         model._endpoint = endpoint
+        model._limit_field = settings.token_limit_field
         model._transport = async_client._transport  # pyright: ignore[reportPrivateUsage] - httpx has no public name
         return model
 
@@ -92,6 +94,15 @@ class EndpointModel(ChatOpenAI):
     def fitting(self) -> ToolFitting:
         """The adaptation of tool definitions to the endpoint, shared by all runs with this model."""
         return self._fitting
+
+    def within(self, tokens: int | None, stop: Sequence[str] = ()) -> Self:
+        """The same model, whose answers have no more tokens, and end before one of these texts."""
+        fields = dict(self.extra_body or {})
+        if tokens is not None:
+            fields[self._limit_field] = min(tokens, fields.get(self._limit_field, tokens))
+        if stop:
+            fields["stop"] = list(stop)
+        return self.model_copy(update={"extra_body": fields or None})
 
     async def release_connections(self) -> None:
         """Closes the connections of the running event loop, which is about to end."""

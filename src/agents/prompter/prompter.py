@@ -6,6 +6,7 @@ Used by the node and by the command line; needs neither KNIME nor a terminal.
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ...runs.checked_calls import described_tools
 from ...types.errors import Canceled, MCPError
 from ...types.texts import canonical_json
-from ..agent_events import Ending, ModelAnswered, PromptGiven
+from ..agent_events import Ending, ModelAnswered, PromptGiven, TokenMeter
 from ..message_content import origin_of, text_of
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry, next_ids
@@ -24,12 +25,14 @@ from .conversation_table import Entry, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from langchain_core.messages import BaseMessage
 
     from ...audit.record import CallRecord
     from ...runs.call_values import Approver
     from ...runs.engine import Run, WorkflowRunner
+    from ...runs.server_questions import ServerQuestions
     from ...types.tool import WorkflowTool
     from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
     from ..model.openai_model import EndpointModel
@@ -95,6 +98,7 @@ class Prompter:
     data_prefix: str = ""
     to_table: Callable[[Any], Any] | None = None
     approver: Approver | None = None  # asks a person, in the host's thread
+    questions: ServerQuestions | None = None  # which servers ask; None: they are told that they cannot
     registry: DataRegistry | None = None  # the data of a conversation; without one, each prompt has its own
     records: list[CallRecord] = field(default_factory=list["CallRecord"])
 
@@ -130,14 +134,16 @@ class Prompter:
                 self.data, to_table=self.to_table, prefix=self.data_prefix, first=first_data
             )
         timeline, ended = PromptTimeline(row=prompt.row), threading.Event()
+        telling = threading.Lock()  # servers ask in threads of their own
 
         def tell(event: AgentEvent) -> None:
             if isinstance(event, PromptGiven):
                 event = replace(event, text=prompt.text or event.text)
-            timeline.take(event)
-            self._journal(prompt, event)
-            if on_event is not None:
-                on_event(event)
+            with telling:
+                timeline.take(event)
+                self._journal(prompt, event)
+                if on_event is not None:
+                    on_event(event)
 
         executor = ToolExecutor(
             self.toolset,
@@ -148,17 +154,19 @@ class Prompter:
             first_result=first_result,
             done=None if turns is None else turns.find,
         )
-        messages = self._messages(prompt, registry)
+        messages, meter = self._messages(prompt, registry), TokenMeter(self.options.budget)
         try:
-            outcome = run_agent(
-                self.model,
-                executor,
-                messages,
-                self.options,
-                turns=turns,
-                on_event=tell,
-                is_canceled=is_canceled,
-            )
+            with self._questions_answered(executor, meter, tell):
+                outcome = run_agent(
+                    self.model,
+                    executor,
+                    messages,
+                    self.options,
+                    turns=turns,
+                    meter=meter,
+                    on_event=tell,
+                    is_canceled=is_canceled,
+                )
         finally:
             ended.set()
         text = outcome.text if outcome.error is None else str(outcome.error)
@@ -167,6 +175,18 @@ class Prompter:
         if isinstance(outcome.error, Canceled):
             raise outcome.error
         return self._answered(prompt, registry, timeline, outcome, tuple(executor.notes))
+
+    def _questions_answered(
+        self, executor: ToolExecutor, meter: TokenMeter, tell: Callable[[AgentEvent], None]
+    ) -> AbstractContextManager[None]:
+        """A context in which the servers' questions are about this prompt."""
+        if self.questions is None:
+            return nullcontext()
+        from ..server_model import ServerModel
+        from ..toolbox.questions import Questions
+
+        sample = ServerModel(self.model, self.options, meter)
+        return self.questions.answered_by(Questions(executor=executor, sample=sample, tell=tell).answer)
 
     def described(self) -> dict[str, Any]:
         """What the agent was told, for the beginning of its journal."""

@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...runs.call_values import Allow, Deny, Edit
-from ...types.errors import ArgumentsInvalid, CallDenied
+from ...types.errors import ArgumentsInvalid, CallDenied, Canceled
 from ...types.tool import MCPTool, WorkflowTool
+from .question_form import checked_form
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...runs.call_values import PlannedCall
 
 _PERSON: Final = "a person"
@@ -30,15 +33,23 @@ class Approvals:
         self._always.add(called(plan))
         return self._for_good()
 
-    def edit(self, text: str) -> Edit:
-        """Other arguments, as JSON text; raises `ArgumentsInvalid` if they are no JSON object."""
+    def edit(self, text: str, form: Mapping[str, Any] | None = None) -> Edit:
+        """Other arguments, as JSON text, or what was entered in a form, which has a schema.
+
+        Raises `ArgumentsInvalid` if they are no JSON object, or do not fit the form.
+        """
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ArgumentsInvalid(f"This is no JSON: {error}") from None
         if not isinstance(value, dict):
             raise ArgumentsInvalid("The arguments are an object of JSON, in braces")
-        return Edit(cast("dict[str, Any]", value), _PERSON)
+        arguments = cast("dict[str, Any]", value)
+        return Edit(arguments if form is None else checked_form(form, arguments), _PERSON)
+
+    def dismiss(self) -> Deny:
+        """Neither yes nor no: the person does not want to decide."""
+        return Deny(Canceled("The user has dismissed the question"), f"{_PERSON}: dismissed")
 
     def refuse(self, reason: str = "") -> Deny:
         said = f": {reason}" if reason else ""
@@ -52,6 +63,12 @@ class Approvals:
 
     def _for_good(self) -> Allow:
         return Allow(f"{_PERSON}, for all calls of the tool")
+
+
+def form_of(plan: PlannedCall) -> dict[str, Any]:
+    """The schema of the form that a server asks to fill in."""
+    assert isinstance(plan.tool, MCPTool)
+    return plan.tool.parameter_schema
 
 
 def called(plan: PlannedCall) -> tuple[str, str]:  # @ToolTypeDispatch

@@ -30,6 +30,9 @@ that is not trusted are ignored: its tools have the protocol's defaults, which a
 read-only, destructive, not idempotent, open-world). A rule with one of these conditions, with or without
 ``not``, fits no workflow, as workflows have no annotations.
 
+What servers ask (``elicitation/create``, ``sampling/createMessage``) has these names in rules, and no
+annotations either. Rules can deny it; allowing it is always up to a person.
+
 ``after-untrusted`` holds as soon as the model has read a text from a server that is not trusted, as its next
 calls may follow instructions in that text. Errors that a server writes are such texts, and results of
 workflows are not. Tool results in the history of the conversation count, too, unless a trusted server, a
@@ -146,13 +149,17 @@ class CallRules:
         *,
         after_untrusted: bool = False,
         arguments: Mapping[str, Any] | None = None,
+        has_hints: bool = True,
     ) -> Rule | None:
         """The rule that decides about calls of a tool, which is the first that fits; None if there is none.
 
         `shown_name` is the name that people see, if it differs from the tool's name; `after_untrusted` says
-        whether the model has read a text from a server that is not trusted.
+        whether the model has read a text from a server that is not trusted. Where it is no tool but a
+        question of a server, it has no hints.
         """
         names, server, known = _facts(tool, self)
+        if not has_hints:
+            known = {word: value for word, value in known.items() if word not in _HINTS}
         facts = {**known, _AFTER_UNTRUSTED: after_untrusted}
         if shown_name is not None:
             names = (*names, shown_name)

@@ -154,7 +154,7 @@ class ReplyMaker:
         if not images:
             return text or "(The tool gave no result.)"
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
-        return blocks + [_image_block(image) for image in images]
+        return blocks + [image_block(image) for image in images]
 
     def failure(
         self, bound: BoundTool | None, text: str, answer: ToolAnswer | None, *, reads_on: bool
@@ -277,7 +277,8 @@ def _is_shown(image: ImageContent) -> bool:
     return image.mime_type in _SHOWN_IMAGES and len(image.data) <= _LARGEST_IMAGE
 
 
-def _image_block(image: ImageContent) -> dict[str, Any]:
+def image_block(image: ImageContent) -> dict[str, Any]:
+    """A picture in LangChain's form."""
     return {"type": "image", "base64": base64.b64encode(image.data).decode(), "mime_type": image.mime_type}
 
 

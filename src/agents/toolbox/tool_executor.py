@@ -82,7 +82,8 @@ class ToolExecutor:
     registry, data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote
     the tool results in the history, "" if that is not known, and ``first_result`` is the number of the first
     long result that is not in it. ``done`` gives the outcome of a call that an interrupted run has made.
-    `notes` are remarks for the user, such as tools that changed since they were chosen.
+    `notes` are remarks for the user, such as tools that changed since they were chosen; `turn` is the model's
+    last one.
     """
 
     def __init__(
@@ -102,8 +103,11 @@ class ToolExecutor:
         self.notes: dict[str, None] = dict.fromkeys(toolset.notes)
         self._toolset = toolset
         self._limits = _Limits(options.limits)
+        # The same limits once more: what servers ask uses up none of the model's calls.
+        self.question_hooks = (*run.hooks, _Limits(replace(options.limits, retries=0)))
         rules = (_Rules(self),) if options.rules.rules else ()
-        self._run = replace(run, hooks=(*run.hooks, self._limits, *rules))
+        self.run_of_calls = replace(run, hooks=(*run.hooks, self._limits, *rules))
+        self.turn: int | None = None
         self._options = options
         large = LargeResults(options.longest_result, toolset.free_name("read_result"), first=first_result)
         keeps_data = registry is not None or toolset.has_data
@@ -124,6 +128,7 @@ class ToolExecutor:
 
     def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
         """Runs one call, see `Toolbox.run`."""
+        self.turn = request.iteration
         bound = self._toolset.by_name.get(request.name)
         # A built-in tool has no name of a real one; the finder also wants to know which tools are used.
         if bound is None or self._built_ins.finder is not None:
@@ -176,7 +181,7 @@ class ToolExecutor:
     ) -> CallOutcome:
         given = cast("Mapping[str, Any]", call.arguments)
         schemas = self._toolset.schemas_for(name)  # of the arguments in the model's form
-        call = self._run.decided(replace(call, schemas=schemas))
+        call = self.run_of_calls.decided(replace(call, schemas=schemas))
         if not call.denied:
             try:
                 arguments, data = workflow_arguments(tool, given, self.registry)
@@ -186,7 +191,7 @@ class ToolExecutor:
         while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
             if is_canceled():
                 canceled = Canceled("The run was canceled before the workflow began")
-                return self._run.call(replace(call, error=canceled))
+                return self.run_of_calls.call(replace(call, error=canceled))
         try:
             return self._made(call, is_canceled)
         finally:
@@ -196,19 +201,35 @@ class ToolExecutor:
         return origin in (WORKFLOW_ORIGIN, AGENT_ORIGIN) or self._options.rules.trusts(origin)
 
     def _made(self, call: PlannedCall, is_canceled: Callable[[], bool]) -> CallOutcome:
-        done = None if self._done is None else self._done(call, self._run)
-        return self._run.call(call, is_canceled=is_canceled) if done is None else done
+        done = None if self._done is None else self._done(call, self.run_of_calls)
+        return self.run_of_calls.call(call, is_canceled=is_canceled) if done is None else done
 
     def verdict(self, plan: PlannedCall) -> Verdict:
         """What the rules say of a call."""
         assert plan.tool is not None
-        since, turn = self._untrusted_since, plan.iteration or 0
-        shown_name = self._toolset.of(plan.tool).shown_name
-        after_untrusted = since is not None and turn > since
         rule = self._options.rules.deciding(
-            plan.tool, shown_name, after_untrusted=after_untrusted, arguments=plan.arguments
+            plan.tool,
+            self._toolset.of(plan.tool).shown_name,
+            after_untrusted=self._is_after_untrusted(plan),
+            arguments=plan.arguments,
         )
         return Allow() if rule is None else VERDICTS[rule.verb](rule)
+
+    def objection(self, plan: PlannedCall) -> Verdict | None:
+        """What the rules have against a server's question. None can allow it: that is up to a person."""
+        assert plan.tool is not None
+        rule = self._options.rules.deciding(
+            plan.tool,
+            after_untrusted=self._is_after_untrusted(plan),
+            arguments=plan.arguments,
+            has_hints=False,
+        )
+        verdict = None if rule is None else VERDICTS[rule.verb](rule)
+        return verdict if isinstance(verdict, Deny) else None
+
+    def _is_after_untrusted(self, plan: PlannedCall) -> bool:
+        since = self._untrusted_since
+        return since is not None and (plan.iteration or 0) > since
 
     def _refused(self, request: ToolRequest, bound: BoundTool | None) -> ToolReply:
         """Answers a request with an unknown tool name or unreadable arguments."""
@@ -218,7 +239,7 @@ class ToolExecutor:
             error: MCPError = unknown_tool(request.name, similar, names, self._built_ins.finder)
         else:
             # Secrets cannot be marked in arguments that cannot be read.
-            written, secrets = request.written, self._run.secrets
+            written, secrets = request.written, self.run_of_calls.secrets
             if self._toolset.has_secrets(bound.name, written, secrets):
                 written = ""
             error = unreadable_arguments(request.error, written)
@@ -230,7 +251,7 @@ class ToolExecutor:
             iteration=request.iteration,
             error=error,
         )
-        return self._reply(bound, request, self._run.call(call), call, reads_on=True)
+        return self._reply(bound, request, self.run_of_calls.call(call), call, reads_on=True)
 
     def _reply(
         self,

@@ -101,7 +101,8 @@ class ServerRequests:
     """Answers a server's requests according to this client's capabilities.
 
     ``unsupported``: elicitation is not declared. ``decline``: every form is declined. ``defaults``: a form is
-    accepted with the defaults of its schema, unless it requires more. A function is asked.
+    accepted with the defaults of its schema, unless it requires more. A function is asked, also about pages
+    that a person has to open (2025-11-25, *URL mode*).
     """
 
     def __init__(self, elicitation: Elicitation = "unsupported", sampling: Answerer | None = None) -> None:
@@ -111,8 +112,10 @@ class ServerRequests:
     @property
     def capabilities(self) -> dict[str, Any]:
         """The capabilities to declare: those with a handler."""
-        forms: dict[str, Any] = {} if self._elicitation == "unsupported" else {"elicitation": {}}
-        return forms if self._sampling is None else {**forms, "sampling": {}}
+        declared: dict[str, Any] = {}
+        if self._elicitation != "unsupported":
+            declared["elicitation"] = {"form": {}, "url": {}} if callable(self._elicitation) else {}
+        return declared if self._sampling is None else {**declared, "sampling": {}}
 
     def takes_long(self, method: object) -> bool:
         """Whether a person or a model answers."""
@@ -146,9 +149,10 @@ class ServerRequests:
                 return RpcError(METHOD_NOT_FOUND, f"This client does not support {method}")
 
     def _elicit(self, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
-        if params.get("mode", "form") != "form":
+        mode = params.get("mode", "form")
+        if mode != "form" and not (mode == "url" and callable(self._elicitation)):
             # https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation: undeclared mode.
-            return RpcError(INVALID_PARAMS, "This client supports forms only")
+            return RpcError(INVALID_PARAMS, f"This client does not support the mode {str(mode)[:80]}")
         if callable(self._elicitation):
             return self._elicitation(params)
         if self._elicitation == "decline":
@@ -174,10 +178,16 @@ def answer_inputs(requests: ServerRequests, wanted: Mapping[str, Any]) -> dict[s
         request = as_object(entry)
         params = as_object(request.get("params"))
         answer = requests.answer(request.get("method"), params)
-        if isinstance(answer, RpcError):
+        if not isinstance(answer, RpcError):
+            answers[key] = answer
+        elif answer.code == METHOD_NOT_FOUND:
             unanswered.append(_described(request.get("method"), params))
         else:
-            answers[key] = answer
+            raise ProtocolError(
+                f"The tool wants {_described(request.get('method'), params)}, which was refused:"
+                f" {answer.message}",
+                fix="Use another tool, or call it with all that it needs in its arguments",
+            )
     if unanswered:
         raise ProtocolError(
             f"The tool wants {' and '.join(unanswered[:_NAMED])}, which this client cannot give",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ...client.mcp_client import MCPClient
     from ...runs.call_values import CallOutcome
     from ...runs.engine import WorkflowRunner
+    from ...runs.server_questions import ServerQuestions
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
     from ..node_settings.connection import Credential
@@ -64,7 +65,8 @@ class Sessions:
 
     `port` is the object at the credential port, None if the port is not connected. `find` looks up a
     credential by its name, and `login` gives what a person has logged in to; by default only KNIME's
-    credentials are known. Raises `SettingInvalid` if the port has no token that can be sent.
+    credentials are known. `questions` are those of servers, where somebody can be asked. Raises
+    `SettingInvalid` if the port has no token that can be sent.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class Sessions:
         secret_arguments: str = "",
         find: Callable[[str], Credential | None] | None = None,
         login: Callable[[ServerRoute], Authorization | None] | None = None,
+        questions: ServerQuestions | None = None,
     ) -> None:
+        self.questions = questions
         self._find = find or partial(find_credential, ctx)
         self._login = login
         self.stop = threading.Event()  # set to make calls in flight end
@@ -126,11 +130,14 @@ class Sessions:
         refuse_commands(route)
         if route.credential is None:
             login = None if self._login is None else self._login(route)
-            return client_for(route, self._port, timeouts=self._timeouts, login=login)
+            return client_for(
+                route, self._port, timeouts=self._timeouts, login=login, questions=self.questions
+            )
         problem = self._problems.get(route.credential)
         if problem is not None:
             raise problem
-        return client_for(route, self._found[route.credential], timeouts=self._timeouts)
+        found = self._found[route.credential]
+        return client_for(route, found, timeouts=self._timeouts, questions=self.questions)
 
 
 def _pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...client.network import NetworkSettings
     from ...client.oauth.logins import TokenStore
     from ...client.oauth.oauth import OAuth
+    from ...runs.server_questions import ServerQuestions
     from ...types.routing import SendCredentialsAs, TransportName
 
 NO_CREDENTIAL: Final = "<none>"
@@ -109,13 +110,16 @@ def client_for(
     timeouts: Timeouts | None = None,
     trace: Callable[[Step], None] | None = None,
     login: Authorization | None = None,
+    questions: ServerQuestions | None = None,
 ) -> MCPClient:
     """The client for a route, which the caller closes.
 
     ``credential`` is the one that the route names, or that of a credential port; without it the ``login`` is
-    sent, if there is one. ``trace`` is called with every step of connecting.
+    sent, if there is one. ``trace`` is called with every step of connecting, ``questions`` with what the
+    server asks.
     """
     from ...client.mcp_client import MCPClient
+    from ...runs.server_questions import answerers
 
     filled = fill(route, credential)
     return MCPClient(
@@ -126,6 +130,7 @@ def client_for(
         transport=route.transport,
         timeouts=timeouts or Timeouts(),
         trace=trace,
+        **answerers(questions, route),
     )
 
 
