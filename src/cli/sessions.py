@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..graph.server_configs import ServerConfig
     from ..runs.call_values import PlannedCall
     from ..runs.engine import Run
-    from ..runs.server_questions import ServerQuestions
+    from ..runs.server_questions import Answerers, ServerQuestions
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import MCPTool
@@ -90,8 +90,7 @@ class Sessions:
         Raises `SettingInvalid` if the credential is unknown or cannot be sent, or the route is to a command
         that is not on this command line.
         """
-        from ..runs.server_questions import answerers
-
+        answerers: Answerers = {} if self.questions is None else self.questions.answerers(route)
         named = self._options.named.get(route.url)
         if is_command(route):
             return MCPClient(
@@ -99,7 +98,7 @@ class Sessions:
                 protocol_version=self._options.protocol,
                 timeouts=self._options.timeouts,
                 trace=trace,
-                **answerers(self.questions, route),
+                **answerers,
             )
         filled = fill(route, self.credentials(route.credential), network=self._options.network)
         url, headers, secrets = filled.url, filled.headers, filled.secrets
@@ -117,7 +116,7 @@ class Sessions:
             timeouts=self._options.timeouts,
             network=self._options.network,
             trace=trace,
-            **answerers(self.questions, route),
+            **answerers,
         )
 
     def _started(self, route: ServerRoute, named: ServerConfig | None) -> StdioServer:

@@ -66,19 +66,17 @@ class ServerQuestions:
         finally:
             self._answer = None
 
-    def asked(self, route: ServerRoute, method: str, params: Mapping[str, Any]) -> Reply:
+    def answerers(self, route: ServerRoute) -> Answerers:
+        """For the client of a server."""
+        asked = partial(self._asked, replace(route, tool=None, digest=None))
+        return {"elicitation": partial(asked, ELICITATION), "sampling": partial(asked, SAMPLING)}
+
+    def _asked(self, route: ServerRoute, method: str, params: Mapping[str, Any]) -> Reply:
         if self._answer is not None:
             return self._answer(route, method, params)
         if method == ELICITATION:
             return {"action": "cancel"}
         return RpcError(REJECTED, "Nobody uses the model at the moment")
-
-
-def answerers(questions: ServerQuestions | None, route: ServerRoute) -> Answerers:
-    if questions is None:
-        return {}
-    asked = partial(questions.asked, replace(route, tool=None, digest=None))
-    return {"elicitation": partial(asked, ELICITATION), "sampling": partial(asked, SAMPLING)}
 
 
 def planned_question(

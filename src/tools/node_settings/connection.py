@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...client.network import NetworkSettings
     from ...client.oauth.logins import TokenStore
     from ...client.oauth.oauth import OAuth
-    from ...runs.server_questions import ServerQuestions
+    from ...runs.server_questions import Answerers, ServerQuestions
     from ...types.routing import SendCredentialsAs, TransportName
 
 NO_CREDENTIAL: Final = "<none>"
@@ -119,9 +119,9 @@ def client_for(
     server asks.
     """
     from ...client.mcp_client import MCPClient
-    from ...runs.server_questions import answerers
 
     filled = fill(route, credential)
+    answerers: Answerers = {} if questions is None else questions.answerers(route)
     return MCPClient(
         filled.url,
         auth=filled.auth or login,
@@ -130,7 +130,7 @@ def client_for(
         transport=route.transport,
         timeouts=timeouts or Timeouts(),
         trace=trace,
-        **answerers(questions, route),
+        **answerers,
     )
 
 
