@@ -80,6 +80,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "test": "graph_testing:run_cases",
             "eval": "graph_testing:evaluate_expression",
             "show": "graph_commands:show",
+            "studio": "graph_studio:studio",
             "serve": "graph_commands:serve",
         },
     ),

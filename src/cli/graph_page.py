@@ -294,7 +294,7 @@ def _line(line: Line, taken: bool) -> Html:
 def _label(line: Line) -> Html:
     """The label at the beginning of an edge, where the edges of one node are apart from each other."""
     (x0, y0), (x1, y1) = line.points[1:3] if line.is_back else line.points[:2]
-    part = 0.3 if line.is_back else 0.45
+    part = 0.3 if line.is_back else 0.65
     x, y = x0 + (x1 - x0) * part, y0 + (y1 - y0) * part
     return element("text", visible(line.label), x=f"{x:.1f}", y=f"{y + 4:.1f}", class_="label")
 

@@ -84,12 +84,17 @@ def with_node(data: Any, nodes: Path, node: Raw, *, after: str | None = None, di
     if before is not None:
         place = next(index for index, entry in enumerate(at(changed, nodes)) if entry is before) + 1
         following = before.get("next")
-        if isinstance(following, str) and "next" in node:
+        if isinstance(following, str) and _has_next(node, dialect):
             node = {**node, "next": following}
-        if not (before.get("type") == "switch" and dialect is Dialect.TARGET):
+        if _has_next(before, dialect):
             before["next"] = node["id"]
     at(changed, nodes).insert(place, node)
     return changed
+
+
+def _has_next(node: Raw, dialect: Dialect) -> bool:
+    kind = node.get("type")
+    return kind != "exit" and not (kind == "switch" and dialect is Dialect.TARGET)
 
 
 def connected(data: Any, nodes: Path, source: str, way: str, target: str, *, dialect: Dialect) -> Any:

@@ -205,7 +205,10 @@ class GraphExecutor:
                 return record, node.next
 
     def _output_or_error(self, line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> Any:
+        given = line.run.hooks.output_for
         try:
+            if given is not None and (output := given(record, node)) is not ABSENT:
+                return output
             return self._output(line, node, record, last)
         except Stopped:
             raise line.run.stopped() from None

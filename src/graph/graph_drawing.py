@@ -24,7 +24,7 @@ from .graph_model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .graph_model import Node, ToolDefinition
 
@@ -44,32 +44,42 @@ def mermaid(tool: ToolDefinition) -> str:
     return "\n".join(lines) + "\n"
 
 
-def drawn_ways(tool: ToolDefinition) -> list[tuple[str, str, str]]:
-    """The edges as runs take them: source, target and label.
+Way = tuple[str, str, str]
+"""An edge: source, target and label."""
 
-    In a document, the chain of a forEach ends at the node's ``next``; a run goes back to the node, which goes
-    on there after the last entry.
+
+def drawn_ways(tool: ToolDefinition) -> list[Way]:
+    """The edges as runs take them; see `ways_around`."""
+    ways = [(node.id, target, label) for node in tool.nodes for label, target in exits(node)]
+    return ways_around(ways, {n.id: (n.body, n.next) for n in tool.nodes if isinstance(n, ForEachNode)})
+
+
+def ways_around(ways: Sequence[Way], loops: Mapping[str, tuple[str, str]]) -> list[Way]:
+    """The edges with those that end the chain of a forEach led back to its node.
+
+    In a document, a chain ends at the node's ``next``; a run goes back to the node, which goes on there after
+    the last entry. `loops` are the first nodes of chains and the nodes after them, by forEach node.
     """
-    loops = [node for node in tool.nodes if isinstance(node, ForEachNode)]
-    chains = {loop.id: _chain(loop, tool) for loop in loops}
-    ways: list[tuple[str, str, str]] = []
-    for node in tool.nodes:
-        for label, target in exits(node):
-            around = [loop.id for loop in loops if loop.next == target and node.id in chains[loop.id]]
-            innermost = min(around, key=lambda loop: len(chains[loop]), default=target)
-            ways.append((node.id, innermost, label))
-    return ways
+    out: dict[str, list[str]] = {}
+    for source, target, _ in ways:
+        out.setdefault(source, []).append(target)
+    chains = {loop: _chain(first, end, out) for loop, (first, end) in loops.items()}
+    drawn: list[Way] = []
+    for source, target, label in ways:
+        around = [loop for loop, (_, end) in loops.items() if end == target and source in chains[loop]]
+        drawn.append((source, min(around, key=lambda loop: len(chains[loop]), default=target), label))
+    return drawn
 
 
-def _chain(loop: ForEachNode, tool: ToolDefinition) -> set[str]:
+def _chain(first: str, end: str, out: Mapping[str, Sequence[str]]) -> set[str]:
     """The nodes that run for each entry."""
     seen: set[str] = set()
-    waiting = [loop.body]
+    waiting = [first]
     while waiting:
         current = waiting.pop()
-        if current != loop.next and current not in seen:
+        if current != end and current not in seen:
             seen.add(current)
-            waiting += [target for _, target in exits(tool.by_id[current])]
+            waiting += out.get(current, ())
     return seen
 
 
@@ -154,14 +164,14 @@ Bend = tuple[int, int]
 
 
 class _Layout:
-    def __init__(self, tool: ToolDefinition) -> None:
-        self.tool = tool
-        self.ways = drawn_ways(tool)
+    def __init__(self, texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -> None:
+        self.nodes = sorted(texts, key=lambda node: node != entry)
+        self.ways = ways
         self.back = self._ways_back()
         self.layer = self._layers()
         self.widths = {
-            node.id: min(_WIDEST, max(_NARROWEST, _CHARACTER * max(len(node.id), len(detail(node))) + 24))
-            for node in tool.nodes
+            node: min(_WIDEST, max(_NARROWEST, _CHARACTER * max(len(node), len(text)) + 24))
+            for node, text in texts.items()
         }
         self.rows, self.links = self._rows()
         self.x: dict[str | Bend, float] = {}
@@ -173,12 +183,11 @@ class _Layout:
             out.setdefault(source, []).append(number)
         back: set[int] = set()
         state: dict[str, bool] = {}  # True while the node is on the way down
-        starts = sorted(self.tool.nodes, key=lambda node: not isinstance(node, EntryNode))
-        for start in starts:
-            if start.id in state:
+        for start in self.nodes:
+            if start in state:
                 continue
-            state[start.id] = True
-            stack = [(start.id, iter(out.get(start.id, [])))]
+            state[start] = True
+            stack = [(start, iter(out.get(start, [])))]
             while stack:
                 current, rest = stack[-1]
                 number = next(rest, None)
@@ -195,9 +204,9 @@ class _Layout:
         return back
 
     def _layers(self) -> dict[str, int]:
-        layer = {node.id: 0 for node in self.tool.nodes}
+        layer = dict.fromkeys(self.nodes, 0)
         forward = [way for number, way in enumerate(self.ways) if number not in self.back]
-        for _ in self.tool.nodes:
+        for _ in self.nodes:
             moved = False
             for source, target, _ in forward:
                 if layer[target] <= layer[source]:
@@ -209,8 +218,8 @@ class _Layout:
 
     def _rows(self) -> tuple[list[list[str | Bend]], list[tuple[str | Bend, str | Bend]]]:
         rows: list[list[str | Bend]] = [[] for _ in range(max(self.layer.values(), default=0) + 1)]
-        for node in self.tool.nodes:
-            rows[self.layer[node.id]].append(node.id)
+        for node in self.widths:
+            rows[self.layer[node]].append(node)
         links: list[tuple[str | Bend, str | Bend]] = []
         for number, (source, target, _) in enumerate(self.ways):
             if number in self.back:
@@ -266,19 +275,28 @@ class _Layout:
 
 
 def lay_out(tool: ToolDefinition) -> Drawing:
-    """Lays out a tool's graph, in pixels from the top left corner; all its edges lead to its own nodes."""
-    layout = _Layout(tool)
+    """Lays out a tool's graph; see `laid_out`."""
+    texts = {node.id: detail(node) for node in tool.nodes}
+    return laid_out(texts, drawn_ways(tool), tool.entry.id)
+
+
+def laid_out(texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -> Drawing:
+    """Lays out a graph, in pixels from the top left corner; all its edges lead to its own nodes.
+
+    `texts` are what is written below the id of each node.
+    """
+    layout = _Layout(texts, ways, entry)
     layout.place()
     middle = [_MARGIN + _HEIGHT / 2 + level * (_HEIGHT + _LAYER_GAP) for level in range(len(layout.rows))]
     boxes = {
-        node.id: Box(
-            id=node.id,
-            x=layout.x[node.id],
-            y=middle[layout.layer[node.id]],
-            width=layout.widths[node.id],
+        node: Box(
+            id=node,
+            x=layout.x[node],
+            y=middle[layout.layer[node]],
+            width=layout.widths[node],
             height=_HEIGHT,
         )
-        for node in tool.nodes
+        for node in texts
     }
     right = max(
         (layout.x[item] + layout.width_of(item) / 2 for row in layout.rows for item in row), default=0

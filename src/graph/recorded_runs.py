@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..types.errors import SettingInvalid
 from ..yaml_text import as_list, as_mapping, did_you_mean
-from .expressions import UNDEFINED, Bounds, evaluate
+from .expressions import UNDEFINED, Bounds, evaluate, holds
 from .expressions.evaluation_limits import DEFAULT_SECONDS
 from .expressions.javascript import json_value
+from .expressions.jsonata_library import marked
 from .run_state import NodeRecord, View, history_functions
 
 if TYPE_CHECKING:
@@ -34,6 +35,24 @@ def evaluate_in_run(expression: str, recorded: Any, at: str | None = None) -> An
     bounds = Bounds(seconds=DEFAULT_SECONDS)
     value = evaluate(expression, view.marked, history_functions(view), bounds=bounds, is_marked=True)
     return value if value is UNDEFINED else json_value(value)
+
+
+def rule_in_run(rule: Any, recorded: Any, at: str | None = None, *, standard: bool = False) -> bool:
+    """Whether a rule of a switch holds, on what a node of a saved run saw; see `evaluate_in_run`."""
+    view = _view(_records(recorded), at)
+    bounds = Bounds(seconds=DEFAULT_SECONDS)
+    functions = history_functions(view)
+
+    def value_of(text: str, bindings: Mapping[str, Any] | None = None) -> Any:
+        known = {**functions, **marked(dict(bindings or {}))}
+        return evaluate(text, view.marked, known, bounds=bounds, is_marked=True)
+
+    return holds(rule, view.context, value_of, standard=standard, bounds=bounds)
+
+
+def context_in_run(recorded: Any, at: str | None = None) -> dict[str, Any]:
+    """The values that a node of a saved run saw, by node; see `evaluate_in_run`."""
+    return json_value(_view(_records(recorded), at).context)
 
 
 def _records(recorded: Any) -> list[NodeRecord]:

@@ -97,6 +97,7 @@ class Hooks:
         on_pause: Index and node before which the run waits.
         on_resume: Called without arguments when the run continues.
         on_progress: Node and text of the progress that tools report.
+        output_for: Record and node, before its work: an output instead of the work, or `ABSENT` to do it.
     """
 
     on_node_start: Callable[[int, Node, Mapping[str, Any]], bool | None] | None = None
@@ -105,6 +106,7 @@ class Hooks:
     on_pause: Callable[[int, Node], None] | None = None
     on_resume: Callable[[], None] | None = None
     on_progress: Callable[[Node, str], None] | None = None
+    output_for: Callable[[NodeRecord, Node], Any] | None = None
 
 
 class ControlError(MCPError):

@@ -128,7 +128,7 @@ def test_arguments_of_the_older_dialect_and_rules_of_the_standard():
 
 
 def test_a_node_comes_between_two():
-    node = {"id": "new", "type": "transform", "transform": {"expr": "1"}, "next": ""}
+    node = {"id": "new", "type": "transform", "transform": {"expr": "1"}}
     data = with_node(data_of(ALL_KINDS), NODES, node, after="other", dialect=Dialect.NEXT)
     _, lines = changes(ALL_KINDS, data)
     assert lines == [

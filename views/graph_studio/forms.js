@@ -1,0 +1,259 @@
+/** The settings of a node or tool as a form; each field is one change of the document. */
+import { ask, button, choice, el, field, json, later, textOf, typed, valueFor } from "./parts.js";
+
+export const TYPES = ["transform", "mcp", "switch", "parallel", "forEach", "tool", "entry", "exit"];
+const NUMBERS = { mcp: ["retry", "timeout", "cache"], tool: ["retry", "timeout"], parallel: ["maxConcurrency"] };
+NUMBERS.forEach = ["maxConcurrency", "maxItems"];
+
+/** What a new node of a type has. */
+export function newNode(id, type, { servers, dialect }) {
+  const node = { id, type };
+  if (type === "transform") node.transform = { expr: "{}" };
+  if (type === "mcp") Object.assign(node, { server: servers[0] ?? "", tool: "", args: {} });
+  if (type === "switch") node.conditions = [];
+  if (type === "parallel") node.branches = [];
+  if (type === "forEach") Object.assign(node, { items: "[]", do: "" });
+  if (type === "tool") Object.assign(node, { tool: "", args: {} });
+  if (type === "switch" && dialect === "next") node.next = "";
+  return node;
+}
+
+/** The ways that may be added to a node: key and words. */
+export function newWays(node, dialect) {
+  const further = { switch: [["conditions", "if a new condition holds"]], parallel: [["branches", "as a new branch"]] };
+  const ways = [...(further[node.type] ?? [])];
+  if (node.type === "forEach") ways.push(["do", "for each entry"]);
+  if (node.type === "switch" && dialect === "next") ways.push(["next", "otherwise"]);
+  else if (node.type !== "exit" && node.type !== "switch") ways.push(["next", "next"]);
+  if (!["entry", "exit", "switch"].includes(node.type)) ways.push(["onError", "if it fails"]);
+  return ways;
+}
+
+export class Forms {
+  /** `studio` gives the state, and takes changes. */
+  constructor(host, studio) {
+    this.host = host;
+    this.studio = studio;
+    this.listed = new Map();
+  }
+
+  show() {
+    const { tool, node } = this.studio;
+    const at = document.activeElement;
+    const place = this.host.contains(at) ? [...this.host.querySelectorAll("input,textarea,select,button")].indexOf(at) : -1;
+    if (!tool) this.host.replaceChildren(el("p", {}, "The document has no tool that can be read."));
+    else this.host.replaceChildren(...(node ? this.node(tool, node) : this.tool(tool)));
+    if (place >= 0) this.host.querySelectorAll("input,textarea,select,button")[place]?.focus();
+  }
+
+  set(path, value) {
+    return this.studio.edit({ kind: "set", path, value });
+  }
+
+  text(label, value, change, attributes = {}, note) {
+    const onchange = (event) => change(event.target.value);
+    return field(label, el("input", { value: value ?? "", onchange, spellcheck: "false", ...attributes }), note);
+  }
+
+  lines(label, value, change, note) {
+    const rows = Math.min(14, Math.max(2, value.split("\n").length));
+    const onchange = (event) => change(event.target.value);
+    return field(label, el("textarea", { value, rows, onchange, spellcheck: "false" }), note);
+  }
+
+  json(label, value, path) {
+    const change = (text) => this.set(path, text.trim() === "" ? null : typed(text));
+    return this.lines(label, value === undefined ? "" : JSON.stringify(value, null, 2), change);
+  }
+
+  // A tool
+
+  tool(tool) {
+    const { settings, path } = tool;
+    return [
+      el("h2", {}, `Tool ${tool.name}`),
+      this.text("Name", settings.name, (text) => this.set([...path, "name"], text)),
+      this.lines("Description", String(settings.description ?? ""), (text) => this.set([...path, "description"], text)),
+      this.json("Arguments (inputSchema)", settings.inputSchema, [...path, "inputSchema"]),
+      this.json("Result (outputSchema)", settings.outputSchema, [...path, "outputSchema"]),
+      el("p", { class: "note" }, "Choose a node in the graph to see its settings."),
+    ];
+  }
+
+  // A node
+
+  node(tool, node) {
+    const { settings, path, type } = node;
+    const rename = (to) => this.studio.rename(node.id, to);
+    const parts = [
+      el("h2", {}, node.id),
+      el("p", { class: "note" }, `${type || "no type"}, line ${node.line}`),
+      this.text("Name", node.id, rename, { "data-field": "id" }),
+    ];
+    if (!TYPES.includes(type)) parts.push(this.kind(node));
+    if (type === "transform") parts.push(...this.expression("Expression", settings.transform?.expr, [...path, "transform", "expr"]));
+    if (type === "forEach") {
+      const own = typeof settings.items === "object" && settings.items ? ["expr"] : [];
+      parts.push(...this.expression("List", own.length ? settings.items.expr : settings.items, [...path, "items", ...own]));
+    }
+    if (type === "mcp") parts.push(...this.call(node));
+    if (type === "tool") {
+      const names = this.studio.state.tools.map((one) => one.name);
+      parts.push(this.select("Tool", names, settings.tool, [...path, "tool"]));
+      const called = this.studio.state.tools.find((one) => one.name === settings.tool);
+      parts.push(...this.args(node, called?.settings.inputSchema));
+    }
+    if (type === "switch") parts.push(...this.conditions(node));
+    parts.push(this.ways(tool, node));
+    for (const key of NUMBERS[type] ?? []) {
+      const change = (text) => this.set([...path, key], text === "" ? null : typed(text));
+      parts.push(this.text(key, textOf({}, settings[key]), change));
+    }
+    return parts;
+  }
+
+  kind(node) {
+    return this.select("Type", TYPES, node.type, [...node.path, "type"]);
+  }
+
+  select(label, values, chosen, path) {
+    const onchange = (event) => this.set(path, event.target.value);
+    return field(label, choice(["", ...values], chosen ?? "", { onchange }));
+  }
+
+  expression(label, value, path) {
+    const preview = el("pre", { class: "preview", "aria-label": `Value of ${label}` });
+    const text = typeof value === "string" ? value : json(value);
+    const line = this.lines(label, text, (now) => this.set(path, now), "JSONata");
+    this.previewed(line.querySelector("textarea"), preview, (now) => ({ expression: now }));
+    return [line, preview];
+  }
+
+  /** Shows below a control what its text gives on the values of the last run. */
+  previewed(control, preview, asked) {
+    const at = this.studio.stepOf(this.studio.node.id);
+    const look = async () => {
+      if (at === null) {
+        preview.textContent = "Run the tool to see what it gives.";
+        return;
+      }
+      try {
+        const answer = await ask("evaluate", { ...asked(control.value), at });
+        preview.textContent = "value" in answer ? JSON.stringify(answer.value, null, 1) : "nothing";
+      } catch (error) {
+        preview.textContent = error.message;
+      }
+    };
+    control.addEventListener("input", later(250, look));
+    look();
+  }
+
+  conditions(node) {
+    const { settings, path } = node;
+    const way = this.studio.state.dialect === "target" ? "target" : "next";
+    return (settings.conditions ?? []).flatMap((condition, index) => {
+      const place = [...path, "conditions", index];
+      const preview = el("pre", { class: "preview", "aria-label": `Value of rule ${index + 1}` });
+      const rule = this.lines(
+        `Rule ${index + 1} → ${condition?.[way] ?? "?"}`,
+        json(condition?.rule),
+        (text) => this.set([...place, "rule"], text.trim() === "" ? null : typed(text)),
+        "JSON Logic",
+      );
+      const standard = settings.jsonLogic === "standard";
+      this.previewed(rule.querySelector("textarea"), preview, (text) => ({ rule: typed(text), standard }));
+      return [rule, preview];
+    });
+  }
+
+  ways(tool, node) {
+    const ids = tool.nodes.map((one) => one.id);
+    const rows = tool.ways
+      .filter((way) => way.source === node.id)
+      .map((way) => {
+        const connect = (target) => this.studio.edit({ kind: "connect", source: node.id, way: way.key, target });
+        const name = way.label || "next";
+        const select = choice(ids, way.target, { onchange: (event) => connect(event.target.value) });
+        const gone = button("Disconnect", () => connect(""), { "aria-label": `Disconnect ${name} ${way.target}` });
+        return el("div", { class: "row" }, field(`Way: ${name}`, select), gone);
+      });
+    return el("div", { role: "group", "aria-label": "Ways" }, ...rows);
+  }
+
+  // Calls of tools
+
+  call(node) {
+    const { settings, path } = node;
+    const { servers } = this.studio.state;
+    const tools = this.toolsOf(settings.server);
+    const tool = tools.list?.find((one) => one.name === settings.tool);
+    const names = tools.list?.map((one) => one.name) ?? [];
+    const parts = [
+      this.select("Server", servers, settings.server, [...path, "server"]),
+      names.length
+        ? this.select("Tool of the server", names, settings.tool, [...path, "tool"])
+        : this.text("Tool of the server", settings.tool, (text) => this.set([...path, "tool"], text)),
+    ];
+    if (tools.note) parts.push(el("p", { class: "note", role: "status" }, tools.note));
+    if (tool?.description) parts.push(el("p", { class: "note" }, tool.description));
+    return [...parts, ...this.args(node, tool?.inputSchema)];
+  }
+
+  toolsOf(server) {
+    if (!server) return {};
+    if (!this.listed.has(server)) {
+      this.listed.set(server, { note: `Asking ${server} for its tools…` });
+      ask("tools", { server })
+        .then((list) => this.listed.set(server, { list }))
+        .catch((error) => this.listed.set(server, { note: error.message }))
+        .finally(() => this.show());
+    }
+    return this.listed.get(server);
+  }
+
+  /** Forget what servers said, as their settings may have changed. */
+  forget() {
+    this.listed.clear();
+  }
+
+  args(node, schema) {
+    const args = node.settings.args ?? {};
+    const properties = schema?.properties ?? {};
+    const names = [...new Set([...Object.keys(properties), ...Object.keys(args)])];
+    const place = [...node.path, "args"];
+    const rows = names.map((name) => this.arg(name, properties[name], args[name], [...place, name], schema));
+    const added = (event) => event.target.value && this.set([...place, event.target.value], "");
+    const more = field("Further argument", el("input", { onchange: added, placeholder: "name" }));
+    return [el("div", { role: "group", "aria-label": "Arguments" }, ...rows, more)];
+  }
+
+  arg(name, schema, value, path, whole) {
+    const isTarget = this.studio.state.dialect === "target";
+    const marked = typeof value === "object" && value && Object.keys(value).join() === "expr";
+    const isExpression = isTarget ? typeof value === "string" && value.startsWith("$") : marked;
+    const text = isExpression ? (isTarget ? value : value.expr) : textOf(schema, value);
+    const mark = el("input", { type: "checkbox", checked: isExpression });
+    const rows = Math.min(6, text.split("\n").length);
+    const control = schema?.enum && !isExpression
+      ? choice(["", ...schema.enum.map((one) => textOf(schema, one))], text)
+      : el("textarea", { value: text, rows, spellcheck: "false" });
+    const change = () => {
+      const now = control.value;
+      if (now === "") this.set(path, null);
+      else if (!mark.checked) this.set(path, valueFor(schema, now));
+      else this.set(path, isTarget ? (now.startsWith("$") ? now : `$.${now}`) : { expr: now });
+    };
+    control.addEventListener("change", change);
+    mark.addEventListener("change", () => control.value && change());
+    const required = whole?.required?.includes(name) ? " (required)" : "";
+    const kind = schema?.type ? `: ${schema.type}` : "";
+    const parts = [field(`${name}${kind}${required}`, control, schema?.description)];
+    parts.push(el("label", { class: "mark" }, mark, ` ${name} is an expression`));
+    if (isExpression) {
+      const preview = el("pre", { class: "preview", "aria-label": `Value of ${name}` });
+      this.previewed(control, preview, (now) => ({ expression: now }));
+      parts.push(preview);
+    }
+    return el("div", { class: "arg" }, ...parts);
+  }
+}
