@@ -19,8 +19,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
-from ..types.columns import ROW_ID
+from ..types.columns import ROW_ID, ColumnForm, column_name
 from ..types.texts import why_no_json, without_surrogates
+from .csv_formulas import guarded, unguarded
+from .excel_files import WorkbookError, WorkbookWriter, read_workbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -95,7 +97,10 @@ class FileTable:
 
 
 class _Writer(Protocol):
-    """Writes tables with the same columns into one stream, as Arrow's writers do."""
+    """Writes tables with the same columns into one stream, as Arrow's writers do.
+
+    It may have a `remark`, for who opens the file.
+    """
 
     def write_table(self, table: pa.Table, /) -> None: ...
     def close(self) -> None: ...
@@ -166,8 +171,16 @@ class TableWriter:
         if self._stream is None:
             self._stream = self.file.open("wb")  # Arrow cannot open names that are not UTF-8
         if self._writer is None:
-            self._writer = self._open_writer(self._stream, piece.schema)
+            try:
+                self._writer = self._open_writer(self._stream, piece.schema)
+            except WorkbookError as error:
+                raise TableError(f"{self.file} cannot be written: it {error}") from None
         self._writer.write_table(piece)
+
+    @property
+    def remark(self) -> str | None:
+        """What somebody who opens the file should know, once all is written."""
+        return getattr(self._writer, "remark", None)
 
 
 def is_device(file: Path) -> bool:
@@ -228,7 +241,7 @@ def _read_csv(file: Path) -> FileTable:
         raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
     if _is_open_at_its_end(table, file):
         raise TableError(f"{file} has a quotation mark that is not closed: its last cell is in several lines")
-    return FileTable(_unguarded(table), typed=False)
+    return FileTable(unguarded(table), typed=False)
 
 
 def _arrow_input(file: Path) -> Any:
@@ -351,8 +364,55 @@ def _column(values: list[Any]) -> Any:
             return pa.array([without_surrogates(v) if isinstance(v, str) else v for v in values])
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # texts and numbers, or huge numbers
             pass
-    texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    texts = [
+        None if value is None else json.dumps(_json_value(value), ensure_ascii=False) for value in values
+    ]
     return pa.array([None if text is None else without_surrogates(text) for text in texts])
+
+
+def _read_excel(file: Path) -> FileTable:
+    """Reads a sheet with the types of its cells; columns of several types also as objects."""
+    import pyarrow as pa
+
+    try:
+        names, rows = read_workbook(file)
+    except WorkbookError as error:
+        raise TableError(f"{file} {error}") from None
+    if not names:
+        raise TableError(f"{file} is empty. Its first row has to name the columns")
+    _check_names(names, file)
+    columns = [_column([row[position] for row in rows]) for position in range(len(names))]
+    objects = [dict(zip(names, map(_json_value, row), strict=True)) for row in rows]
+    return FileTable(pa.Table.from_arrays(columns, names=names), typed=True, objects=objects)
+
+
+class _ExcelWriter:
+    """Writes a workbook, in the order in which people read: results before the tools that gave them."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+        names: list[str] = schema.names
+        tool = column_name(ColumnForm.PORTABLE)
+        start = names.index(tool) if tool in names else len(names)
+        end = names.index("Status", start) if "Status" in names[start:] else start + 1
+        self._order = names[:start] + names[end:] + names[start:end]
+        self._writer = WorkbookWriter(stream, self._order)
+
+    def write_table(self, table: pa.Table, /) -> None:
+        flat = _flat(table.select(self._order))
+        columns = [map(_excel_value, in_microseconds(column)) for column in flat.columns]
+        self._writer.write(zip(*columns, strict=True))
+
+    def close(self) -> None:
+        self._writer.close()
+
+    @property
+    def remark(self) -> str | None:
+        return self._writer.remark
+
+
+def _excel_value(cell: pa.Scalar[Any]) -> Any:
+    value = _value(cell)
+    return _OUT_OF_RANGE if hasattr(value, "as_py") else value
 
 
 class _JsonLinesWriter:
@@ -397,64 +457,6 @@ def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
     return parquet.ParquetWriter(stream, schema)
 
 
-# A spreadsheet runs what begins like this as a formula: https://owasp.org/www-community/attacks/CSV_Injection
-_BARE_FORMULA: Final = r"^[=+\-@\t\r]"
-_FORMULA: Final = r"^'*[=+\-@\t\r]"
-_NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_GUARDED: Final = re.compile(r"'+[=+\-@\t\r]")
-_OURS: Final = (
-    frozenset({"Tool name", "Hash"}),
-    frozenset({"Input row", "Structured result", "Duration (s)"}),
-)
-"""Columns of our own tables, *Tool calls* and *Results*, of which the guard is taken off."""
-
-
-def _formulas(column: Any, pattern: str = _FORMULA) -> Any:
-    """For each text of a column, whether a spreadsheet would run it, or would if its guard were taken off."""
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    return compute.and_not(
-        compute.match_substring_regex(column, pattern), compute.match_substring_regex(column, _NUMBER)
-    )
-
-
-def _guarded(table: pa.Table) -> pa.Table:
-    """The table with ' before texts that a spreadsheet would take for a formula, but not before numbers."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-            is_formula = _formulas(column)
-            if compute.any(is_formula).as_py():
-                quoted = compute.binary_join_element_wise("'", column, "")
-                table = table.set_column(position, field.name, compute.if_else(is_formula, quoted, column))
-    return table
-
-
-def _unguarded(table: pa.Table) -> pa.Table:
-    """A table of ours without the guard of `_guarded`; tables of other programs stay as they are.
-
-    A file with a formula that has no guard was written without any.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    if not any(names <= set(table.column_names) for names in _OURS) or any(
-        compute.any(_formulas(column, _BARE_FORMULA)).as_py() for column in table.columns
-    ):
-        return table
-    for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
-        texts = column.to_pylist()
-        if any(text is not None and _GUARDED.match(text) for text in texts):
-            bare = [text[1:] if text is not None and _GUARDED.match(text) else text for text in texts]
-            table = table.set_column(position, field.name, pa.array(bare, pa.string()))
-    return table
-
-
 class _CsvWriter:
     """Writes CSV, which has no types for lists, structures, bytes and zones: they become text."""
 
@@ -466,7 +468,7 @@ class _CsvWriter:
 
     def write_table(self, table: pa.Table, /) -> None:
         flat = _flat(table)
-        self._writer.write_table(_guarded(flat) if self._guard else flat)
+        self._writer.write_table(guarded(flat) if self._guard else flat)
 
     def close(self) -> None:
         self._writer.close()
@@ -531,6 +533,7 @@ def _cell_text(cell: pa.Scalar[Any]) -> str | None:
 FORMATS: Final[dict[str, _Format]] = {
     ".csv": _Format(_read_csv, _CsvWriter),
     ".tsv": _Format(_read_csv, None),
+    ".xlsx": _Format(_read_excel, _ExcelWriter),
     ".parquet": _Format(_read_parquet, _open_parquet),
     ".jsonl": _Format(_read_json_lines, _JsonLinesWriter),
     ".ndjson": _Format(_read_json_lines, _JsonLinesWriter),

@@ -111,10 +111,15 @@ class TableFile(TableWriter):
     ) -> None:
         with writing(self.file):
             super().__exit__(kind, error, trace)
+        if self.remark:
+            note(f"{self.file}: {self.remark}.")
 
     def write(self, piece: pa.Table) -> None:
         with writing(self.file):
-            super().write(piece)
+            try:
+                super().write(piece)
+            except TableError as error:
+                raise CommandError(f"{error}.") from None
 
 
 def read_table(file: Path) -> FileTable:
