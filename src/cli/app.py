@@ -64,13 +64,14 @@ def _run() -> None:
     first = sys.argv[1] if len(sys.argv) > 1 else None
     try:
         from .commands import build_app
+        from .completion import first_word
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
         from .command_errors import how_to_install
 
         sys.exit(f"The command line needs the extra 'cli'. {how_to_install('cli')}")
-    build_app(first)(prog_name="knime-mcp")
+    build_app(first or first_word())(prog_name="knime-mcp")
 
 
 if __name__ == "__main__":

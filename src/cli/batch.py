@@ -10,6 +10,7 @@ import typer
 
 from ..audit.table_formats import READABLE, WRITABLE, either
 from ..types.texts import counted
+from . import completion
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
@@ -57,6 +58,7 @@ def batch(
         typer.Argument(
             metavar="KEY=VALUE",
             help="Arguments of every call; a column of the same name wins. KEY:=JSON says it in JSON.",
+            autocompletion=completion.arguments,
         ),
     ] = None,
     out: Annotated[

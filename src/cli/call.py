@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from . import completion
 from .command_errors import ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .files import (
@@ -33,6 +34,7 @@ def call(
             metavar="KEY=VALUE",
             help="Arguments. A value becomes a number, true or false, or a list where the tool wants one;"
             " KEY:=JSON says it in JSON.",
+            autocompletion=completion.arguments,
         ),
     ] = None,
     json_arguments: Annotated[

@@ -120,7 +120,6 @@ def build_app(first: str | None = None) -> typer.Typer:
         " table. The same code that KNIME's nodes run.",
         epilog="Start with: knime-mcp demo",
         invoke_without_command=True,
-        add_completion=False,
         # A traceback with the values of local variables would show tokens.
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

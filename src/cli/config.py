@@ -43,7 +43,7 @@ def list_servers(
         say("No server has a name yet. Add one: knime-mcp config add NAME URL, or import those of another")
         say(f"program: knime-mcp config import {'|'.join(programs())}")
         return ExitCode.OK
-    show(table(None, ("name", "server"), [(name, _where(entry)) for name, entry in entries.items()]))
+    show(table(None, ("name", "server"), [(name, where(entry)) for name, entry in entries.items()]))
     note(f"They stand in {servers_file()}")
     return ExitCode.OK
 
@@ -69,7 +69,7 @@ def add(
     entries = _entries()
     if name in entries and not force:
         raise UsageError(
-            f"There is a server called '{name}': {_where(entries[name])}. Replace it with --force."
+            f"There is a server called '{name}': {where(entries[name])}. Replace it with --force."
         )
     if connection.bearer_prompt:
         raise UsageError("A typed token is not kept. Use --credential NAME or --bearer-env VARIABLE.")
@@ -88,7 +88,7 @@ def add(
         entry = {"url": route.uri}
     entry, variables = without_secrets(name, entry)
     write_entries(servers_file(), {**entries, name: entry})
-    say(f"{name} is {_where(entry)}. Next: knime-mcp list {name}")
+    say(f"{name} is {where(entry)}. Next: knime-mcp list {name}")
     _tell(variables)
     return ExitCode.OK
 
@@ -100,7 +100,7 @@ def remove(name: NameArgument) -> ExitCode:
     if name not in entries:
         raise UsageError(f"There is no server called '{name}'. All names: knime-mcp config list")
     write_entries(servers_file(), {other: entry for other, entry in entries.items() if other != name})
-    say(f"{name} is forgotten. It was {_where(entries[name])}.")
+    say(f"{name} is forgotten. It was {where(entries[name])}.")
     return ExitCode.OK
 
 
@@ -161,7 +161,7 @@ def _tell(variables: list[str]) -> None:
         note(f"Secrets are not kept in the file. Set these variables before use: {', '.join(variables)}")
 
 
-def _where(entry: Entry) -> str:
+def where(entry: Entry) -> str:
     """The place of a server: arguments and queries may hold secrets and are not shown."""
     url: Any = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if isinstance(url, str):

@@ -17,6 +17,7 @@ from ..client.transports.stdio_server import StdioServer
 from ..types.errors import SettingInvalid
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from ..types.secret_rules import is_secret_variable
+from . import completion
 from .command_errors import UsageError
 from .shared_options import SELDOM, show_all, takes
 
@@ -110,11 +111,14 @@ def _seldom(text: str, *names: str, **more: Any) -> Any:
 UrlArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
-        metavar="SERVER", help="URL of the server, or its name in knime-mcp config. Left out with --stdio."
+        metavar="SERVER",
+        help="URL of the server, or its name in knime-mcp config. Left out with --stdio.",
+        autocompletion=completion.servers,
     ),
 ]
 ToolArgument: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
+    str | None,
+    typer.Argument(metavar="TOOL", help="The name that the server knows.", autocompletion=completion.tools),
 ]
 _CA_FILE: Final = "Trust the certificates in this PEM file, too."
 _PROXY: Final = "Use this proxy instead of the environment's; an empty text means none."

@@ -10,6 +10,7 @@ import typer
 
 from ..audit.table_formats import WRITABLE, either
 from ..types.texts import counted
+from . import completion
 from .command_errors import ExitCode, Interrupt, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 def list_tools(
     urls: Annotated[
         list[str] | None,
-        typer.Argument(metavar="URL", help="One or several servers. May be left out with --stdio."),
+        typer.Argument(
+            metavar="SERVER",
+            help="One or several servers, by URL or name. May be left out with --stdio.",
+            autocompletion=completion.servers,
+        ),
     ] = None,
     include: Annotated[
         str,
@@ -53,6 +58,9 @@ def list_tools(
 
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         provision = sessions.provide(routes, include=include, exclude=exclude, prefix=prefix)
+    for word, outcome in zip(urls or (), provision.outcomes, strict=False):  # commands come after the URLs
+        if outcome.error is None and len(outcome.tools) == outcome.offered and not prefix:
+            completion.keep_tools(word, [tool.definition for tool in outcome.tools])
     _write(provision, out, raw_csv=raw_csv)
     if as_json:
         print_json(_as_json(provision))
