@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,8 @@ def read(words: list[str]) -> tuple[str, ...]:
     command, path = root(), []
     while hasattr(command, "commands") and words:
         name, *words = words
-        assert name in command.commands or name in ("--help", "COMMAND"), f"there is no command {name}"
+        known = {"COMMAND", *chain(*(option.opts for option in command.params)), "--help"}
+        assert name in command.commands or name in known, f"there is no command {name}"
         if name not in command.commands:
             return tuple(path)
         path.append(name)
