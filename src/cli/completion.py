@@ -38,8 +38,7 @@ def first_word() -> str | None:
 
 
 def servers(incomplete: str) -> list[Offer]:
-    from .config import where
-    from .named_servers import read_entries, servers_file
+    from .named_servers import read_entries, servers_file, where
 
     with suppress(Exception):
         entries = read_entries(servers_file())

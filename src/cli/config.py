@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +15,7 @@ from .named_servers import (
     programs,
     read_entries,
     servers_file,
+    where,
     without_secrets,
     write_entries,
 )
@@ -159,12 +159,3 @@ def _file(source: str) -> Path:
 def _tell(variables: list[str]) -> None:
     if variables:
         note(f"Secrets are not kept in the file. Set these variables before use: {', '.join(variables)}")
-
-
-def where(entry: Entry) -> str:
-    """The place of a server: arguments and queries may hold secrets and are not shown."""
-    url: Any = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
-    if isinstance(url, str):
-        parts = urlsplit(url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    return f"the command {entry.get('command', '?')}"

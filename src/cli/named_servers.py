@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from ..types.secret_rules import secrets_in_environment
 from ..types.texts import why_no_json
@@ -199,3 +199,12 @@ def _arguments(words: list[Any], hidden: Callable[[str, Any], Any]) -> list[Any]
         clean.append(f"{name}={hidden(name, value)}" if is_option and equals else hidden(option, word))
         option = text if is_option and not equals else "argument"
     return clean
+
+
+def where(entry: Entry) -> str:
+    """The place of a server: arguments and queries may hold secrets and are not shown."""
+    url: Any = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
+    if isinstance(url, str):
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"the command {entry.get('command', '?')}"
