@@ -235,7 +235,8 @@ class ToolCalls:
         """The parts to add when a call is repeated after an ``input_required`` result."""
         extra: dict[str, Any] = {}
         if wanted := messages.as_object(raw.get("inputRequests")):
-            extra["inputResponses"] = answer_inputs(self._settings.requests, wanted)
+            with wait.unmeasured():
+                extra["inputResponses"] = answer_inputs(self._settings.requests, wanted)
         else:
             wait.sleep(_PAUSES[min(rounds, len(_PAUSES) - 1)])
         if "requestState" in raw:

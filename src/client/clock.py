@@ -5,6 +5,7 @@ next check of the cancel button, whichever comes first. So every wait is bounded
 thread per call.
 """
 
+import math
 import random
 import threading
 import time
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
 from ..types.errors import Canceled, ClockKind, MCPError, TimedOut
-from .limits import LISTENING, Timeouts
+from .limits import LISTENING, Timeouts, exceeded
 
 POLL_SECONDS: Final = 0.2
 """Seconds between checks of the cancel button while waiting; KNIME expects at most 0.5 s."""
@@ -67,14 +68,17 @@ class Wait:
     Used by one thread only; a thread that reads for it may call `reset_idle` and `hurry`. An exception in
     `is_canceled`, which is called at least every 0.5 s, ends the wait. `opening` is the number of the
     client's opening in which the work began; work of an earlier one is over. The deadlines are times of the
-    ``clock``.
+    ``clock``; `cpu_seconds` is processor time of the thread.
 
-    All that blocks raises `TimedOut` when a clock has run out, and `Canceled` when the person asked to stop.
+    All that blocks raises `TimedOut` when a clock has run out, `Canceled` when the person asked to stop, and
+    `ResultTooLarge` when the messages took too much processor time.
     """
 
     __slots__ = (
         "_clock",
         "_connect_at",
+        "_cpu_seconds",
+        "_cpu_until",
         "_idle_at",
         "_is_canceled",
         "_next_look",
@@ -92,6 +96,7 @@ class Wait:
         is_canceled: IsCanceled | None = None,
         opening: int = 0,
         clock: Callable[[], float] = time.monotonic,
+        cpu_seconds: float = math.inf,
     ) -> None:
         self._clock = clock
         now = clock()
@@ -103,6 +108,8 @@ class Wait:
         self._idle_at = now + timeouts.idle
         self._connect_at: float | None = None
         self._next_look = time.monotonic()
+        self._cpu_seconds = cpu_seconds
+        self._cpu_until = math.inf  # as the thread counts; from the first look on
 
     def narrowed(self, *, idle: float) -> "Wait":
         """A copy of the wait with a shorter idle clock, which starts now."""
@@ -115,6 +122,7 @@ class Wait:
             is_canceled=self._is_canceled,
             opening=self.opening,
             clock=self._clock,
+            cpu_seconds=self._cpu_seconds,
         )
 
     def farewell(self) -> "Wait":
@@ -153,6 +161,22 @@ class Wait:
         self._next_look = time.monotonic() + POLL_SECONDS
         if self.is_over():
             raise Canceled("Canceled")
+        if self._cpu_seconds == math.inf:
+            return
+        spent = time.thread_time()
+        self._cpu_until = min(self._cpu_until, spent + self._cpu_seconds)
+        if spent > self._cpu_until:
+            what = f"The server's messages took more than {self._cpu_seconds:g} s of processor time"
+            raise exceeded("cpu_seconds", round(self._cpu_seconds), what)
+
+    @contextmanager
+    def unmeasured(self) -> Generator[None]:
+        """A context whose processor time is not the server's, as somebody's answer is made there."""
+        before = time.thread_time()
+        try:
+            yield
+        finally:
+            self._cpu_until += time.thread_time() - before
 
     def slice(self) -> float:
         """The seconds to block at most before the next check of clocks and cancel; always positive."""

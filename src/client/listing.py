@@ -27,8 +27,8 @@ from .protocol.messages import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Response,
+    ValueCounter,
     as_object,
-    count_values,
     result_of,
 )
 from .protocol.negotiation import Era, ServerInfo, ServerRequests, era_of
@@ -153,7 +153,7 @@ class Listings:
                 return pages
             pages.entries.extend(entries)
             pages.bytes += len(response.body)
-            pages.values += count_values(response.body, limits.values)
+            pages.values += ValueCounter(limits.values).count(response.body)
             pages.ttl = min(pages.ttl, ttl_seconds(result))
             pages.may_mirror = pages.may_mirror or response.may_mention(ANNOTATION)
             if len(pages.entries) > limits.tools:

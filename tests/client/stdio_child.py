@@ -17,7 +17,7 @@ MODERN = "2026-07-28"
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 TOOLS = [
     *("echo", "env", "pid", "die", "hang", "big", "flood", "close_stdout", "grandchild", "deaf", "ask"),
-    *("count", "batch", "noise", "events", "sleep"),
+    *("count", "batch", "noise", "babble", "events", "sleep"),
 ]
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -135,6 +135,9 @@ def call(request):
                 send(line)
             send({"jsonrpc": "2.0", "id": 99999, "result": {}})
             text(request, "quiet\u2028again")
+        case "babble":
+            for number in range(arguments["lines"]):
+                send(b"loading %d" % number)
         case "events":
             text(request, json.dumps(events))
         case name:
@@ -143,6 +146,8 @@ def call(request):
 
 def big(request, arguments):
     content = {"content": [{"type": "text", "text": "y" * arguments["bytes"]}]}
+    if arguments.get("values"):
+        content["structuredContent"] = {"values": [0] * arguments["values"]}
     if arguments.get("id last"):
         send({"result": content, "jsonrpc": "2.0", "id": request["id"]})
     elif arguments.get("no id"):

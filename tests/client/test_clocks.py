@@ -13,8 +13,8 @@ import pytest
 from knime_mcp.client.clock import Wait, backoff
 from knime_mcp.client.transports.base import Delivery
 from knime_mcp.client.transports.connections import Connection, Connections
-from knime_mcp.tools import MCPClient, Timeouts
-from knime_mcp.types.errors import Canceled, ConnectError, TimedOut
+from knime_mcp.tools import Limits, MCPClient, Timeouts
+from knime_mcp.types.errors import Canceled, ConnectError, ResultTooLarge, TimedOut
 from tests.support.scripted_server import (
     Part,
     ScriptedServer,
@@ -51,6 +51,33 @@ def test_silence_ends_at_the_idle_clock(era, stall):
         assert caught.value.tool == "echo"
         assert server.disconnected.wait(30)
         _assert_told(server, era)
+
+
+def test_the_processor_time_of_a_call_is_limited():
+    endless = stream(*[event(notification("notifications/message", data="x")) * 1000] * 90)
+    with (
+        ScriptedServer(modern(tools__call=endless)) as server,
+        MCPClient(server.url, limits=Limits(cpu_seconds=0.01)) as client,
+        pytest.raises(ResultTooLarge, match=r"took more than 0\.01 s of processor time"),
+    ):
+        client.call_tool("echo")
+
+
+def test_processor_time_of_somebody_s_answer_does_not_count():
+    wait = Wait(Timeouts(), cpu_seconds=0.05)
+    wait.look()
+    with wait.unmeasured():
+        until_processor_time(0.2)
+    wait.look()
+    until_processor_time(0.2)
+    with pytest.raises(ResultTooLarge):
+        wait.look()
+
+
+def until_processor_time(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
 
 
 @STALLS

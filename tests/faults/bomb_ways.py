@@ -1,21 +1,21 @@
-"""Meets a bomb in every way that a server is reached, in one process; prints what each way said and cost.
+"""Meets bombs in the ways that servers are reached, in one process; prints what each way said and cost.
 
-``python -m tests.faults.bomb_ways CALLED LISTED GREETED MODEL``: URLs of servers whose bomb is the result of
-a call, the list of tools and the reply to ``initialize``, and of a model. A line of JSON per way: the error,
-and the peak of memory in MiB, altogether and beyond what the process had before.
+``python -m tests.faults.bomb_ways URLS``: those of `bombs.running`, as JSON. A line of JSON per way: the
+error, the processor time, and the peak of memory in MiB beyond what the process had before.
 """
 
 import contextlib
+import functools
 import io
 import json
-import os
 import re
 import sys
 import time
 from pathlib import Path
 
 from knime_mcp.cli.app import main
-from knime_mcp.tools import MCPClient
+from knime_mcp.client.limits import Timeouts
+from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.types.errors import MCPError
 from tests.support.host import get_host
 
@@ -54,8 +54,9 @@ def command(*words):
 
 
 def client(url, use):
+    target = {"stdio": StdioServer("bomb", url)} if isinstance(url, list) else {"server_uri": url}
     try:
-        with MCPClient(url) as mcp:
+        with MCPClient(**target, timeouts=Timeouts(idle=20, total=60)) as mcp:
             use(mcp)
     except MCPError as error:
         return str(error)
@@ -67,41 +68,58 @@ def node(url):
     return str(result.failure or result.outputs[0].arrow["Error"].to_pylist())
 
 
-def main_ways(called, listed, greeted, model):
-    Path("graph.yaml").write_text(GRAPH.format(url=called))
+def graph(url):
+    Path("graph.yaml").write_text(GRAPH.format(url=url))
+    return command("graph", "run", "graph.yaml", "go")
+
+
+def agent(url, model):
+    return command("agent", "go", "--server", url, "--model-url", model, "--model", "test-model", "--json")
+
+
+def batch(url):
     Path("rows.csv").write_text("x\n1\n2\n3\n4\n")
-    agent = ("agent", "go", "--server", called, "--model-url", model, "--model", "test-model", "--json")
-    return {
-        "call_tool": lambda: client(called, lambda mcp: mcp.call_tool("echo")),
-        "list_tools": lambda: client(listed, lambda mcp: mcp.list_tools()),
-        "initialize": lambda: client(greeted, lambda _mcp: None),
-        "call": lambda: command("call", called, "echo", "--json"),
-        "list": lambda: command("list", listed),
-        "batch": lambda: command("batch", called, "echo", "rows.csv", "--json", "--concurrency", "4"),
-        "node": lambda: node(called),
-        "graph": lambda: command("graph", "run", "graph.yaml", "go"),
-        "agent": lambda: command(*agent),
+    return command("batch", url, "echo", "rows.csv", "--json", "--concurrency", "4")
+
+
+def main_ways(urls):
+    """Bomb, way, and what is done."""
+    every_way = {
+        "call_tool": lambda url: client(url, lambda mcp: mcp.call_tool("echo")),
+        "call": lambda url: command("call", url, "echo", "--json"),
+        "batch": batch,
+        "node": node,
+        "graph": graph,
+        "agent": lambda url: agent(url, urls["model"]),
     }
+    for bomb in ("result", "event"):
+        for way, do in every_way.items():
+            yield bomb, way, functools.partial(do, urls[bomb])
+    called = every_way["call_tool"]
+    for bomb in ("deflate", "status 500", "error", "progress", "large notifications", "comments"):
+        yield bomb, "call_tool", functools.partial(called, urls[bomb])
+    for bomb in ("old transport", "stdio"):
+        yield bomb, "call_tool", functools.partial(called, urls[bomb])
+    for bomb in ("initialize", "initialize, event"):
+        yield bomb, "connect", functools.partial(client, urls[bomb], lambda _mcp: None)
+    yield "list", "list_tools", lambda: client(urls["list"], lambda mcp: mcp.list_tools())
+    yield "list", "list", lambda: command("list", urls["list"])
+    yield "resource", "read", lambda: client(urls["resource"], lambda mcp: mcp.read_resource("a:b"))
+    yield "prompt", "get", lambda: client(urls["prompt"], lambda mcp: mcp.get_prompt("p"))
 
 
 if __name__ == "__main__":
     get_host()
-    for name, way in main_ways(*sys.argv[1:]).items():
+    for bomb, way, do in main_ways(json.loads(sys.argv[1])):
         if PEAK.exists():
             PEAK.write_text("5")  # the peak begins anew
-        before, started, cpu = memory("VmRSS"), time.perf_counter(), os.times()
-        said = way()
-        spent = [time.perf_counter() - started, os.times().user + os.times().system - cpu.user - cpu.system]
-        peak = memory("VmHWM")
-        print(
-            json.dumps(
-                {
-                    "way": name,
-                    "said": said[-3000:],
-                    "peak": round(peak),
-                    "more": round(peak - before),
-                    "seconds": [round(number, 2) for number in spent],
-                }
-            ),
-            flush=True,
-        )
+        before, cpu = memory("VmRSS"), time.process_time()
+        said = do()
+        line = {
+            "bomb": bomb,
+            "way": way,
+            "said": said[-3000:],
+            "cpu": round(time.process_time() - cpu, 2),
+            "more": round(memory("VmHWM") - before),
+        }
+        print(json.dumps(line), flush=True)

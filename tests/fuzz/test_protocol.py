@@ -13,7 +13,8 @@ from knime_mcp.client.clock import Wait
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.listing import ttl_seconds
 from knime_mcp.client.protocol import messages
-from knime_mcp.client.protocol.messages import Refusal, Response, encode_header_value, iter_events, rpc_error
+from knime_mcp.client.protocol.events import iter_events
+from knime_mcp.client.protocol.messages import Refusal, Response, encode_header_value, rpc_error
 from knime_mcp.client.protocol.negotiation import (
     ALL_VERSIONS,
     Agreed,
@@ -327,8 +328,8 @@ PIECES = st.one_of(
 def test_events_do_not_depend_on_how_the_stream_is_cut(data, cuts):
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     chunks = [data[start:end] for start, end in itertools.pairwise(edges)]
-    whole = [(e.event, e.data, e.id, e.retry) for e in iter_events([data], limit=1_000_000)]
-    assert [(e.event, e.data, e.id, e.retry) for e in iter_events(chunks, limit=1_000_000)] == whole
+    whole = [(e.name, e.data, e.id, e.retry) for e in iter_events([data], limit=1_000_000)]
+    assert [(e.name, e.data, e.id, e.retry) for e in iter_events(chunks, limit=1_000_000)] == whole
 
 
 @QUICK

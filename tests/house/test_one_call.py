@@ -14,7 +14,7 @@ from tests.support import peers
 LIMITS = {
     "client.call_tool": 10,
     "Provider node": 25,
-    "Caller node": 35,
+    "Caller node": 36,
     "an agent's tool call": 20,
     "graph run": 40,
     "nodes search": 16,

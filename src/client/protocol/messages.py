@@ -1,30 +1,22 @@
-"""Bytes into messages, and messages into bytes: JSON text, JSON-RPC 2.0, and server-sent events.
+"""Bytes into messages, and messages into bytes: JSON text and JSON-RPC 2.0.
 
 https://www.jsonrpc.org/specification, tolerating deviations of MCP servers: error bodies with other ids, ids
 that are returned as text, and in JSON text ``NaN``, lone surrogates and line breaks. The values have no lone
 surrogates, as a single one would make a whole table unreadable.
-
-httpx-sse parses the events (https://html.spec.whatwg.org/multipage/server-sent-events.html). This module adds
-what it does not do: removing a byte order mark, always decoding as UTF-8, and a limit on an event that never
-ends.
 """
 
 import base64
 import json
-import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from ...types.errors import ProtocolError, ResultTooLarge
+from ...types.errors import ProtocolError
 from ...types.texts import collector_paused, without_surrogates
 from ..limits import Limits, exceeded
-
-if TYPE_CHECKING:
-    from httpx_sse import ServerSentEvent
 
 _fast: Callable[[bytes], Any] | None
 try:
@@ -37,7 +29,8 @@ per level, and Python allows a thousand levels of recursion."""
 _CONTAINERS: Final = (dict, list)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _NO_SEPARATORS: Final = bytes(set(range(256)) - set(b',[{"'))
-_PIECE: Final = 1 << 20  # bytes
+_SEPARATORS: Final = (b",", b"[", b"{")
+_PIECE: Final = 1 << 18  # bytes
 _FEW: Final = 1000
 _LARGE: Final = 10_000  # characters
 _SURROGATE: Final = re.compile(r"\\u[dD]")  # one search takes a fifth of the time of two with `in`
@@ -64,16 +57,6 @@ _NAME_PARAMETER: Final = {  # by method, for the requests that this client sends
     "tasks/cancel": "taskId",
 }
 Message = dict[str, Any]
-TOO_LARGE: Final = "too large"
-"""The name of an event that replaces one beyond the limit; its data lacks the middle part."""
-_BOM: Final = b"\xef\xbb\xbf"
-_BLANK: Final = b"\n\n"
-_LARGE_EVENT: Final = 16 * 1024
-_KEPT: Final = 8192  # bytes kept at the beginning and at the end of an event that is too large
-_LIKE_MESSAGES: Final = ("{", "[{", "[[")
-_EVENTS: Final = {"content-type": "text/event-stream; charset=utf-8"}
-_SHORTEST_RETRY, _LONGEST_RETRY = 0.02, 24 * 3600.0  # seconds; with 0 the client would not pause at all
-_logger = logging.getLogger(__name__)
 
 
 def _finite(text: str) -> float | None:
@@ -109,9 +92,8 @@ def decode(data: bytes | str, *, values: int = Limits().values) -> Any:
     """
     # Before anything is made of the text: a few kilobytes of gzip can hold 60 MB of `0,0,0,…`, which are
     # gigabytes as Python's objects.
-    if len(data) > values and (sent := count_values(data, values)) > values:
-        what = f"The server's reply has more than {values:,} values: {sent:,} in {len(data):,} bytes"
-        raise exceeded("values", values, what)
+    if len(data) > values:
+        ValueCounter(values).check(data.encode("utf-8", "replace") if isinstance(data, str) else data)
     text: str | None = None
     with collector_paused() if len(data) > _LARGE else nullcontext():
         value = _read_fast(data)
@@ -150,30 +132,49 @@ def _read(text: str, decoder: json.JSONDecoder = _decoder) -> Any:
         raise _too_deep() from None
 
 
-def count_values(data: bytes | str, enough: int) -> int:
-    """The number of values in JSON text: commas and opening brackets outside of strings.
+class ValueCounter:
+    """Counts the values of JSON text as it arrives: commas and opening brackets outside of strings.
 
-    Up to `enough` those in strings count as well, as that is faster.
+    Up to `most` those in strings count as well, as that is faster.
     """
-    # In C: 60 MB take 30 ms. Text is not encoded as a whole, as a refused reply should cost no copies.
-    counts = map(data.count, (b",", b"[", b"{")) if isinstance(data, bytes) else map(data.count, ",[{")
-    if (most := sum(counts)) <= enough:
-        return most
-    backslash = b"\\" if isinstance(data, bytes) else "\\"
-    seen, inside, start = 0, 0, 0
-    while start < len(data):
-        end = start + _PIECE
-        while data[end - 1 : end] == backslash:  # an escape is not cut in two
-            end += 1
-        part = data[start:end]
-        piece = part if isinstance(part, bytes) else part.encode("utf-8", "replace")
-        if b"\\" in piece:
-            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
-        parts = piece.translate(None, _NO_SEPARATORS).split(b'"')
-        seen += sum(map(len, parts[inside::2]))
-        inside = (inside + len(parts) - 1) % 2  # an odd number of quotes: the piece ends within a string
-        start = end
-    return seen
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._at = 0
+        self._seen = 0
+        self._is_exact = False
+        self._inside = 0  # 1 within a string
+        self._held = b""  # the backslashes at the end of a piece, so that an escape is not cut in two
+
+    def count(self, text: bytes | bytearray | memoryview) -> int:
+        """The values of a text that may have grown since the last time; stops beyond `most`."""
+        with memoryview(text) as view:
+            while self._at < len(view) and self._seen <= self._most:
+                piece = bytes(view[self._at : self._at + _PIECE])
+                self._at += len(piece)
+                self._seen += self._exactly(piece) if self._is_exact else sum(map(piece.count, _SEPARATORS))
+                if self._seen > self._most and not self._is_exact:
+                    self._at, self._seen, self._is_exact = 0, 0, True
+        return self._seen
+
+    def check(self, text: bytes | bytearray | memoryview) -> None:
+        """Raises `ResultTooLarge` if the text has too many values already."""
+        if len(text) <= self._most:
+            return  # each takes a byte at least
+        if (seen := self.count(text)) > self._most:
+            what = f"The server's reply has more than {self._most:,} values: {seen:,} in {self._at:,} bytes"
+            raise exceeded("values", self._most, what)
+
+    def _exactly(self, piece: bytes) -> int:
+        piece = self._held + piece
+        whole = piece.rstrip(b"\\")
+        self._held = piece[len(whole) :]
+        if b"\\" in whole:
+            whole = whole.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = whole.translate(None, _NO_SEPARATORS).split(b'"')
+        seen = sum(map(len, parts[self._inside :: 2]))
+        self._inside = (self._inside + len(parts) - 1) % 2  # an odd number of quotes: it ends within a string
+        return seen
 
 
 def _too_deep() -> ProtocolError:
@@ -402,7 +403,7 @@ class Response:
     message: Message
     # of the HTTP response, case-insensitive; empty for transports without headers
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    body: bytes | str = field(default=b"", repr=False)  # the JSON text that the message was read from
+    body: bytes = field(default=b"", repr=False)  # the JSON text that the message was read from
 
     def may_mention(self, word: str) -> bool:
         """Returns whether the message may contain a word without special characters.
@@ -410,8 +411,6 @@ class Response:
         Searching the text is a hundred times cheaper than walking over the values. True for every text with
         Unicode escapes.
         """
-        if isinstance(self.body, str):
-            return word in self.body or "\\u" in self.body
         return word.encode() in self.body or b"\\u" in self.body
 
 
@@ -440,159 +439,3 @@ Answer = Response | Refusal
 def rpc_error(answer: Answer) -> RpcError | None:
     """The JSON-RPC error of an answer, whatever its HTTP status."""
     return answer.error if isinstance(answer, Refusal) else error_of(answer.message)
-
-
-@dataclass(slots=True)
-class Cursor:
-    """The position in a stream, for resuming it."""
-
-    last_id: str = ""  # of the last event with a usable id
-    retry: float = 1.0  # the server's pause before the stream is resumed, in seconds
-    seen: int = 0  # messages so far
-    values: int = Limits().values  # of one message, at most
-
-    def take(self, event: "ServerSentEvent") -> list[Message]:
-        """Notes the position and returns the event's messages.
-
-        Priming events, pings and events of other names have none; a batch, which revision 2025-03-26 allows,
-        has several.
-        """
-        if event.id:
-            self.last_id = event.id if event.id.isprintable() else ""
-        if event.retry is not None:
-            self.retry = max(_SHORTEST_RETRY, min(event.retry, 1000 * _LONGEST_RETRY) / 1000)
-        if not event.data or event.event not in {"message", ""}:
-            return []
-        self.seen += 1
-        return read_event(event.data, self.values)
-
-
-def read_event(data: str, values: int) -> list[Message]:
-    """The messages in an event's data; none for other data, such as ``ping`` or ``[DONE]`` as plain text.
-
-    Raises `ProtocolError` if the data looks like a message, but is not JSON.
-    """
-    try:
-        return messages_of(decode(data, values=values))
-    except ProtocolError:
-        if data.lstrip().startswith(_LIKE_MESSAGES):
-            raise
-        _logger.debug("skipped an event of %d characters that is no message", len(data))
-        return []
-
-
-def iter_events(
-    chunks: Iterable[bytes],
-    *,
-    limit: int,
-    on_growth: Callable[[int], None] | None = None,
-    goes_on: bool = False,
-) -> "Iterator[ServerSentEvent]":
-    """The events of a stream as they arrive; raises `ResultTooLarge` for one of more bytes than `limit`.
-
-    Against the standard, a complete last event counts without its blank line, which some servers forget.
-    `on_growth` is called with the size when a chunk made a large event larger. With `goes_on`, an event
-    beyond the limit is replaced by one named `TOO_LARGE`, and the stream goes on.
-    """
-    import httpx  # here, as HTTP takes most of the time of importing the client
-    from httpx_sse import EventSource
-
-    bounded = _Bounded(chunks, limit, on_growth, goes_on=goes_on)
-    response = httpx.Response(200, headers=_EVENTS, content=bounded)
-    for event in EventSource(response).iter_sse():
-        if bounded.is_cut and not _is_whole(event.data):
-            return
-        yield event
-
-
-def too_large(limit: int) -> ResultTooLarge:
-    return exceeded("event_bytes", limit, f"The server sent an event of more than {limit} bytes")
-
-
-def _is_whole(data: str) -> bool:
-    try:
-        decode(data)
-    except ProtocolError:
-        return False
-    return True
-
-
-class _Bounded:
-    """Passes bytes on, and counts the bytes of each event."""
-
-    def __init__(
-        self, chunks: Iterable[bytes], limit: int, on_growth: Callable[[int], None] | None, *, goes_on: bool
-    ) -> None:
-        self._chunks = chunks
-        self._limit = limit
-        self._on_growth = on_growth
-        self._goes_on = goes_on
-        self._size = 0  # bytes of the arriving event
-        self._last = b""  # the last byte of the arriving event
-        self.is_cut = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        chunks = _with_line_feeds(self._chunks)
-        for chunk in chunks:
-            data = chunk
-            while not self._fits(data):
-                if not self._goes_on:
-                    raise too_large(self._limit)
-                shortened, data = _skip(self._last + data, chunks)
-                # If an event has several event fields, the last one counts.
-                yield shortened[len(self._last) :] + f"\nevent:{TOO_LARGE}\n\n".encode()
-                self._size, self._last = 0, b""
-            yield data
-        self.is_cut = bool(self._last)  # no blank line at the end
-        yield b"\n\n"
-
-    def _fits(self, data: bytes) -> bool:
-        """Counts the bytes. If they make the arriving event too large, returns False and counts nothing."""
-        text = self._last + data  # a blank line may be split between two chunks
-        # Searching one byte is ten times as fast as two, and JSON on one line has no line end.
-        first = text.find(_BLANK) if b"\n" in data else -1
-        last = text.rfind(_BLANK) + len(_BLANK) if first >= 0 else 0
-        if self._size + (len(data) if first < 0 else first + len(_BLANK) - len(self._last)) > self._limit:
-            return False
-        self._size = self._size + len(data) if first < 0 else len(text) - last
-        self._last = text[-1:] if first < 0 else text[max(last, len(text) - 1) :]
-        if self._size > _LARGE_EVENT and self._on_growth is not None:
-            self._on_growth(self._size)
-        return True
-
-
-def _skip(text: bytes, more: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The rest of an event without its middle part, and the bytes after the event."""
-    start = text.partition(_BLANK)[0][:_KEPT]
-    while (end := text.find(_BLANK)) < 0:
-        following = next(more, None)
-        if following is None:
-            text += _BLANK
-        else:
-            text = text[-_KEPT:] + following
-    return start + b"\ndata:" + text[:end][-_KEPT:], text[end + len(_BLANK) :]
-
-
-def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Removes a byte order mark, and writes every line end as a line feed.
-
-    A carriage return becomes a line feed at once; a line feed that follows in a later chunk is dropped.
-    """
-    start: bytes | None = b""
-    after_return = False
-    for chunk in chunks:
-        data = chunk
-        if start is not None:
-            start += data
-            if len(start) < len(_BOM) and _BOM.startswith(start):
-                continue
-            data, start = start.removeprefix(_BOM), None
-        if after_return and data:
-            data, after_return = data.removeprefix(b"\n"), False
-        if b"\r" in data:
-            after_return = data.endswith(b"\r")
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        if data:
-            yield data
-    if start:
-        yield start

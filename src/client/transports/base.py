@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from ...types.errors import ConnectError, ConnectPhase, MCPError
 from ..clock import Wait
-from ..limits import Timeouts
+from ..limits import Limits, Timeouts, exceeded
 from ..protocol.messages import Answer, Message, answers, as_object, encode, is_response
 from ..protocol.negotiation import Era, TransportKind, era_of
 
@@ -174,14 +174,10 @@ class AnswerQueue:
                     _logger.warning("an answer to the server could not be sent: %s", error.what)
 
 
-def id_of(head: bytes | str, tail: bytes = b"") -> int | None:
+def id_of(head: bytes, tail: bytes = b"") -> int | None:
     """The id of a message that cannot be read whole, found near its beginning or its end."""
-    match = _ID_AHEAD.search(_octets(head[:_ENDS])) or _ID_BEHIND.search(_octets((tail or head)[-_ENDS:]))
+    match = _ID_AHEAD.search(head[:_ENDS]) or _ID_BEHIND.search((tail or head)[-_ENDS:])
     return int(match[1]) if match else None
-
-
-def _octets(text: bytes | str) -> bytes:
-    return text.encode() if isinstance(text, str) else text
 
 
 @dataclass(slots=True, eq=False)
@@ -193,11 +189,11 @@ class Pending:
     done: threading.Event = field(default_factory=threading.Event)
     message: Message | None = None
     error: MCPError | None = None
-    body: bytes | str = b""
+    body: bytes = b""
     is_posted: bool = False  # the call is sent by a POST, which the server answers as well
 
     def finish(
-        self, *, message: Message | None = None, error: MCPError | None = None, body: bytes | str = b""
+        self, *, message: Message | None = None, error: MCPError | None = None, body: bytes = b""
     ) -> None:
         self.message = message
         self.error = error
@@ -211,11 +207,15 @@ class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
     The inbox gets every notification, and answers the server's requests; `answer` sends such an answer, in
-    any thread.
+    any thread. While calls wait, so many `events` are taken that are no reply.
     """
 
-    def __init__(self, inbox: Inbox, answer: Callable[[Message], None]) -> None:
+    def __init__(
+        self, inbox: Inbox, answer: Callable[[Message], None], events: int = Limits().events
+    ) -> None:
         self._inbox = inbox
+        self._events = events
+        self._others = 0  # since a call began or ended
         self._answer = answer
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
@@ -229,6 +229,7 @@ class PendingCalls:
             if self.ended is not None:
                 raise self.ended.at()
             self._calls[call_id] = pending
+            self._others = 0
 
     def remove(self, call_id: int) -> None:
         with self._lock:
@@ -277,17 +278,26 @@ class PendingCalls:
         for pending in lost:
             pending.finish(error=error)
 
+    def count_other(self) -> None:
+        """Counts what is no reply; too much of it fails the calls."""
+        self._others += 1
+        if self._others > self._events:
+            what = f"The server sent {self._others:,} messages or lines, and no reply"
+            self.fail(None, exceeded("events", self._events, what))
+
     def adopt(self, version: str) -> None:
         """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""
         self._is_modern = era_of(version) is Era.MODERN
 
-    def dispatch(self, message: Message, body: bytes | str) -> None:
+    def dispatch(self, message: Message, body: bytes) -> None:
         """Passes a message to its call or to the inbox."""
         if is_response(message):
             pending = self._claim(message)
             if pending is not None:
+                self._others = 0
                 pending.finish(message=message, body=body)
             return
+        self.count_other()
         if "id" in message:
             if self._is_modern:
                 return

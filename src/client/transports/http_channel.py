@@ -27,7 +27,7 @@ from ..authorization import Authorization, ProvesPossession, check_header_name, 
 from ..clock import Wait
 from ..limits import LISTENING, Limits, Timeouts, exceeded
 from ..network import Dialer, NetworkSettings, is_usable, may_follow, resolved
-from ..protocol.messages import Refusal, as_object, decode, error_of
+from ..protocol.messages import Refusal, ValueCounter, as_object, decode, error_of
 from ..protocol.tools import format_size
 from ..refusals import parse_retry_after
 from .base import Delivery, Step, Trace, client_closed
@@ -429,11 +429,13 @@ class Reply:
         bound = self._limits.result_bytes if limit is None else limit
         body = io.BytesIO()  # gives its bytes away without a copy, which joining a list does not
         size = 0
+        values = ValueCounter(self._limits.values)
         for chunk in self.chunks():
             size += len(chunk)
             if size > bound:
                 raise exceeded("result_bytes", bound, f"{self._how_large()} larger than {format_size(bound)}")
             body.write(chunk)
+            values.check(body.getbuffer())
             self.growing(size)
         return body.getvalue()
 
@@ -444,18 +446,18 @@ class Reply:
         said = f" ({format_size(int(length))})" if length.isdecimal() and len(length) < 16 else ""
         return f"The server's reply{said} is"
 
-    def read_json(self) -> bytes | str:
-        """The whole body; as text if it is not UTF-8 but in the encoding that its media type names."""
+    def read_json(self) -> bytes:
+        """The whole body in UTF-8, if need be from the encoding that its media type names."""
         body = self.read()
         named = _OLD_ENCODING.search(self.headers.get("content-type", ""))
         if named is None:
             return body
         try:
-            return body.decode()
+            body.decode()
         except UnicodeDecodeError:
             with contextlib.suppress(LookupError, UnicodeDecodeError):
-                return body.decode(named[1])
-            return body
+                return body.decode(named[1]).encode()
+        return body
 
     def buffer_refusal(self) -> None:
         """Reads the beginning of a refusal's body, for `read` and `refusal` later, and closes the reply."""

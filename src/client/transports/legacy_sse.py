@@ -10,13 +10,12 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from httpx_sse import ServerSentEvent
-
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
 from ..clock import Wait
 from ..limits import Limits
 from ..network import origin_of, resolved
-from ..protocol.messages import TOO_LARGE, Answer, Refusal, Response, iter_events, read_event, too_large
+from ..protocol.events import Event, iter_events, read_event
+from ..protocol.messages import Answer, Refusal, Response
 from ..protocol.negotiation import TransportKind
 from .base import AnswerQueue, Call, Delivery, Inbox, Pending, PendingCalls, Transport, client_closed, id_of
 from .http_channel import EVENTS, HttpChannel, Reply
@@ -39,7 +38,7 @@ class LegacySse(Transport):
         self._event_bytes = min(limits.event_bytes, limits.result_bytes)
         self._values = limits.values
         self._answers = AnswerQueue(self.notify)
-        self._calls = PendingCalls(inbox, self._answers.put)
+        self._calls = PendingCalls(inbox, self._answers.put, limits.events)
         self._endpoint = ""
         self._is_lost = False
         self._reply: Reply | None = None
@@ -61,6 +60,7 @@ class LegacySse(Transport):
                     events = iter_events(
                         reply.chunks(),
                         limit=self._event_bytes,
+                        values=self._values,
                         on_growth=lambda _size: self._calls.heard(),
                         goes_on=True,
                     )
@@ -77,10 +77,10 @@ class LegacySse(Transport):
         threading.Thread(target=self._read, args=(events,), name="knime-mcp-sse", daemon=True).start()
         return None
 
-    def _endpoint_in(self, events: Iterator[ServerSentEvent]) -> str:
+    def _endpoint_in(self, events: Iterator[Event]) -> str:
         for event in events:
-            if event.event == "endpoint":
-                return self._checked_endpoint(event.data)
+            if event.name == "endpoint":
+                return self._checked_endpoint(event.data.decode("utf-8", "replace"))
         raise ConnectError("The server's event stream ended before it said where to post", phase="protocol")
 
     def _checked_endpoint(self, data: str) -> str:
@@ -186,7 +186,7 @@ class LegacySse(Transport):
         self._calls.end(error, SessionLost(error.what, fix="Call again: a new session is opened"))
         self._answers.close()
 
-    def _read(self, events: Iterator[ServerSentEvent]) -> None:
+    def _read(self, events: Iterator[Event]) -> None:
         error: MCPError = ConnectError(
             "The server closed its event stream before it replied",
             phase="http",
@@ -194,9 +194,9 @@ class LegacySse(Transport):
         )
         try:
             for event in events:
-                if event.event == TOO_LARGE:
-                    self._calls.fail(id_of(event.data), too_large(self._event_bytes))
-                elif event.data and event.event in {"message", ""}:
+                if event.refused is not None:
+                    self._calls.fail(id_of(event.data), event.refused)
+                elif event.data and event.name == "message":
                     self._dispatch(event.data)
         except ConnectError:
             pass
@@ -207,11 +207,11 @@ class LegacySse(Transport):
             if self._reply is not None:
                 self._reply.close()
 
-    def _dispatch(self, data: str) -> None:
+    def _dispatch(self, data: bytes) -> None:
         try:
             messages = read_event(data, self._values)
         except (ProtocolError, ResultTooLarge) as error:
-            _logger.debug("skipped an event of %d characters: %s", len(data), error.what)
+            _logger.debug("skipped an event of %d bytes: %s", len(data), error.what)
             lost = id_of(data)
             if lost is not None:
                 self._calls.fail(lost, error)

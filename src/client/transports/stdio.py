@@ -16,7 +16,7 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarg
 from ...types.texts import counted
 from ..clock import Wait
 from ..limits import Limits, exceeded
-from ..protocol.messages import Answer, Message, Response, decode, encode
+from ..protocol.messages import Answer, Message, Response, ValueCounter, decode, encode
 from ..protocol.negotiation import TransportKind
 from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, Transport, id_of
 from .stdio_process import StdioProcess
@@ -79,6 +79,8 @@ class StdioTransport(Transport):
         except TimedOut as error:
             if not call.is_handshake:
                 stream.ping()
+            if error.kind == "idle" and stream.noise():
+                error.what = f"The server has sent no message for {wait.timeouts.idle:g} s"
             words = stream.process.last_words()
             if words:
                 error.what += f". The last words of its process: {words}"
@@ -153,6 +155,8 @@ class _Stream:
         self._server = server
         self._line_bytes = min(limits.event_bytes, limits.result_bytes)
         self._values = limits.values
+        self._counter = ValueCounter(limits.values)  # of the arriving line
+        self._unwanted: ResultTooLarge | None = None  # why the rest of it is not
         self._noise: deque[bytes] = deque(maxlen=_KEPT_NOISE)
         self._skipped = 0
         self.was_asked = False
@@ -160,8 +164,8 @@ class _Stream:
         self._is_alive.set()
         self._pinged_at = 0.0
         self._pings = 0
-        self.calls = PendingCalls(inbox, self._answer)
-        self.process = StdioProcess(server, self, line_bytes=self._line_bytes)
+        self.calls = PendingCalls(inbox, self._answer, limits.events)
+        self.process = StdioProcess(server, self)
         self.process.serve()
 
     def ping(self) -> None:
@@ -186,10 +190,12 @@ class _Stream:
         self._is_alive.set()
         if is_last:  # first, as the reply in this line may be followed by another call at once
             self.calls.refuse(SessionLost("The server's process has ended", fix=_CALL_AGAIN))
+        self._counter = ValueCounter(self._values)
         start = data.lstrip(_BLANKS)[:1]
         if not start:
             return
         try:
+            self._bound(data)
             value = decode(data, values=self._values) if start in _BEGINNINGS else None
         except (ProtocolError, ResultTooLarge) as error:
             value, lost = None, id_of(data)
@@ -207,6 +213,7 @@ class _Stream:
     def _skip(self, data: bytes) -> None:
         """Notes a line of standard output that is no message, such as a greeting or a forgotten print."""
         self._skipped += 1
+        self.calls.count_other()
         self._noise.append(data[: 4 * _LONGEST_NOISE + self._server.longest_secret])
         _logger.debug("%s: skipped a line of %d bytes that is no message", self._server.url, len(data))
 
@@ -220,14 +227,26 @@ class _Stream:
             shown.append(" ".join(text.split())[:_LONGEST_NOISE])
         return f". It wrote {counted(self._skipped, 'line')} of something else, such as: {' / '.join(shown)}"
 
-    def growing(self) -> None:
+    def growing(self, line: bytearray) -> bool:
         self._is_alive.set()
         self.calls.heard()
+        try:
+            self._bound(line)
+            self._counter.check(line)
+        except ResultTooLarge as error:
+            self._unwanted = error
+            return False
+        return True
+
+    def _bound(self, line: bytes | bytearray) -> None:
+        if len(line) > self._line_bytes:
+            what = f"The server sent a message of more than {self._line_bytes} bytes"
+            raise exceeded("event_bytes", self._line_bytes, what)
 
     def oversized(self, head: bytes, tail: bytes) -> None:
-        self._is_alive.set()
-        what = f"The server sent a message of more than {self._line_bytes} bytes"
-        self.calls.fail(id_of(head, tail), exceeded("event_bytes", self._line_bytes, what))
+        assert self._unwanted is not None
+        self._counter = ValueCounter(self._values)
+        self.calls.fail(id_of(head, tail), self._unwanted)
 
     def advice(self) -> str:
         """The advice for a server that ended before it answered."""

@@ -55,12 +55,12 @@ class OutputListener(Protocol):
         """Handles a line of output without its line feed; `is_last` if the output ends with it."""
         ...
 
-    def growing(self) -> None:
-        """While a long line arrives."""
+    def growing(self, line: bytearray) -> bool:
+        """While a long line arrives; returns False if the rest of it is not wanted."""
         ...
 
     def oversized(self, head: bytes, tail: bytes) -> None:
-        """Handles a line beyond the limit, of which only beginning and end are kept."""
+        """Handles a line that was not wanted, of which only beginning and end are kept."""
         ...
 
     def ended(self, reason: str) -> None:
@@ -121,10 +121,9 @@ class Outgoing:
 class StdioProcess:
     """A running process. Raises `ConnectError` with phase ``process`` if it cannot be started."""
 
-    def __init__(self, server: StdioServer, listener: OutputListener, *, line_bytes: int) -> None:
+    def __init__(self, server: StdioServer, listener: OutputListener) -> None:
         self._server = server
         self._listener = listener
-        self._line_bytes = line_bytes
         self._outbox: queue.SimpleQueue[Outgoing | None] = queue.SimpleQueue()
         self._stderr_tail = b""
         self._tail_bytes = _TAIL_BYTES + server.longest_secret
@@ -260,14 +259,14 @@ class StdioProcess:
 
     def _read_output(self, stream: IO[bytes]) -> None:
         held = bytearray()
-        lost: bytes | None = None  # the beginning of a line beyond the limit
+        lost: bytes | None = None  # the beginning of a line that is not wanted
         try:
             while chunk := self._read(stream):
                 *whole, rest = chunk.split(b"\n")
                 for part in whole:
-                    if lost is None and len(held) + len(part) > self._line_bytes:
-                        lost = bytes(held[:_TAIL_BYTES] or part[:_TAIL_BYTES])
                     held += part
+                    if lost is None and len(held) > _CHUNK and not self._listener.growing(held):
+                        lost = bytes(held[:_TAIL_BYTES])
                     if lost is None:
                         self._listener.line(bytes(held))
                     else:
@@ -275,12 +274,10 @@ class StdioProcess:
                         lost = None
                     held.clear()
                 held += rest
-                if len(held) > self._line_bytes and lost is None:
+                if lost is None and len(held) > _CHUNK and not self._listener.growing(held):
                     lost = bytes(held[:_TAIL_BYTES])
                 if lost is not None:
                     del held[:-_TAIL_BYTES]
-                elif len(held) >= _CHUNK:
-                    self._listener.growing()
             if held and lost is None:
                 self._listener.line(
                     bytes(held), is_last=True

@@ -14,14 +14,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from ..clock import Listener, Wait
 from ..limits import Limits, exceeded
+from ..protocol.events import Event, iter_events, read_event
 from ..protocol.messages import (
     Answer,
-    Cursor,
     Message,
     Response,
     answers,
@@ -30,7 +31,6 @@ from ..protocol.messages import (
     decode,
     has_result,
     is_response,
-    iter_events,
     messages_of,
 )
 from ..protocol.negotiation import BATCH_VERSIONS, Era, TransportKind, era_of
@@ -49,9 +49,37 @@ _QUESTION_SECONDS: Final = 1.0
 _PROGRESS_SECONDS: Final = 0.1
 _AFTER_THE_FIRST_REPLY: Final = 0.05
 _FIX: Final = "Look into the server's log; a proxy that mixes up its clients is another usual cause"
+_SHORTEST_RETRY, _LONGEST_RETRY = 0.02, 24 * 3600.0  # seconds; with 0 the client would not pause at all
 GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
 SessionHeaders = tuple[tuple[str, str], ...]
 """The headers for the revision and, if the server keeps a session, its id."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """The position in a stream, for resuming it."""
+
+    last_id: str = ""  # of the last event with a usable id
+    retry: float = 1.0  # the server's pause before the stream is resumed, in seconds
+    seen: int = 0  # messages so far
+    values: int = Limits().values  # of one message, at most
+
+    def take(self, event: Event) -> list[Message]:
+        """Notes the position and returns the event's messages.
+
+        Priming events, pings and events of other names have none; a batch, which revision 2025-03-26 allows,
+        has several.
+        """
+        if event.id:
+            self.last_id = event.id if event.id.isprintable() else ""
+        if event.retry is not None:
+            self.retry = max(_SHORTEST_RETRY, min(event.retry, 1000 * _LONGEST_RETRY) / 1000)
+        if event.refused is not None:
+            raise event.refused
+        if not event.data or event.name != "message":
+            return []
+        self.seen += 1
+        return read_event(event.data, self.values)
 
 
 class StreamableHttp(Transport):
@@ -212,7 +240,7 @@ class StreamableHttp(Transport):
 
     def _from_stream(
         self, reply: Reply, call: Call, session: SessionHeaders, wait: Wait, inbox: Inbox
-    ) -> tuple[Message, str]:
+    ) -> tuple[Message, bytes]:
         cursor = Cursor(values=self._limits.values)
         response = self._read(reply, call, cursor, wait, inbox)
         if response is not None and self._open_ends < _MOST_OPEN_ENDS:
@@ -250,7 +278,7 @@ class StreamableHttp(Transport):
 
     def _resume(
         self, call: Call, cursor: Cursor, session: SessionHeaders, wait: Wait, inbox: Inbox
-    ) -> tuple[Message, str] | None:
+    ) -> tuple[Message, bytes] | None:
         _logger.debug("resuming the stream of request %d", call.id)
         headers = (*GET_STREAM, *session, ("Last-Event-ID", cursor.last_id))
         try:
@@ -266,12 +294,13 @@ class StreamableHttp(Transport):
 
     def _read(
         self, reply: Reply, call: Call, cursor: Cursor, wait: Wait, inbox: Inbox
-    ) -> tuple[Message, str] | None:
+    ) -> tuple[Message, bytes] | None:
         """Reads up to the response and returns it with its text; None if the stream ends or breaks before."""
         size = 0
         events = iter_events(
             reply.chunks(),
             limit=min(self._limits.event_bytes, self._limits.result_bytes),
+            values=self._limits.values,
             on_growth=reply.growing,
         )
         try:
@@ -417,7 +446,7 @@ class ServerStream(Listener):
         return self._cursor.seen > seen
 
     def _read(self, reply: Reply) -> None:
-        for event in iter_events(reply.chunks(), limit=self._limit, goes_on=True):
+        for event in iter_events(reply.chunks(), limit=self._limit, values=self._cursor.values, goes_on=True):
             try:
                 messages = self._cursor.take(event)
             except (ProtocolError, ResultTooLarge) as error:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.client.protocol.messages import TOO_LARGE, iter_events
+from knime_mcp.client.protocol.events import iter_events
 from knime_mcp.types.errors import ResultTooLarge
 
 STREAM = (
@@ -22,16 +22,16 @@ def _cut(data: bytes, positions: list[int]) -> list[bytes]:
 @given(st.lists(st.integers(min_value=0), max_size=20))
 def test_events_do_not_depend_on_how_bytes_are_cut(positions):
     events = [e for e in iter_events(_cut(STREAM, positions), limit=10_000) if e.data]
-    assert [e.data for e in events] == ['{"a":\n1}', "ü\u2028\x85x", "last"]
+    assert [e.data for e in events] == [b'{"a":\n1}', "ü\u2028\x85x".encode(), b"last"]
     assert all(e.id == "1" for e in events)
 
 
 def test_one_byte_at_a_time():
     chunks = [STREAM[i : i + 1] for i in range(len(STREAM))]
     assert [e.data for e in iter_events(chunks, limit=10_000) if e.data] == [
-        '{"a":\n1}',
-        "ü\u2028\x85x",
-        "last",
+        b'{"a":\n1}',
+        "ü\u2028\x85x".encode(),
+        b"last",
     ]
 
 
@@ -74,11 +74,39 @@ def test_events_go_on_after_one_beyond_the_limit_however_bytes_are_cut(positions
     )
     chunks = _cut(data, [*positions, *range(0, len(data), 150)])  # counted is from chunk to chunk
     events = [e for e in iter_events(chunks, limit=200, goes_on=True) if e.data]
-    assert [e.event for e in events] == ["message", TOO_LARGE, "message"]
-    assert (events[0].data, events[2].data) == ('{"id": 1}', "last")
-    assert events[1].data.startswith('{"id": 2, "a": "xx')
-    assert events[1].data.endswith('xx",\n"b": 3}')
+    assert [e.refused is None for e in events] == [True, False, True]
+    assert (events[0].data, events[2].data) == (b'{"id": 1}', b"last")
+    assert events[1].data.startswith(b'{"id": 2, "a": "xx')
+    assert events[1].data.endswith(b'xx",\n"b": 3}')
     assert len(events[1].data) < 30_000
+
+
+@pytest.mark.parametrize("line", [b": \n\n", b"data\n", b"x: y\n", b"\n", b"id: 1\n\n"])
+def test_lines_without_a_message_count_like_values(line):
+    chunks = [line * 100] * 20
+    with pytest.raises(ResultTooLarge, match="1,001 lines on its stream"):
+        list(iter_events(chunks, limit=10**6, values=1000))
+
+
+def test_comments_between_messages_do_not_add_up():
+    stream = [b"data: {}\n\n" + b": still here\n\n" * 40] * 50
+    assert len(list(iter_events(stream, limit=1000, values=100))) == 50
+
+
+def test_an_event_of_too_many_values_is_refused_while_it_arrives():
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        yield b'data: {"text": "'
+        yield b"a, b, [c], " * 1000 + b'\\", d", "values": ['  # in a text they do not count
+        while True:
+            taken += 100
+            yield b"0," * 100
+
+    with pytest.raises(ResultTooLarge, match="more than 2,000 values: 2,"):
+        list(iter_events(endless(), limit=10**6, values=2000))
+    assert taken <= 2100
 
 
 def test_growth_of_a_large_event_is_told():
@@ -92,4 +120,4 @@ def test_of_any_bytes_no_event_is_larger_than_the_limit_unless_it_says_so(chunks
     with contextlib.suppress(ResultTooLarge):
         assert all(len(event.data) <= 100 for event in iter_events(chunks, limit=100))
     for event in iter_events(chunks, limit=50, goes_on=True):
-        assert event.event == TOO_LARGE or len(event.data) <= 50
+        assert event.refused is not None or len(event.data) <= 50

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from knime_mcp.tools import Limits, Progress
+from knime_mcp.tools import Limits, Progress, Timeouts
 from knime_mcp.types.errors import (
     Canceled,
     ConnectError,
@@ -43,6 +43,26 @@ def test_a_server_that_asks_before_it_is_asked_gets_its_answer():
 def test_lines_that_are_no_messages_are_skipped():
     with connected("greets") as client:
         assert client.call_tool("noise").text == "quiet\u2028again"
+
+
+def test_a_flood_of_lines_that_are_no_messages_ends_the_call_and_not_the_server():
+    with connected(limits=Limits(events=1000)) as client:
+        with pytest.raises(ResultTooLarge, match="1,001 messages or lines, and no reply"):
+            client.call_tool("babble", {"lines": 1500})
+        assert client.call_tool("echo", {"text": "still here"}).text == "still here"
+
+
+def test_a_server_that_only_babbles_is_not_called_silent():
+    said = r"has sent no message for 1 s.*It wrote 7 lines of something else"
+    with connected(timeouts=Timeouts(idle=1)) as client, pytest.raises(TimedOut, match=said):
+        client.call_tool("babble", {"lines": 7})
+
+
+def test_a_line_of_too_many_values_is_refused_before_its_end():
+    with connected(limits=Limits(values=100_000)) as client:
+        with pytest.raises(ResultTooLarge, match=r"more than 100,000 values: 1\d\d,\d+ in \d+,"):
+            client.call_tool("big", {"bytes": 0, "values": 1_000_000})
+        assert client.call_tool("echo", {"text": "still here"}).text == "still here"
 
 
 def test_skipped_lines_are_shown_when_the_server_dies():
