@@ -67,8 +67,9 @@ _STYLE: Final = """
 .answer .said { background: var(--good-tint); }
 details.call { border: 1px solid var(--line); border-radius: 4px; padding: 4px 10px; margin: 6px 0; }
 details.call > summary { cursor: pointer; }
-.row { display: inline-flex; gap: 8px; align-items: center; width: calc(100% - 24px); vertical-align: top; }
-.row > * { flex: none; } .row > :last-child { flex: 0 1 auto; overflow: hidden; text-overflow: ellipsis;
+.row { display: inline-flex; flex-wrap: wrap; gap: 0 8px; align-items: center; width: calc(100% - 24px);
+  vertical-align: top; }
+.row > * { flex: none; } .row > :last-child { flex: 1 1 10em; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; }
 .kind { display: inline-flex; gap: 5px; align-items: center; font-size: 12.5px; color: var(--soft);
   min-width: 6.2em; }

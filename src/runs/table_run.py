@@ -42,6 +42,7 @@ POLL_SECONDS = 0.25
 _AHEAD = 4  # finished results that may wait for a slower one, per call in flight
 _SHOWN_CALLS: Final = 50
 _SHOWN_TEXT: Final = 2000
+_SHOWN_ANSWER: Final = 20_000  # of which the view shows the first records, too
 _SHOWN_NAMES: Final = 8
 _SHOWN_NOTES: Final = 5
 
@@ -401,14 +402,14 @@ def _short(record: CallRecord) -> CallRecord:
         record,
         tool=None,
         arguments=_cut(record.arguments),
-        result=_cut(record.result),
-        structured_result=_cut(record.structured_result),
+        result=_cut(record.result, _SHOWN_ANSWER),
+        structured_result=_cut(record.structured_result, _SHOWN_ANSWER),
         error=_cut(record.error),
     )
 
 
-def _cut(text: str | None) -> str | None:
-    return None if text is None else beginning(text, _SHOWN_TEXT)
+def _cut(text: str | None, longest: int = _SHOWN_TEXT) -> str | None:
+    return None if text is None else beginning(text, longest)
 
 
 def _listed(names: Iterable[str]) -> str:

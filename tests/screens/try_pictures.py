@@ -78,7 +78,8 @@ def shown(browser, page, name, *, width=NARROW, opened=False):
     browser.open(page.as_uri())
     if opened:
         browser.script("document.querySelector('details').open = true")
-    browser.resize(width, min(HIGHEST, browser.script("document.documentElement.scrollHeight")), 2)
+    height = browser.script("Math.ceil(document.body.getBoundingClientRect().bottom)")
+    browser.resize(width, min(HIGHEST, height), 2)
     file = page.with_suffix(".shot")
     browser.picture(file)
     small(file.read_bytes(), IMAGES / f"{name}.png")

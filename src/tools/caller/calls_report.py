@@ -9,7 +9,9 @@ import importlib
 import json
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 
@@ -17,6 +19,7 @@ from ...audit.record import CallStatus
 from ...client.protocol.messages import as_object
 from ...runs.argument_sources import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
 from ...runs.cell_contents import media_type_of
+from ...runs.result_records import records_of
 from ...types.columns import (
     ROW_ID,
     ColumnForm,
@@ -29,7 +32,13 @@ from ...types.columns import (
     write_tools,
 )
 from ...types.errors import MCPError, SettingInvalid, ToolFormatError
-from ...types.texts import canonical_json, counted, visible, without_surrogates
+from ...types.texts import (
+    canonical_json,
+    counted,
+    shortened,
+    visible,
+    without_surrogates,
+)
 from ...types.tool import MCPTool, WorkflowTool
 from ..views.html import (
     Html,
@@ -45,6 +54,7 @@ from ..views.html import (
     paragraph,
     properties,
     status_badge,
+    table,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +65,7 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...runs.argument_sources import ResultKind
     from ...runs.call_values import CallOutcome
+    from ...runs.result_records import Records
     from ...runs.table_run import RunSummary
     from ...types.tool import Tool
 
@@ -410,6 +421,11 @@ def _whole(column: Any) -> Any:
 
 _SHOWN_TOOLS: Final = 20
 _SHOWN_PICTURES: Final = 10
+_SHOWN_LISTS: Final = 3
+_SHOWN_RECORDS: Final = 10
+_SHOWN_COLUMNS: Final = 8
+_LONGEST_CELL: Final = 120
+_LONGEST_PARAGRAPH: Final = 2000
 _LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some megabytes
 
 
@@ -503,12 +519,51 @@ def _call(record: CallRecord, *, opened: bool, pictured: bool) -> Html:
         summary,
         json_block(record.arguments) if record.arguments is not None else None,
         note(record.error, kind="bad") if record.error else None,
-        paragraph(record.result) if record.result else None,
         _shown_picture(record.image) if pictured and record.image else None,
-        json_block(record.structured_result) if record.structured_result else None,
+        _answer(record),
         properties((("Files", "\n".join(record.files)), ("Started at", record.started_at))),
         opened=opened,
     )
+
+
+def _answer(record: CallRecord) -> Html:
+    """What came back: lists of records as tables above the answer as it came."""
+    structured = None
+    with suppress(ValueError):  # it may be cut
+        structured = json.loads(record.structured_result or "null")
+    found = records_of(structured, record.result or "") if record.ok else []
+    texts = [text for text in (record.result, record.structured_result) if text]
+    answer = join(json_block(text) if _scrolls(text) else paragraph(text) for text in texts)
+    tables = [_shown_records(name, records) for name, records in found[:_SHOWN_LISTS]]
+    return join((*tables, details("The answer as it came", answer))) if tables else answer
+
+
+def _scrolls(text: str) -> bool:
+    return text.startswith(("{", "[")) or len(text) > _LONGEST_PARAGRAPH
+
+
+def _shown_records(name: str, records: Records) -> Html:
+    columns = list(dict.fromkeys(chain.from_iterable(records[:_SHOWN_RECORDS])))
+    shown = columns[:_SHOWN_COLUMNS]
+    rows = [[_shown_value(record.get(key)) for key in shown] for record in records[:_SHOWN_RECORDS]]
+    more = [
+        *([f"{len(records) - len(rows):,} more rows"] if len(records) > len(rows) else []),
+        *([f"{len(columns) - len(shown):,} more columns"] if len(columns) > len(shown) else []),
+    ]
+    return join(
+        (
+            heading(3, name or "Records"),
+            table(shown, rows),
+            paragraph(f"… and {' and '.join(more)}, in Records", soft=True) if more else None,
+        )
+    )
+
+
+def _shown_value(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(text, _LONGEST_CELL)
 
 
 def _shown_picture(file: str) -> Html | None:

@@ -425,9 +425,7 @@ def _tool_details(tool: ProvidedTool) -> Html:
     return details(
         join((element("b", tool.shown_name), *filter(None, labels), line), " "),
         _findings(tool.findings),
-        paragraph(definition.description)
-        if definition.description
-        else paragraph("No description.", soft=True),
+        _description(tool),
         properties(
             (
                 ("Title", title if title != definition.name else None),
@@ -442,6 +440,14 @@ def _tool_details(tool: ProvidedTool) -> Html:
         details("Schema of the arguments", json_block(definition.input_schema)),
         details("Schema of the result", json_block(result)) if (result := definition.output_schema) else None,
     )
+
+
+def _description(tool: ProvidedTool) -> Html:
+    """The description, unless the line above it has all of it."""
+    text = tool.definition.description or ""
+    if not text:
+        return paragraph("No description.", soft=True)
+    return paragraph(text) if text.strip() != _first_line(tool) else Html()
 
 
 def _parameters(schema: dict[str, Any]) -> Html:
