@@ -23,6 +23,7 @@ DOCUMENTS = [
     *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "requirements.md"),
 ]
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+IN_A_FOLDER = re.compile(r"^\S+/bin/(?=knime-mcp )")
 INDENTED = re.compile(r"^ {4}(knime-mcp .*)$", re.MULTILINE)
 INLINE = re.compile(r"`(knime-mcp [^`…]*)`")
 EXAMPLE = re.compile(r"Example: (knime-mcp .*?)$", re.MULTILINE)
@@ -37,7 +38,7 @@ def commands_in(text: str) -> Iterator[str]:
     """The command lines of a Markdown text."""
     for block in FENCED.findall(text):
         for line in block.splitlines():
-            command = line.removeprefix("$ ")
+            command = IN_A_FOLDER.sub("", line.removeprefix("$ "))
             if command.startswith("knime-mcp "):
                 yield command
     yield from INDENTED.findall(text)
