@@ -15,6 +15,7 @@ from ..client.protocol.messages import as_object, as_text
 from ..client.protocol.tools import ImageContent, describe_block, parse_block
 from ..runs.call_values import ToolAnswer
 from ..types.errors import ArgumentsInvalid, MCPError
+from ..types.texts import only_visible
 from .agent_events import AgentOptions, Ending, TokenBudget
 from .agent_loop import run_agent
 from .model_messages import finish_reason
@@ -80,16 +81,17 @@ def messages_of(params: Mapping[str, Any]) -> list[BaseMessage]:
         content = raw.get("content")
         blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
         kind = AIMessage if raw.get("role") == "assistant" else HumanMessage
-        messages.append(kind(content=[_block(parse_block(block)) for block in blocks]))
+        messages.append(kind(content=[block_for_model(parse_block(block)) for block in blocks]))
     if not isinstance(messages[-1] if messages else None, HumanMessage):
         raise ArgumentsInvalid("There is no message that a model could answer", pointer="/messages")
     return messages
 
 
-def _block(block: ContentBlock) -> dict[str, Any]:
+def block_for_model(block: ContentBlock) -> dict[str, Any]:
+    """A block of a server as a model takes it: a text, without characters that nobody sees, or a picture."""
     if isinstance(block, ImageContent):
         return image_block(block)
-    return {"type": "text", "text": describe_block(block)}
+    return {"type": "text", "text": only_visible(describe_block(block))}
 
 
 def _tokens(params: Mapping[str, Any]) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, Ending, TokenBudget, TokenUsage
 from ..agents.answer_schema import AnswerSchema
+from ..agents.chat.offered_prompts import filled_in, offered_prompts
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route, more_fields
 from ..agents.prompter.conversation_table import ConversationLayout, Entry, MessageForm
@@ -16,6 +17,7 @@ from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallLimits, CallRules
+from ..agents.toolbox.linked_resources import LinkedResources
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
@@ -34,12 +36,14 @@ from .terminal import complain, note
 from .workflow_files import load_host, workflow_runner, workflow_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
+    from ..agents.chat.offered_prompts import OfferedPrompt
     from ..agents.prompter.prompter import Answered
     from ..audit.journal_reading import JournalContent
     from ..headless.host import ExtensionHost
+    from ..types.errors import MCPError
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
     from .agent import AgentSettings
@@ -70,6 +74,7 @@ class AgentRun:
         self._timeline = ChatTimeline() if streams else AgentTimeline()
         self._usage = TokenUsage()
         self._runs: PromptRuns
+        self._routes: list[ServerRoute] = []
         self._agent: Prompter
         self._host: ExtensionHost | None = None
         self._finished: FinishedPrompts | None = None
@@ -92,7 +97,7 @@ class AgentRun:
         self, *, routes: list[ServerRoute], workflows: Sequence[Path], what: dict[str, Any]
     ) -> Generator[None]:
         """The run with its servers, in which questions can be asked."""
-        model = _model(self._settings)
+        model, self._routes = _model(self._settings), routes
         questions = ServerQuestions() if can_ask() else None
         with (
             self._timeline as timeline,
@@ -167,6 +172,14 @@ class AgentRun:
     @property
     def tool_names(self) -> list[str]:
         return [bound.shown_name for bound in self._agent.toolset.bound]
+
+    def prompts(self) -> tuple[list[OfferedPrompt], list[MCPError]]:
+        """The prompts that the servers offer, and why some could not be asked."""
+        return offered_prompts(self._agent.run, self._routes)
+
+    def filled_in(self, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> list[Entry]:
+        """The messages of a prompt; raises `MCPError`."""
+        return filled_in(self._agent.run, prompt, arguments)
 
     def cost(self) -> str:
         usage, budget = self._usage, self._budget()
@@ -288,6 +301,7 @@ class AgentRun:
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
             approver=PersonAsked(self._interrupt, self._timeline.hide) if can_ask() else None,
             questions=sessions.questions,
+            resources=LinkedResources(),
             data_prefix=DATA_PREFIX,
             to_table=None if host is None else host.table,
         )

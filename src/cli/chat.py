@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..types.errors import Canceled
+from ..types.errors import Canceled, MCPError
 from .agent import AgentSettings, checked_settings
 from .command_errors import ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .shared_options import ServersOption, WorkflowsOption, takes
-from .terminal import complain, is_terminal, note, visible
+from .terminal import complain, is_terminal, note, one_line, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..agents.prompter.conversation_table import Entry
     from .agent_run import AgentRun
 
 _ASK: Final = "ask * if not read-only"
 _HELP: Final = """/tools      the tools that the model may call
+/prompts    the prompts of the servers; /prompts NAME KEY=VALUE … asks one
 /cost       what was spent so far
 /undo       forgets the last question and its answer
 /save FILE  writes the conversation, for --history
@@ -85,6 +89,12 @@ def _talk(run: AgentRun, stop: _Stop, conversation: list[Entry]) -> None:
                 note("\n".join(run.tool_names) or "There are no tools.")
             case "/cost":
                 note(run.cost())
+            case "/prompts" if rest.strip():
+                if begun := _prompt(run, rest):
+                    lengths.append(len(conversation))
+                    conversation[:] = _turn(run, stop, "", conversation, begun)
+            case "/prompts":
+                _show_prompts(run)
             case "/undo" if lengths:
                 del conversation[lengths.pop() :]
                 note("Forgotten. What tools have done stays done.")
@@ -99,10 +109,44 @@ def _talk(run: AgentRun, stop: _Stop, conversation: list[Entry]) -> None:
                 conversation[:] = _turn(run, stop, line.strip(), conversation)
 
 
-def _turn(run: AgentRun, stop: _Stop, question: str, conversation: list[Entry]) -> list[Entry]:
+def _show_prompts(run: AgentRun) -> None:
+    offered, problems = run.prompts()
+    for problem in problems:
+        complain(f"{problem}{command_line_hint(problem)}")
+    lines = [f"{prompt.usage}  {one_line(prompt.definition.description)}".rstrip() for prompt in offered]
+    note("\n".join(lines) or "There are no prompts.")
+
+
+def _prompt(run: AgentRun, typed: str) -> list[Entry]:
+    """The messages of a prompt that is typed with its arguments; asks for those that are missing."""
+    try:
+        name, *pairs = shlex.split(typed)
+        given = dict(pair.split("=", 1) for pair in pairs)
+    except ValueError:
+        complain("Write the prompt's name, and its arguments as KEY=VALUE.")
+        return []
+    offered, problems = run.prompts()
+    prompt = next((prompt for prompt in offered if prompt.definition.name == name), None)
+    if prompt is None:
+        complain(" ".join([f"There is no prompt {name}. /prompts lists them.", *map(str, problems)]))
+        return []
+    try:
+        for missing in prompt.missing(given):
+            if not (value := _line(f"{missing}: ")):
+                return []
+            given[missing] = value
+        return run.filled_in(prompt, given)
+    except MCPError as error:
+        complain(f"{error}{command_line_hint(error)}")
+        return []
+
+
+def _turn(
+    run: AgentRun, stop: _Stop, question: str, conversation: list[Entry], begun: Sequence[Entry] = ()
+) -> list[Entry]:
     try:
         with Interrupt() as stop.turn:
-            run.turn(question, conversation)
+            run.turn(question, [*conversation, *begun])
     except Canceled:
         note("Stopped. The question is forgotten; what tools have done stays done.")
         return conversation
@@ -117,13 +161,13 @@ def _turn(run: AgentRun, stop: _Stop, question: str, conversation: list[Entry]) 
     return list(answered.entries)
 
 
-def _line() -> str | None:
+def _line(before: str = "> ") -> str | None:
     """The next line that is typed; None at the end."""
     if is_terminal(sys.stdin):
         import_module("readline")  # `input` then knows the lines before, and keys to edit them
     while True:
         try:
-            return input(visible("> "))
+            return input(visible(before))
         except KeyboardInterrupt:
             print()  # the line is dropped
         except EOFError:

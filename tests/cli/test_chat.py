@@ -229,3 +229,27 @@ def test_a_server_asks_the_model(chat, asking):
     terminal.type("y")
     assert "test-model: Short." in terminal.until("Done.")
     assert [message["content"] for message in model.requests[1].messages][:1] == ["Be short."]
+
+
+def test_prompts_of_servers(chat, asking):
+    terminal, model = chat(says("Dear Ada."), says("Dear Bob."), servers=[asking])
+    terminal.until("> ")
+    terminal.type("/prompts")
+    terminal.until("letter to=… [tone=…]")
+    terminal.until("> ")
+    terminal.type("/prompts leter")
+    terminal.until("There is no prompt leter")
+    terminal.until("> ")
+    terminal.type("/prompts letter tone=short")
+    terminal.until("to: ")
+    terminal.type("Ada")
+    terminal.until("Dear Ada.")
+    terminal.until("> ")
+    terminal.type("/undo")
+    terminal.until("Forgotten")
+    terminal.until("> ")
+    terminal.type("/prompts letter to=Bob")
+    terminal.until("Dear Bob.")
+    terminal.until("> ")
+    texts = [message["content"][0]["text"] for request in model.requests for message in request.messages[1:]]
+    assert texts == ["Write a short letter to Ada.", "Write a friendly letter to Bob."]

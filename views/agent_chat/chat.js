@@ -248,6 +248,52 @@
     return { made, read };
   }
 
+  // The prompts of the servers, asked for when the menu is opened.
+  async function listPrompts() {
+    const menu = byId("prompts");
+    if (!menu.open) return;
+    const list = menu.querySelector("ul");
+    list.replaceChildren(element("li", { class: "facts" }, "The servers are asked …"));
+    try {
+      const { prompts, problems } = await knime.call("prompts");
+      const lines = prompts.map((prompt, number) =>
+        element("li", {}, button(prompt.name, () => openPrompt(prompt, number)), " ", element("span", { class: "facts" }, `${prompt.hint} · ${prompt.server}`)));
+      lines.push(...problems.map((text) => element("li", { class: "error" }, text)));
+      list.replaceChildren(...(lines.length ? lines : [element("li", { class: "facts" }, "There are none.")]));
+      list.querySelector("button")?.focus();
+    } catch (error) {
+      list.replaceChildren(element("li", { class: "error" }, error.message));
+    }
+  }
+
+  function openPrompt(prompt, number) {
+    byId("prompts").open = false;
+    const problem = element("p", { class: "error", role: "alert", hidden: true });
+    const inputs = prompt.arguments.map(({ name }) => ({ name, input: element("input", { type: "text" }) }));
+    const send = async () => {
+      const given = inputs.filter(({ input }) => input.value).map(({ name, input }) => [name, input.value]);
+      const wrong = await tried(() => knime.call("ask_prompt", number, Object.fromEntries(given)));
+      problem.textContent = wrong ?? "";
+      problem.hidden = !wrong;
+      if (wrong) return;
+      card.remove();
+      showBusy(true);
+      wake();
+    };
+    const labels = prompt.arguments.map(({ name, hint, is_required }, place) =>
+      element("label", {}, name, is_required ? " * " : " ", element("span", { class: "facts" }, hint), inputs[place].input));
+    const shown = element("div", { class: "form" }, ...labels);
+    shown.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && event.target.tagName === "INPUT") send();
+    });
+    const card = element("section", { class: "card", role: "group", "aria-label": `Prompt ${prompt.name}` },
+      element("p", {}, element("strong", {}, prompt.name), " ", element("span", { class: "facts" }, `${prompt.server} · ${prompt.hint}`)),
+      shown, problem,
+      element("div", { class: "buttons" }, button("Ask this", send, "first"), button("Cancel", () => card.remove())));
+    add(card);
+    card.querySelector("input, button").focus();
+  }
+
   function tableCard(event) {
     const head = element("tr", {}, ...event.columns.map((name) => element("th", { scope: "col" }, name)));
     const rows = event.rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", {}, cell))));
@@ -351,6 +397,7 @@
     });
     byId("hand-on").addEventListener("click", handOn);
     byId("hand-on").hidden = !knime.inFrame;
+    byId("prompts").addEventListener("toggle", listPrompts);
     question.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
@@ -375,6 +422,7 @@
     }
     handsOn = started.hands_on && knime.inFrame;
     byId("tools").hidden = !started.tools.length;
+    byId("prompts").hidden = !started.tools.some(({ server }) => /^(https?|stdio):/.test(server));
     byId("tools").querySelector("summary").textContent = `${started.tools.length} tools`;
     byId("tools").querySelector("ul").append(
       ...started.tools.map(({ name, server }) => element("li", {}, element("strong", {}, name), ` ${server}`)),

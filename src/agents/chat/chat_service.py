@@ -97,6 +97,17 @@ class ChatService:
         """Asks a question; returns why that is not possible."""
         return self.problem if self.session is None else self.session.ask(str(text))
 
+    def prompts(self) -> dict[str, Any]:
+        """What the servers offer to begin with, and why some offer nothing."""
+        prompts, problems = ([], [self.problem]) if self.session is None else self.session.prompts()
+        return {"prompts": prompts, "problems": problems}
+
+    def ask_prompt(self, number: int, arguments: dict[str, str]) -> str | None:
+        """Asks a prompt, by its place in the list; returns why that is not possible."""
+        if self.session is None:
+            return self.problem
+        return self.session.ask_prompt(int(number), {str(name): str(arguments[name]) for name in arguments})
+
     def stop(self) -> None:
         if self.session is not None:
             self.session.stop()

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...runs.call_values import Allow, Deny, Edit, PlannedCall
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError
+from ...types.tool import MCPTool
 from ..agent_events import Ending, ModelAnswered, RunEnded, TokenUsage
+from ..message_content import shown_text
 from ..prompter.prompt_runs import HostThread
 from ..prompter.prompter import Prompt
 from ..toolbox.approvals import Approvals, called, form_of
 from ..toolbox.data_registry import TABLE, DataRegistry
+from ..toolbox.linked_resources import LinkedResources
 from .chat_page_events import asked_event, page_event, past_events, table_event
+from .offered_prompts import filled_in, offered_prompts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...audit.record import CallRecord
     from ...runs.call_values import Ask
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from ..prompter.conversation_table import Entry
     from ..prompter.prompter import Answered, Prompter
     from .chat_page_events import PageEvent
+    from .offered_prompts import OfferedPrompt
 
 LONG_POLL: Final = 0.5
 """Seconds that a page waits for news, at most. Short, as a host may make a page's requests one by one."""
@@ -67,8 +72,10 @@ class ChatSession:
                 prompter.data, to_table=prompter.to_table, prefix=prompter.data_prefix
             )
         self._registry = prompter.registry
+        prompter.resources = LinkedResources()
         self._known_data = self._tables = len(self._registry)
         self._closed = False
+        self._prompts: list[OfferedPrompt] = []
         for event in past_events(history):
             self._tell(event)
 
@@ -78,20 +85,35 @@ class ChatSession:
 
     def ask(self, text: str) -> str | None:
         """Begins to answer a question; the reason if that is not possible now."""
+        return self._begin(text.strip(), []) if text.strip() else "There is no question."
+
+    def prompts(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The prompts of the servers, for people, and why some have none."""
+        tools = [bound.tool for bound in self._prompter.toolset.bound]
+        routes = [tool.route for tool in tools if isinstance(tool, MCPTool)]
+        self._prompts, problems = offered_prompts(self._prompter.run, routes)
+        return [prompt.shown() for prompt in self._prompts], [str(problem) for problem in problems]
+
+    def ask_prompt(self, number: int, arguments: Mapping[str, str]) -> str | None:
+        """Begins to answer a prompt of a server, by its place in `prompts`; the reason if that fails."""
+        try:
+            begun = filled_in(self._prompter.run, self._prompts[number], arguments)
+        except MCPError as error:
+            return str(error)
+        return self._begin("", begun)
+
+    def _begin(self, text: str, begun: list[Entry]) -> str | None:
         with self._news:
             if self._closed:
                 return "This conversation was handed on. Open the view again to go on with it."
             if self.is_answering:
                 return "The last question is still being answered."
-            if not text.strip():
-                return "There is no question."
             self._stop.clear()
             self._usage_before = self.usage
             self._question += 1
-            self._thread = threading.Thread(
-                target=self._answer, args=(text.strip(),), name="chat", daemon=True
-            )
-            self._tell({"kind": "question", "text": text.strip()})
+            self._thread = threading.Thread(target=self._answer, args=(text, begun), name="chat", daemon=True)
+            shown = "\n\n".join(shown_text(entry.message) for entry in begun if entry.message is not None)
+            self._tell({"kind": "question", "text": text or shown})
             self._thread.start()
         return None
 
@@ -180,15 +202,15 @@ class ChatSession:
         run.pool.close()
         return "" if run.journal is None else run.journal.anchor
 
-    def _answer(self, text: str) -> None:
-        """Answers a question; this thread stands for the host's."""
+    def _answer(self, text: str, begun: list[Entry]) -> None:
+        """Answers a question, or what a prompt has begun; this thread stands for the host's."""
         wake, done = threading.Event(), threading.Event()
         host = HostThread(wake.set)
         outcome: list[Answered | BaseException] = []
 
         def converse() -> None:
             try:
-                prompt = Prompt(text=text, history=tuple(self.entries))
+                prompt = Prompt(text=text, history=(*self.entries, *begun))
                 outcome.append(
                     self._prompter.ask(prompt, is_canceled=self._stop.is_set, host=host, on_event=self._take)
                 )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ...types.tool import WorkflowTool
     from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
     from ..model.openai_model import EndpointModel
+    from ..toolbox.linked_resources import LinkedResources
     from ..toolbox.toolset import Toolset
     from .kept_turns import KeptTurns
     from .prompt_runs import HostThread
@@ -99,7 +100,9 @@ class Prompter:
     to_table: Callable[[Any], Any] | None = None
     approver: Approver | None = None  # asks a person, in the host's thread
     questions: ServerQuestions | None = None  # which servers ask; None: they are told that they cannot
-    registry: DataRegistry | None = None  # the data of a conversation; without one, each prompt has its own
+    # The data of a conversation, and the resources that were linked; without them, each prompt has its own.
+    registry: DataRegistry | None = None
+    resources: LinkedResources | None = None
     records: list[CallRecord] = field(default_factory=list["CallRecord"])
 
     def __post_init__(self) -> None:
@@ -153,6 +156,7 @@ class Prompter:
             earlier=_origins(prompt.history),
             first_result=first_result,
             done=None if turns is None else turns.find,
+            resources=self.resources,
         )
         messages, meter = self._messages(prompt, registry), TokenMeter(self.options.budget)
         try:
@@ -354,7 +358,12 @@ def _with_errors(history: Sequence[Entry], messages: Sequence[BaseMessage]) -> I
 
 
 def _origins(history: Sequence[Entry]) -> Iterator[str]:
-    """Who wrote the tool results in a history."""
+    """Who wrote the tool results in a history, and the prompts that servers have filled in."""
     from langchain_core.messages import ToolMessage
 
-    return (origin_of(entry.message) for entry in history if isinstance(entry.message, ToolMessage))
+    for entry in history:
+        if entry.message is None:
+            continue
+        origin = origin_of(entry.message)
+        if origin or isinstance(entry.message, ToolMessage):
+            yield origin

@@ -17,6 +17,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from .built_ins import BuiltIns
 from .call_rules import VERDICTS, CallLimits, CallRules
 from .data_registry import DataRegistry
+from .linked_resources import LinkedResources, reads_resources
 from .replies import (
     AGENT_ORIGIN,
     WORKFLOW_ORIGIN,
@@ -81,9 +82,9 @@ class ToolExecutor:
     Workflows run one at a time, MCP tools in parallel. Rules and limits are hooks of the run. Without a
     registry, data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote
     the tool results in the history, "" if that is not known, and ``first_result`` is the number of the first
-    long result that is not in it. ``done`` gives the outcome of a call that an interrupted run has made.
-    `notes` are remarks for the user, such as tools that changed since they were chosen; `turn` is the model's
-    last one.
+    long result that is not in it. ``done`` gives the outcome of a call that an interrupted run has made,
+    ``resources`` are those to which results have linked before. `notes` are remarks for the user, such as
+    tools that changed since they were chosen; `turn` is the model's last one.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class ToolExecutor:
         earlier: Iterable[str] = (),
         first_result: int = 1,
         done: Callable[[PlannedCall, Run], CallOutcome | None] | None = None,
+        resources: LinkedResources | None = None,
     ) -> None:
         options = options or ToolOptions()
         self._done = done
@@ -115,13 +117,16 @@ class ToolExecutor:
             registry=self.registry if keeps_data else None, large=large, notes=self.notes
         )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
+        self._resources = LinkedResources() if resources is None else resources
+        self._reader = toolset.free_name("read_resource")
         self._workflow_lock = threading.Lock()
         self._outer_calls = itertools.count(1)  # each call from outside the agent's loop counts as a turn
         trusted = all(map(self._trusts, earlier))
         self._untrusted_since = None if trusted else 0  # turn of the first answer of an untrusted server
 
     def definitions(self) -> Sequence[Mapping[str, Any]]:
-        return self._built_ins.definitions()
+        reader = [self._resources.definition(self._reader)] if self._resources else []
+        return [*self._built_ins.definitions(), *reader]
 
     def shown_name(self, name: str) -> str:
         return self._toolset.shown_name(name)
@@ -135,9 +140,21 @@ class ToolExecutor:
             built_in = self._built_ins.run(request)
             if built_in is not None:
                 return built_in
+        if request.name == self._reader and self._resources:
+            return self._read_resource(request, is_canceled)
         if bound is None or request.arguments is None or request.error is not None:
             return self._refused(request, bound)
         return self._execute(bound, request, is_canceled)
+
+    def _read_resource(self, request: ToolRequest, is_canceled: Callable[[], bool]) -> ToolReply:
+        try:
+            if request.arguments is None or request.error is not None:
+                raise unreadable_arguments(request.error, request.written)
+            bound, call = self._resources.planned(request)
+        except ArgumentsInvalid as error:
+            return ToolReply(request=request, content=f"Error: {error.sentence}", failed=True)
+        outcome = self._made(call, is_canceled, reads_resources(self.run_of_calls))
+        return self._reply(bound, request, outcome, call, reads_on=True)
 
     # The source document's names; for agents of others, whose calls come through LangChain's tools.
     def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply:
@@ -200,9 +217,12 @@ class ToolExecutor:
     def _trusts(self, origin: str) -> bool:
         return origin in (WORKFLOW_ORIGIN, AGENT_ORIGIN) or self._options.rules.trusts(origin)
 
-    def _made(self, call: PlannedCall, is_canceled: Callable[[], bool]) -> CallOutcome:
-        done = None if self._done is None else self._done(call, self.run_of_calls)
-        return self.run_of_calls.call(call, is_canceled=is_canceled) if done is None else done
+    def _made(
+        self, call: PlannedCall, is_canceled: Callable[[], bool], run: Run | None = None
+    ) -> CallOutcome:
+        run = run or self.run_of_calls
+        done = None if self._done is None else self._done(call, run)
+        return run.call(call, is_canceled=is_canceled) if done is None else done
 
     def verdict(self, plan: PlannedCall) -> Verdict:
         """What the rules say of a call."""
@@ -272,6 +292,8 @@ class ToolExecutor:
         failed = record.status is not CallStatus.OK
         content: str | list[dict[str, Any]]
         if bound is not None and outcome.answer is not None and not failed:
+            if isinstance(bound.tool, MCPTool):
+                self._resources.take(bound.tool, outcome.answer.blocks)
             content = self._replies.content(bound, outcome.answer, reads_on=reads_on)
         else:
             text = failure_text(outcome, bound)
