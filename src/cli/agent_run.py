@@ -17,7 +17,6 @@ from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallLimits, CallRules
-from ..agents.toolbox.linked_resources import LinkedResources
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
@@ -301,7 +300,7 @@ class AgentRun:
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
             approver=PersonAsked(self._interrupt, self._timeline.hide) if can_ask() else None,
             questions=sessions.questions,
-            resources=LinkedResources(),
+            links={},
             data_prefix=DATA_PREFIX,
             to_table=None if host is None else host.table,
         )

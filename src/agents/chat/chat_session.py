@@ -19,7 +19,6 @@ from ..prompter.prompt_runs import HostThread
 from ..prompter.prompter import Prompt
 from ..toolbox.approvals import Approvals, called, form_of
 from ..toolbox.data_registry import TABLE, DataRegistry
-from ..toolbox.linked_resources import LinkedResources
 from .chat_page_events import asked_event, page_event, past_events, table_event
 from .offered_prompts import filled_in, offered_prompts
 
@@ -72,7 +71,7 @@ class ChatSession:
                 prompter.data, to_table=prompter.to_table, prefix=prompter.data_prefix
             )
         self._registry = prompter.registry
-        prompter.resources = LinkedResources()
+        prompter.links = {}
         self._known_data = self._tables = len(self._registry)
         self._closed = False
         self._prompts: list[OfferedPrompt] = []

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...types.tool import WorkflowTool
     from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
     from ..model.openai_model import EndpointModel
-    from ..toolbox.linked_resources import LinkedResources
+    from ..toolbox.linked_resources import Links
     from ..toolbox.toolset import Toolset
     from .kept_turns import KeptTurns
     from .prompt_runs import HostThread
@@ -102,7 +102,7 @@ class Prompter:
     questions: ServerQuestions | None = None  # which servers ask; None: they are told that they cannot
     # The data of a conversation, and the resources that were linked; without them, each prompt has its own.
     registry: DataRegistry | None = None
-    resources: LinkedResources | None = None
+    links: Links | None = None
     records: list[CallRecord] = field(default_factory=list["CallRecord"])
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Prompter:
             earlier=_origins(prompt.history),
             first_result=first_result,
             done=None if turns is None else turns.find,
-            resources=self.resources,
+            links=self.links,
         )
         messages, meter = self._messages(prompt, registry), TokenMeter(self.options.budget)
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...client.protocol.offers import contents_of
 from ...client.protocol.tools import CallToolResult, EmbeddedResource, ResourceLink
@@ -36,47 +36,43 @@ _MOST_LINKS: Final = 10_000
 _SHOWN: Final = 20
 _PICTURES: Final = "image/"
 
+Links: TypeAlias = "dict[str, ServerRoute]"
+"""The servers of resources to which results of a conversation have linked, by their URIs."""
 
-class LinkedResources:
-    """The links of a conversation, and the server of each."""
 
-    def __init__(self) -> None:
-        self._routes: dict[str, ServerRoute] = {}
+def remember(links: Links, tool: MCPTool, blocks: Iterable[ContentBlock]) -> None:
+    """Remembers what a result has linked; the oldest links are forgotten."""
+    for block in blocks:
+        if isinstance(block, ResourceLink) and block.uri:
+            links.pop(block.uri, None)
+            links[block.uri] = replace(tool.route, tool=None, digest=None)
+            if len(links) > _MOST_LINKS:
+                del links[next(iter(links))]
 
-    def __bool__(self) -> bool:
-        return bool(self._routes)
 
-    def take(self, tool: MCPTool, blocks: Iterable[ContentBlock]) -> None:
-        """Remembers what a result has linked; the oldest links are forgotten."""
-        for block in blocks:
-            if isinstance(block, ResourceLink) and block.uri:
-                self._routes.pop(block.uri, None)
-                self._routes[block.uri] = replace(tool.route, tool=None, digest=None)
-                if len(self._routes) > _MOST_LINKS:
-                    del self._routes[next(iter(self._routes))]
+def reader_definition(name: str) -> dict[str, Any]:
+    """The function for the model."""
+    return built_in_definition(name, _TEXT, _URI)
 
-    def definition(self, name: str) -> dict[str, Any]:
-        """The function for the model."""
-        return built_in_definition(name, _TEXT, _URI)
 
-    def planned(self, request: ToolRequest) -> tuple[BoundTool, PlannedCall]:
-        """The call that a request means, of the server that has linked the resource.
+def planned_reading(links: Links, request: ToolRequest) -> tuple[BoundTool, PlannedCall]:
+    """The call that a request means, of the server that has linked the resource.
 
-        Raises `ArgumentsInvalid` if nothing has.
-        """
-        uri = (request.arguments or {}).get("uri")
-        route = self._routes.get(uri) if isinstance(uri, str) else None
-        if route is None:
-            raise ArgumentsInvalid(
-                f"No result has linked to {uri!r}"[:500],
-                pointer="/uri",
-                fix=f"Use one of {', '.join([*self._routes][-_SHOWN:])}",
-            )
-        definition = self.definition(request.name)
-        schema = definition["function"]["parameters"]
-        tool = MCPTool(READING, _TEXT, schema, route.uri, READING, annotations=_HINTS)
-        bound = BoundTool(tool=tool, name=request.name, shown_name=request.name, definition=definition)
-        return bound, PlannedCall(tool=tool, arguments={"uri": uri}, iteration=request.iteration)
+    Raises `ArgumentsInvalid` if nothing has.
+    """
+    uri = (request.arguments or {}).get("uri")
+    route = links.get(uri) if isinstance(uri, str) else None
+    if route is None:
+        raise ArgumentsInvalid(
+            f"No result has linked to {uri!r}"[:500],
+            pointer="/uri",
+            fix=f"Use one of {', '.join([*links][-_SHOWN:])}",
+        )
+    definition = reader_definition(request.name)
+    schema = definition["function"]["parameters"]
+    tool = MCPTool(READING, _TEXT, schema, route.uri, READING, annotations=_HINTS)
+    bound = BoundTool(tool=tool, name=request.name, shown_name=request.name, definition=definition)
+    return bound, PlannedCall(tool=tool, arguments={"uri": uri}, iteration=request.iteration)
 
 
 def reads_resources(run: Run) -> Run:

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...audit.record import CallStatus
+from ...client.protocol.tools import ResourceLink
 from ...runs.call_values import Allow, DataInput, Deny, PlannedCall
 from ...types.errors import ArgumentsInvalid, CallDenied, Canceled, MCPError, ProtocolError
 from ...types.texts import compact_json, pointer_text
@@ -17,7 +18,6 @@ from ...types.tool import MCPTool, WorkflowTool
 from .built_ins import BuiltIns
 from .call_rules import VERDICTS, CallLimits, CallRules
 from .data_registry import DataRegistry
-from .linked_resources import LinkedResources, reads_resources
 from .replies import (
     AGENT_ORIGIN,
     WORKFLOW_ORIGIN,
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...audit.record import CallRecord
-    from ...runs.call_values import CallOutcome, Verdict
+    from ...runs.call_values import CallOutcome, ToolAnswer, Verdict
     from ...runs.checked_calls import ArgumentValidator
     from ...runs.engine import Run
     from ...types.tool import Tool
+    from .linked_resources import Links
     from .toolset import BoundTool, Toolset
 
 
@@ -83,7 +84,7 @@ class ToolExecutor:
     registry, data are kept only if some tool takes or gives tables. ``earlier`` are the servers that wrote
     the tool results in the history, "" if that is not known, and ``first_result`` is the number of the first
     long result that is not in it. ``done`` gives the outcome of a call that an interrupted run has made,
-    ``resources`` are those to which results have linked before. `notes` are remarks for the user, such as
+    ``links`` are the resources to which results have linked before. `notes` are remarks for the user, such as
     tools that changed since they were chosen; `turn` is the model's last one.
     """
 
@@ -97,7 +98,7 @@ class ToolExecutor:
         earlier: Iterable[str] = (),
         first_result: int = 1,
         done: Callable[[PlannedCall, Run], CallOutcome | None] | None = None,
-        resources: LinkedResources | None = None,
+        links: Links | None = None,
     ) -> None:
         options = options or ToolOptions()
         self._done = done
@@ -117,7 +118,7 @@ class ToolExecutor:
             registry=self.registry if keeps_data else None, large=large, notes=self.notes
         )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
-        self._resources = LinkedResources() if resources is None else resources
+        self._links: Links = {} if links is None else links
         self._reader = toolset.free_name("read_resource")
         self._workflow_lock = threading.Lock()
         self._outer_calls = itertools.count(1)  # each call from outside the agent's loop counts as a turn
@@ -125,8 +126,11 @@ class ToolExecutor:
         self._untrusted_since = None if trusted else 0  # turn of the first answer of an untrusted server
 
     def definitions(self) -> Sequence[Mapping[str, Any]]:
-        reader = [self._resources.definition(self._reader)] if self._resources else []
-        return [*self._built_ins.definitions(), *reader]
+        if not self._links:
+            return self._built_ins.definitions()
+        from .linked_resources import reader_definition
+
+        return [*self._built_ins.definitions(), reader_definition(self._reader)]
 
     def shown_name(self, name: str) -> str:
         return self._toolset.shown_name(name)
@@ -140,17 +144,19 @@ class ToolExecutor:
             built_in = self._built_ins.run(request)
             if built_in is not None:
                 return built_in
-        if request.name == self._reader and self._resources:
+        if request.name == self._reader and self._links:
             return self._read_resource(request, is_canceled)
         if bound is None or request.arguments is None or request.error is not None:
             return self._refused(request, bound)
         return self._execute(bound, request, is_canceled)
 
     def _read_resource(self, request: ToolRequest, is_canceled: Callable[[], bool]) -> ToolReply:
+        from .linked_resources import planned_reading, reads_resources
+
         try:
             if request.arguments is None or request.error is not None:
                 raise unreadable_arguments(request.error, request.written)
-            bound, call = self._resources.planned(request)
+            bound, call = planned_reading(self._links, request)
         except ArgumentsInvalid as error:
             return ToolReply(request=request, content=f"Error: {error.sentence}", failed=True)
         outcome = self._made(call, is_canceled, reads_resources(self.run_of_calls))
@@ -273,6 +279,12 @@ class ToolExecutor:
         )
         return self._reply(bound, request, self.run_of_calls.call(call), call, reads_on=True)
 
+    def _take_links(self, tool: MCPTool, answer: ToolAnswer) -> None:
+        if any(isinstance(block, ResourceLink) for block in answer.blocks):
+            from .linked_resources import remember
+
+            remember(self._links, tool, answer.blocks)
+
     def _reply(
         self,
         bound: BoundTool | None,
@@ -293,7 +305,7 @@ class ToolExecutor:
         content: str | list[dict[str, Any]]
         if bound is not None and outcome.answer is not None and not failed:
             if isinstance(bound.tool, MCPTool):
-                self._resources.take(bound.tool, outcome.answer.blocks)
+                self._take_links(bound.tool, outcome.answer)
             content = self._replies.content(bound, outcome.answer, reads_on=reads_on)
         else:
             text = failure_text(outcome, bound)
