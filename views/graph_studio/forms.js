@@ -35,11 +35,15 @@ export class Forms {
     this.host = host;
     this.studio = studio;
     this.listed = new Map();
+    host.addEventListener("change", ({ target }) => (target.shownValue = target.value), true);
   }
 
   show() {
     const { tool, node } = this.studio;
     const at = document.activeElement;
+    const isWriting = this.host.contains(at) && at.shownValue !== undefined && at.value !== at.shownValue;
+    if (isWriting && node?.id === this.shownNode) return; // it is shown once this is done
+    this.shownNode = node?.id;
     const place = this.host.contains(at) ? [...this.host.querySelectorAll("input,textarea,select,button")].indexOf(at) : -1;
     if (!tool) this.host.replaceChildren(el("p", {}, "The document has no tool that can be read."));
     else this.host.replaceChildren(...(node ? this.node(tool, node) : this.tool(tool)));
@@ -139,7 +143,7 @@ export class Forms {
       }
       try {
         const answer = await ask("evaluate", { ...asked(control.value), at });
-        preview.textContent = "value" in answer ? JSON.stringify(answer.value, null, 1) : "nothing";
+        preview.textContent = "value" in answer ? JSON.stringify(answer.value, null, 1) : (answer.error ?? "nothing");
       } catch (error) {
         preview.textContent = error.message;
       }

@@ -4,7 +4,8 @@ export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (typeof value === "boolean" || name === "value") element[name] = value;
+    else if (name === "value") element.value = element.shownValue = value;
+    else if (typeof value === "boolean") element[name] = value;
     else if (value !== undefined && value !== null) element.setAttribute(name, value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined));

@@ -222,7 +222,7 @@ export class Runs {
       try {
         const at = String(record.executionIndex);
         const answer = await ask("evaluate", { expression: event.target.value, at });
-        value.textContent = "value" in answer ? pretty(answer.value) : "nothing";
+        value.textContent = "value" in answer ? pretty(answer.value) : (answer.error ?? "nothing");
       } catch (error) {
         value.textContent = error.message;
       }

@@ -44,6 +44,9 @@ class Studio {
 
   take(state) {
     if (this.state && state.version < this.state.version) return;
+    const whole = JSON.stringify(state);
+    if (whole === this.shown) return;
+    this.shown = whole;
     const servers = JSON.stringify(this.state?.servers);
     this.state = state;
     if (servers !== JSON.stringify(state.servers)) this.forms.forget();
@@ -143,6 +146,16 @@ class Studio {
     this.view.focus(name.value);
   }
 
+  async goTo() {
+    const names = this.tool.nodes.map((node) => el("option", { value: node.id }));
+    const name = el("input", { list: "names", required: true, spellcheck: "false" });
+    const fields = [field("Name", name), el("datalist", { id: "names" }, ...names)];
+    if (!(await this.asked(this.view.source ? "Connect with" : "Go to node", fields, "Go"))) return;
+    if (!this.tool.nodes.some((node) => node.id === name.value)) this.say(`There is no node '${name.value}'`, true);
+    else if (this.view.source) this.connectTo(name.value);
+    else this.select(name.value);
+  }
+
   async removeNode() {
     const { node } = this;
     if (!node) return;
@@ -195,7 +208,7 @@ class Studio {
   /** Shows a dialog; gives what closed it, or undefined. */
   asked(title, fields, confirm) {
     const dialog = byId("dialog");
-    const ends = [button("Cancel", () => dialog.close())];
+    const ends = [button("Cancel", () => this.closed())];
     if (confirm) ends.unshift(el("button", { class: "first" }, confirm));
     const onsubmit = (event) => {
       event.preventDefault();
@@ -204,15 +217,14 @@ class Studio {
     const form = el("form", { onsubmit }, el("h2", { id: "asked" }, title), ...fields, el("div", { class: "bar" }, ...ends));
     dialog.replaceChildren(form);
     dialog.setAttribute("aria-labelledby", "asked");
-    dialog.returnValue = "";
     dialog.showModal();
-    return new Promise((resolve) => {
-      dialog.addEventListener("close", () => resolve(dialog.returnValue || undefined), { once: true });
-    });
+    // Not by the event "close", which comes later, when the next dialog may be open.
+    return new Promise((resolve) => (this.answer = resolve));
   }
 
   closed(value) {
-    byId("dialog").close(value);
+    byId("dialog").close();
+    this.answer(value);
   }
 
   // Text
@@ -389,6 +401,7 @@ class Studio {
       byId(`tab-${name}`).addEventListener("click", () => this.tab(name));
     }
     byId("right").querySelector("[role=tablist]").addEventListener("keydown", (event) => this.tabKey(event));
+    byId("dialog").addEventListener("cancel", () => this.closed());
     byId("canvas").addEventListener("keydown", (event) => this.graphKey(event));
     addEventListener("keydown", (event) => this.anyKey(event));
     this.text.addEventListener("input", () => {
@@ -435,6 +448,7 @@ class Studio {
       a: () => this.addNode(),
       c: () => this.beginConnecting(),
       b: () => this.toggleBreakpoint(),
+      g: () => this.goTo(),
       F2: () => this.openNode(id),
       Delete: () => this.removeNode(),
       Backspace: () => this.removeNode(),

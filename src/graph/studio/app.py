@@ -126,8 +126,6 @@ class Studio:
                 value = await anyio.to_thread.run_sync(answered, asked)
             except ConflictError as error:
                 return _refused(error.sentence, 409)
-            except ExpressionError as error:
-                return _refused(error.what, 422)
             except MCPError as error:
                 return _refused(error.sentence, 422)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -187,9 +185,12 @@ class Studio:
 
     def _evaluate(self, asked: Raw) -> Raw:
         at = None if asked.get("at") is None else str(asked["at"])
-        if "rule" in asked:
-            return self.debugger.holds(asked["rule"], at, standard=bool(asked.get("standard")))
-        return self.debugger.evaluate(str(asked["expression"]), at)
+        try:
+            if "rule" in asked:
+                return self.debugger.holds(asked["rule"], at, standard=bool(asked.get("standard")))
+            return self.debugger.evaluate(str(asked["expression"]), at)
+        except ExpressionError as error:  # what somebody writes is seldom right before its end
+            return {"error": error.what}
 
     # News
 

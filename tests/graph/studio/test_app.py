@@ -129,7 +129,7 @@ def test_a_run_with_values_at_each_step(page):
     assert page.ask("evaluate", rule={"<": [{"var": "start.n"}, 3]}, at=way, standard=True) == {
         "value": False
     }
-    assert "expected" in page.ask("evaluate", 422, expression="1 +", at=way)["error"].lower()
+    assert "expected" in page.ask("evaluate", expression="1 +", at=way)["error"].lower()
     assert page.ask("context", at="2") == {"start": {"n": 7}, "list": run["records"][1]["output"]}
 
 
