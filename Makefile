@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test torture quick coverage kill-test browser browser-chat dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
+.PHONY: demo test torture quick coverage kill-test browser browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -59,6 +59,9 @@ kill-test: $(VENV)/.test  ## 200 runs killed at random moments and resumed: noth
 
 browser-chat: $(VENV)/.test  ## the chat's page by keyboard in a real browser, in a frame like KNIME's; needs chromium
 	$(BIN)/python -m tests.agents.chat.try_in_browser
+
+browser-studio: $(VENV)/.test  ## the graph studio by mouse and by keys in a real browser, its graph also run by npm's mcpgraph; needs chromium, node, npm
+	$(BIN)/python -m tests.graph.studio.try_in_browser
 
 pictures: $(VENV)/.test  ## the pictures of docs/, from examples, views and dialogs; looks at each view at 420 pixels; needs chromium, node and npm
 	$(BIN)/python -m tests.screens.try_pictures
