@@ -213,7 +213,11 @@ def _where(config: ServerConfig) -> tuple[str, str]:
 _LONGEST_LABEL: Final = 38
 _CUT: Final = 10.0
 STYLE: Final = Html("""<style>
-.graph { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; margin: 8px 0 12px; }
+.zoom { margin: 8px 0 0; color: var(--soft); font-size: 12px; } .zoom label { margin-right: 10px; }
+.zoom:has(.fit:checked) + .graph svg { width: 100%; height: auto; max-height: 85vh; }
+.zoom:has(.twice:checked) + .graph svg { zoom: 2; }
+.graph { overflow: auto; max-height: 90vh; border: 1px solid var(--line); border-radius: 6px; }
+.graph { margin: 8px 0 12px; }
 .graph svg { display: block; margin: 0 auto; font: 13px Roboto, "Segoe UI", system-ui, sans-serif; }
 .graph .shape { fill: var(--tint); stroke: var(--soft); } .graph a { text-decoration: none; }
 .graph .end .shape { fill: var(--paper); }
@@ -260,7 +264,18 @@ def drawing(
         role="img",
         **_size(laid_out),
     )
-    return element("div", svg, class_="graph")
+    zooms = (("fit", "Fit"), ("whole", "100 %"), ("twice", "200 %"))
+    name = next(iter(anchors.values()), "").partition("-")[0]  # of the tool, as each has its own zoom
+    choices = (_zoom(f"{name}-zoom", kind, text) for kind, text in zooms)
+    bar = element("p", "Size: ", *choices, class_="zoom", role="radiogroup", aria_label="Size")
+    # No script: the choice is in the style, and what does not fit is scrolled to.
+    return element("div", bar, element("div", svg, class_="graph", tabindex="0"))
+
+
+def _zoom(name: str, kind: str, text: str) -> Html:
+    return element(
+        "label", element("input", type="radio", name=name, class_=kind, checked=kind == "whole"), f" {text} "
+    )
 
 
 def _size(laid_out: Drawing) -> dict[str, str]:

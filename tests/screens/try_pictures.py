@@ -8,6 +8,7 @@ wider than the window, and texts must stand out from what is behind them.
 
 import io
 import json
+import re
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from docs.build_site import picture as drawing
 from knime_mcp.cli.demo_servers import DemoServer
 from knime_mcp.knwf import read_workflow
 from tests.examples.running import EXAMPLES, command
+from tests.graph.studio.try_in_browser import node, person_at, press, studio
 from tests.screens.front_end import dialogs_in_browser
 from tests.support.browser import Browser
 from tests.support.chat_server import ChatServer, call, calls, says
@@ -189,6 +191,35 @@ def dialogs():
             small(file.read_bytes(), IMAGES / f"dialog-{name}.png", highest=2 * HIGHEST)
 
 
+def studios(folder, url):
+    """The studio with a run of the document in docs/graph-documents.md, and with a mistake in its text."""
+    whole = (IMAGES.parent / "graph-documents.md").read_text(encoding="utf-8")
+    document = re.search(r'```yaml\n(version: "1.0".*?)```', whole, re.DOTALL)[1]
+    file = folder / "desk.yaml"
+    file.write_text(document.replace(URL, url), encoding="utf-8")
+    with studio(file) as address, person_at(address) as person:
+        person.resize(1240, HIGHEST, 2)
+        person.script("document.querySelector('#fit').click()")
+        person.click("document.querySelector('#tab-run')")
+        press(person, "Run")
+        person.wait_for("document.querySelector('#result')?.textContent.includes('words')")
+        person.click(node("longest"))
+        kept(person, folder, "studio-run", "light")
+        person.click("document.querySelector('#tab-text')")
+        person.click("document.querySelector('#yaml')")
+        with person.changing():
+            person.write(document.replace(URL, url).replace("next: words", "next: wrods"))
+        person.wait_for("document.querySelector('#problems li')")
+        person.click(node("some"))
+        kept(person, folder, "studio-text", "dark")
+
+
+def kept(browser, folder, name, scheme):
+    file = folder / f"{name}.shot"
+    browser.picture(file, scheme)
+    small(file.read_bytes(), IMAGES / f"{name}.png")
+
+
 def main():
     folder = Path(tempfile.mkdtemp())
     for name in WORKFLOWS:
@@ -196,6 +227,7 @@ def main():
         (IMAGES / f"workflow-{name}.svg").write_text(svg, encoding="utf-8")
     with DemoServer(EXAMPLES / "demo" / "files", PORT) as server, in_browser() as browser:
         wrong = views(browser, folder, server.url)
+        studios(folder, server.url)
     dialogs()
     print(*wrong, sep="\n")
     files = sorted(IMAGES.iterdir())

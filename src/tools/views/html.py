@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 BadgeKind = Literal["neutral", "good", "warning", "bad"]
-_VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "meta"})
+_VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "input", "meta"})
 _LONGEST_JSON: Final = 200_000
 
 _STYLE: Final = """
