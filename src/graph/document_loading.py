@@ -301,6 +301,7 @@ _RULES: Final = Rules(
     merge_keys=True,
     most_values=100_000,
     deepest=200,
+    unread="x-",
     scalar=javascript_scalar,
     key=lambda text: to_string(javascript_scalar(text)),
 )

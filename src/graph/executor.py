@@ -17,7 +17,7 @@ from ..client.protocol.tools import ABSENT
 from ..types.texts import ours
 from ..yaml_text import as_mapping
 from .expressions import ExpressionError, holds
-from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped
+from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped, address_space
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .graph_model import (
     EntryNode,
@@ -37,6 +37,11 @@ from .run_control import Hooks, RunError, RunStatus
 from .run_state import Line, NodeRecord, RunState, Telemetry, now_ms, shorter, telemetry_of
 from .server_calls import ResultCache, arguments_of, call_node, retried
 
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -53,6 +58,7 @@ _DEEPEST_TOOL: Final = 32
 _MOST_HELPERS: Final = 128
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
 _NO_HOOKS: Final = Hooks()
+_ROOM_OF_THREAD: Final = 192 << 20  # its stack, the part of the heap that it reserves, and what it works on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +385,7 @@ class _Helpers:
 
     def start(self, work: Callable[[], None], wanted: int) -> list[threading.Thread]:
         started: list[threading.Thread] = []
-        while len(started) < wanted and self._free.acquire(blocking=False):
+        while len(started) < wanted and _has_room() and self._free.acquire(blocking=False):
             helper = threading.Thread(target=self._help, args=(work,), name="graph-branch", daemon=True)
             try:
                 helper.start()
@@ -394,6 +400,17 @@ class _Helpers:
             work()
         finally:
             self._free.release()
+
+
+def _has_room() -> bool:
+    """Whether the limit of this process's addresses, if it has one, leaves some for another thread.
+
+    A thread that dies of it while it begins would never tell the one that waits for its beginning.
+    """
+    if resource is None:
+        return True
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return most == resource.RLIM_INFINITY or most - address_space() > _ROOM_OF_THREAD
 
 
 def _schemas(tool: ToolDefinition) -> tuple[CompiledSchema, CompiledSchema]:

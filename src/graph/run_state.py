@@ -362,9 +362,10 @@ class Line:
         self._broken.set()
 
     def is_stopped(self) -> bool:
-        if self._broken.is_set() or self.run.is_stopped():
+        if self._broken.is_set():
             return True
-        return self._outer is not None and self._outer.is_stopped()
+        # The outermost line alone asks the run: each level that asked twice would double the questions.
+        return self.run.is_stopped() if self._outer is None else self._outer.is_stopped()
 
     def bounds(self) -> Bounds:
         """The limits of an expression or rule that is evaluated now."""

@@ -67,6 +67,8 @@ class Rules:
     deepest: int  # number of levels
     scalar: Callable[[str], Any] = core_scalar  # resolves an unquoted scalar to its value
     key: Callable[[str], str] = str  # resolves an unquoted key to its text
+    unread: str | None = None
+    """Beginning of the outermost keys whose values nobody reads: they are null, but their anchors count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ def read(text: str, rules: Rules) -> Yaml:
 
     Duplicate keys, unknown tags and similar mistakes are in `Yaml.problems`.
     """
-    node = _compose(text, deepest=rules.deepest)
+    node = _compose(text, rules)
     if node is None:
         return Yaml()
     reading = _Reading(rules)
@@ -283,33 +285,34 @@ def _prepared(text: str) -> str:
     return _QUESTION.sub("\ufdd3", text.translate(_AS_TEXT))
 
 
-def _compose(text: str, *, deepest: int) -> Node | None:
+def _compose(text: str, rules: Rules) -> Node | None:
     """The outermost node of a text with one document, None if it has none; an alias is what it refers to.
 
     Bounded in depth, as the parsers' time grows with its square.
     """
     text = _prepared(text)
-    composing = _Composing(text, deepest)
+    composing = _Composing(text, rules)
     if composing.failure is not None:
         mending = _Mending(text)
-        composing = _Composing(mending.text, deepest)
+        composing = _Composing(mending.text, rules)
         while mending.leave_out_data(composing.scalars):
-            composing = _Composing(mending.text, deepest)
+            composing = _Composing(mending.text, rules)
     if composing.failure is not None:
-        raise YamlError([_syntax(composing.text, composing.failure, deepest)])
+        raise YamlError([_syntax(composing.text, composing.failure, rules.deepest)])
     return composing.node
 
 
 class _Composing:
     """A single reading of a text: the outermost node, or the error that ended it, and the scalars so far."""
 
-    def __init__(self, text: str, deepest: int) -> None:
+    def __init__(self, text: str, rules: Rules) -> None:
         self.text = text
         self.node: Node | None = None
         self.failure: yaml.MarkedYAMLError | None = None
         self.scalars: list[Any] = []
         self._events: Iterator[Any] = _parse(text)
-        self._deepest = deepest
+        self._deepest = rules.deepest
+        self._unread = rules.unread
         self._anchors: dict[str, Node] = {}
         try:
             self.node = self._document()
@@ -349,8 +352,27 @@ class _Composing:
             return sequence
         mapping = self._known(event, Mapping(**place))
         while not isinstance(key := next(self._events), yaml.MappingEndEvent):
-            mapping.pairs.append((self._node(key, depth + 1), self._node(next(self._events), depth + 1)))
+            name, value = self._node(key, depth + 1), next(self._events)
+            if depth == 0 and self._is_unread(name):
+                mapping.pairs.append((name, self._passed(value, depth + 1)))
+            else:
+                mapping.pairs.append((name, self._node(value, depth + 1)))
         return mapping
+
+    def _is_unread(self, key: Node) -> bool:
+        return self._unread is not None and isinstance(key, Scalar) and key.text.startswith(self._unread)
+
+    def _passed(self, event: Any, depth: int) -> Node:
+        """Goes past a value; makes nodes only of the parts that have anchors, as aliases may stand for these."""
+        if event.anchor is not None or depth > self._deepest:
+            return self._node(event, depth)
+        if isinstance(event, yaml.ScalarEvent):
+            self.scalars.append(event)
+        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
+            while not isinstance(inner := next(self._events), yaml.CollectionEndEvent):
+                self._passed(inner, depth + 1)
+        mark = event.start_mark
+        return Scalar(line=mark.line + 1, column=mark.column + 1, tag=None, text="", plain=True)
 
     def _known(self, event: Any, node: N) -> N:
         if event.anchor is not None:

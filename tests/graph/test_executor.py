@@ -1,6 +1,8 @@
 """The executor against a real server: order, limits, failures, retries, branches, loops, caches."""
 
 import json
+import shlex
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,6 +10,7 @@ import pytest
 
 from knime_mcp.graph import Hooks, McpGraphApi, RunError
 from tests.graph.graphs import ENTRY, EXIT, call, document, load, tool, transform, yaml
+from tests.graph.live import COMMAND, DEADLINE
 from tests.support.waiting import until
 
 
@@ -467,3 +470,28 @@ def test_without_threads_branches_run_one_after_the_other(run, monkeypatch):
     )
     monkeypatch.setattr(threading.Thread, "start", start)
     assert run(*nodes).result == {"a": "a", "b": "b"}
+
+
+CALLS_ITSELF_TWICE = (
+    "{id: x, type: parallel, branches: [a, b], next: exit}",
+    "{id: a, type: tool, tool: t, args: {}, next: exit}",
+    "{id: b, type: tool, tool: t, args: {}, next: exit}",
+)
+
+
+def test_a_node_asks_once_whether_it_is_to_end_however_deep_it_is():
+    asked = []
+    with McpGraphApi(document(ENTRY, *CALLS_ITSELF_TWICE, EXIT)) as api, pytest.raises(RunError, match="deep|maximum node") as caught:
+        api.executor.run("t", {}, is_canceled=lambda: asked.append(1))
+    assert len(asked) <= 2 * len(caught.value.history)
+
+
+@pytest.mark.parametrize("kilobytes", [300_000, 700_000])
+def test_parallel_recursion_fails_with_a_sentence_where_memory_is_limited(tmp_path, kilobytes):
+    file = tmp_path / "graph.yaml"
+    file.write_text(yaml(tool(ENTRY, *CALLS_ITSELF_TWICE, EXIT), servers=""))
+    command = f"ulimit -v {kilobytes}; exec {shlex.join([*COMMAND, 'graph', 'run', str(file), 't'])}"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=DEADLINE)
+    assert ended.returncode == 1
+    assert "levels deep" in ended.stderr or "maximum node executions" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -339,9 +339,18 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 def _memory() -> int:
     """Bytes of memory that this process uses; 0 where the system does not say."""
+    return _pages(1) * _PAGE
+
+
+def address_space() -> int:
+    """Bytes of addresses that this process has, used or not; 0 where the system does not say."""
+    return _pages(0) * _PAGE
+
+
+def _pages(column: int) -> int:
     try:
         with _STATM.open("rb") as file:
-            return int(file.read().split()[1]) * _PAGE
+            return int(file.read().split()[column])
     except OSError:
         return 0
 
