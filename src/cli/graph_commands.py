@@ -120,18 +120,20 @@ def check(
     Example: knime-mcp graph check tools.yaml --online
     """
     from ..graph.document_loading import check_document
+    from ..graph.graph_cases import cases_file, known_from, read_cases
     from ..yaml_text import Severity, sorted_problems
 
-    checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ)
+    cases = cases_file(file)
+    called = known_from(read_cases(read_json(cases), str(cases))) if cases.exists() else {}
+    checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=called)
     problems = checked.problems
     if online and checked.document is not None:
         from ..graph.online_checks import check_online
 
         asked = check_online(checked.document)
         # Once more, with what is known now of the outputs that expressions read.
-        checked = check_document(
-            file, dialect=dialect, mcp_file=mcp, environ=os.environ, outputs=asked.outputs
-        )
+        called |= asked.tools
+        checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=called)
         problems = sorted_problems([*checked.problems, *asked.problems])
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     warnings = len(problems) - errors

@@ -34,10 +34,6 @@ CasesOption = Annotated[
 ]
 
 
-def _cases_file(document: Path, cases: Path | None) -> Path:
-    return cases or document.with_suffix(".tests.json")
-
-
 def _read(file: Path) -> tuple[GraphCase, ...]:
     from ..graph.graph_cases import read_cases
 
@@ -69,7 +65,9 @@ def record(
 
     Example: knime-mcp graph record tools.yaml count_files directory=/tmp --name "some files"
     """
-    kept_in = _cases_file(file, cases)
+    from ..graph.graph_cases import cases_file
+
+    kept_in = cases or cases_file(file)
     check_output(kept_in)
     before = _read(kept_in) if kept_in.exists() else ()
     from ..graph.document_loading import load_document
@@ -136,7 +134,9 @@ def run_cases(
 
     Example: knime-mcp graph test tools.yaml
     """
-    kept_in = _cases_file(file, cases)
+    from ..graph.graph_cases import cases_file
+
+    kept_in = cases or cases_file(file)
     if not kept_in.exists():
         raise UsageError(f"There is no {kept_in}. Make it with: knime-mcp graph record {file} TOOL.")
     chosen = _chosen(_read(kept_in), case or [], kept_in)

@@ -1,4 +1,4 @@
-"""Checks the graph of a tool: its ways, and the nodes, functions and fields that its expressions look up.
+"""Checks the graph of a tool: its nodes and ways, and the syntax of expressions.
 
 Errors are problems that the reference refuses as well, in its words, and wrong uses of features that the
 reference does not have. Anything that the reference would run is at most a warning.
@@ -11,9 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..client.validation.argument_schemas import items, parts_of
-from ..yaml_text import as_list, as_mapping, did_you_mean, kind_of
-from .expressions import check_jsonata, context_paths, unset_variables
+from ..yaml_text import as_mapping, did_you_mean, kind_of
+from .expressions import check_jsonata, unset_variables
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata_functions import FUNCTIONS
 from .graph_model import (
@@ -31,10 +30,13 @@ from .graph_model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ..yaml_text import Findings, Path, Position
     from .graph_model import Node, Template
+
+    LookUp = Callable[[str, Path, frozenset[str]], object]
+    """Gets an expression, its place, and the names of variables that it may use beside JSONata's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,13 +307,10 @@ def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: st
     return seen
 
 
-_SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "null"})
-_OTHERS: Final = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf"})
-_DEEPEST_LIST: Final = 8
-_HISTORY_FUNCTIONS: Final = frozenset(
+HISTORY_FUNCTIONS: Final = frozenset(
     {"previousNode", "executionCount", "nodeExecution", "nodeExecutions", "nodeContent"}
 )
-_RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
+RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
 _FIRST_NAME: Final = re.compile(r"[^.\[]+")
 _STANDARD: Final = "a rule of the standard"
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
@@ -326,35 +325,12 @@ _OTHER_LANGUAGES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What is known of a node's output.
-
-    Attributes:
-        schema: Its JSON Schema.
-        whose: The schema, as in ``the inputSchema``.
-        is_input: Whether it is about arguments: callers may send more than a schema declares, so only names
-            that resemble a declared one, or that are forbidden, are mistakes.
-        may_be_error: Whether the output may also be ``{error: ...}``, as after an ``onError``.
-    """
-
-    schema: Mapping[str, Any]
-    whose: str
-    is_input: bool = False
-    may_be_error: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolNames:
-    """What the expressions of a tool can find: its nodes, and what is known of their outputs."""
-
-    ids: Collection[str]
-    shapes: Mapping[str, Shape]
-
-
-def check_expressions(findings: Findings, node: Node, names: ToolNames) -> None:
-    """Checks the expressions of a node."""  # @NodeTypeDispatch
-    checks = _Checks(findings, node.id, names)
+def check_expressions(
+    findings: Findings, node: Node, ids: Collection[str], look_up: LookUp | None = None
+) -> None:
+    """Checks the expressions of a node; `look_up` gets each that is JSONata, to judge what it looks up."""
+    checks = _ExpressionChecks(findings, node.id, ids, look_up)
+    # @NodeTypeDispatch
     match node:
         case TransformNode():
             checks.jsonata(node.expression, "transform expression")
@@ -370,12 +346,12 @@ def check_expressions(findings: Findings, node: Node, names: ToolNames) -> None:
             pass
 
 
-class _Checks:
-    def __init__(self, findings: Findings, node: str, names: ToolNames) -> None:
+class _ExpressionChecks:
+    def __init__(self, findings: Findings, node: str, ids: Collection[str], look_up: LookUp | None) -> None:
         self._findings = findings
         self._node = f'Node "{node}"'
-        self._ids = names.ids
-        self._names = names
+        self._ids = ids
+        self._look_up = look_up
 
     def jsonata(self, expression: Expression, where: str) -> None:
         path = expression.position.path if expression.position is not None else ()
@@ -383,20 +359,11 @@ class _Checks:
         if problem is not None:
             message = f"{self._node}: Invalid JSONata syntax in {where}: {problem}"
             self._findings.error(message, path, _from_other_language(expression.text))
-        self._variables(expression.text, path, _HISTORY_FUNCTIONS)
+        self._variables(expression.text, path, HISTORY_FUNCTIONS)
 
-    def _variables(self, text: str, path: tuple[str | int, ...], known: frozenset[str]) -> None:
-        for name, *fields in context_paths(text):
-            if name not in self._ids:
-                message = f"{self._node}: '{name}' is no node of the tool, so there is nothing to find"
-                self._findings.warn(message, path, did_you_mean(name, self._ids))
-            elif (
-                fields
-                and "@" not in text
-                and (shape := self._names.shapes.get(name)) is not None
-                and (missing := missing_field(name, fields, shape)) is not None
-            ):
-                self._findings.warn(f"{self._node}: {missing[0]}", path, missing[1])
+    def _variables(self, text: str, path: Path, known: frozenset[str]) -> None:
+        if self._look_up is not None:
+            self._look_up(text, path, known)
         for name in unset_variables(text):
             if name in known:
                 continue
@@ -479,7 +446,7 @@ class _Checks:
             return
         problem = check_jsonata(value)
         if problem is None:
-            self._variables(value, path, _HISTORY_FUNCTIONS | _RULE_VARIABLES)
+            self._variables(value, path, HISTORY_FUNCTIONS | RULE_VARIABLES)
             return
         text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {problem}'
         if value.startswith("$"):
@@ -492,62 +459,3 @@ def _from_other_language(text: str) -> str | None:
     """What JSONata writes instead of an operator of another language in an expression."""
     code = _STRINGS.sub("''", text)
     return next((fix for pattern, fix in _OTHER_LANGUAGES if pattern.search(code)), None)
-
-
-def missing_field(node: str, path: Sequence[str], shape: Shape) -> tuple[str, str | None] | None:
-    """What is wrong with a path into the output of a node, and what to write instead; None if it may fit."""
-    if shape.may_be_error and path[0] == "error":
-        return None
-    schema: Any = shape.schema
-    for depth, name in enumerate(path):
-        parts = _with_entries(schema, shape.schema)
-        declared = [as_mapping(part.get("properties")) for part in parts]
-        known = {field for properties in declared for field in properties}
-        if name in known:
-            schema = {"anyOf": [properties[name] for properties in declared if name in properties]}
-            continue
-        kinds = {kind for part in parts for kind in _kinds(part)}
-        where = ".".join((node, *path[:depth]))
-        if depth and not known and kinds and kinds <= _SCALARS:
-            kind = " or ".join(sorted(kinds))
-            return f"'{where}' is {kind} in {shape.whose}, which has no field '{name}'", None
-        if not known or any(_is_open(part) for part in parts):
-            return None
-        fix = did_you_mean(name, known)
-        is_closed = any(part.get("additionalProperties") is False for part in parts)
-        if shape.is_input and fix is None and not is_closed:
-            return None
-        what = "argument" if shape.is_input and depth == 0 else "field"
-        inside = f" in '{where}'" if depth else ""
-        message = f"{shape.whose} has no {what} '{name}'{inside}"
-        return message, fix or f"It has: {', '.join(sorted(known))}"
-    return None
-
-
-def _with_entries(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a schema; of the entries instead of lists, as JSONata looks into these."""
-    found = parts_of(schema, root)
-    inner = found
-    for _ in range(_DEEPEST_LIST):
-        if not any("items" in part or "prefixItems" in part for part in inner):
-            break
-        schema = items(schema, root)
-        inner = parts_of(schema, root)
-        found = [part for part in found if "array" not in _kinds(part)] + inner
-    return found
-
-
-def _kinds(part: Mapping[str, Any]) -> list[str]:
-    kind = part.get("type")
-    return [kind] if isinstance(kind, str) else [name for name in as_list(kind) if isinstance(name, str)]
-
-
-def _is_open(part: Mapping[str, Any]) -> bool:
-    """Whether values may have fields that this part of a schema does not name."""
-    if part.get("additionalProperties", False) is not False or "patternProperties" in part:
-        return True
-    if not str(part.get("$ref", "#")).startswith("#"):
-        return True
-    if "properties" in part or "required" in part or _OTHERS & part.keys():
-        return False
-    return not (kinds := _kinds(part)) or not set(kinds) <= _SCALARS

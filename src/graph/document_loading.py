@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -30,17 +30,14 @@ from ..yaml_text import (
     read,
     sorted_problems,
 )
-from .document_checks import GraphChecks, Shape, ToolNames, check_expressions
+from .document_checks import GraphChecks, check_expressions
 from .document_reading import NodeReading, ToolReading, looks_like_jsonata
 from .expressions.javascript import plain_number, to_number, to_string
 from .graph_model import (
     Dialect,
-    EntryNode,
     ExecutionLimits,
     GraphDocument,
-    McpNode,
     ServerMetadata,
-    ToolNode,
 )
 from .server_configs import ServerReading, read_mcp_file, unreadable
 
@@ -48,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .document_checks import PlacedTool
+    from .node_shapes import CalledTool, CalledTools, NodeShapes
     from .server_configs import ServerConfig
 
 
@@ -93,6 +91,8 @@ class CheckedDocument:
     document: GraphDocument | None
     problems: tuple[Problem, ...]
     dialect: Choice | None = None  # the dialect and the reason for it; None if nothing could be read
+    shapes: Mapping[str, NodeShapes] = field(default_factory=dict[str, "NodeShapes"])  # by tool, if judged
+    tools: CalledTools | None = None  # what is known of the tools that nodes call, if judged
 
 
 def load_document(
@@ -116,7 +116,7 @@ def load_document(
     Raises:
         DocumentError: The document cannot be served; contains all problems.
     """
-    checked = check_document(path, dialect=dialect, mcp_file=mcp_file, environ=environ)
+    checked = check_document(path, dialect=dialect, mcp_file=mcp_file, environ=environ, judged=False)
     if checked.document is None:
         raise DocumentError(str(path), checked.problems)
     if checked.dialect is not None:
@@ -130,18 +130,21 @@ def check_document(
     dialect: Dialect | str | None = None,
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
-    outputs: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+    called: Mapping[tuple[str, str], CalledTool] | None = None,
+    judged: bool = True,
 ) -> CheckedDocument:
     """Reads a document and finds all its problems; see `load_document`.
 
-    `outputs` are the ``outputSchema`` of tools on servers, if these were asked.
+    `called` is what is known of tools on servers, by server and name. `judged`: what expressions look up,
+    compare and give is checked, too.
     """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         return CheckedDocument(document=None, problems=(unreadable(file, error),))
-    return check_text(text, path=file, dialect=dialect, mcp_file=mcp_file, environ=environ, outputs=outputs)
+    options: dict[str, Any] = {"dialect": dialect, "mcp_file": mcp_file, "environ": environ}
+    return check_text(text, path=file, called=called, judged=judged, **options)
 
 
 def check_text(
@@ -151,7 +154,8 @@ def check_text(
     dialect: Dialect | str | None = None,
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
-    outputs: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+    called: Mapping[tuple[str, str], CalledTool] | None = None,
+    judged: bool = True,
 ) -> CheckedDocument:
     """Loads a document from its text; see `load_document` and `check_document`.
 
@@ -175,17 +179,13 @@ def check_text(
     checks = GraphChecks(findings, chosen.dialect, set(servers) | _names(raw), [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
-        names = ToolNames(
-            ids={node.id for node in tool.nodes if node.id is not None},
-            shapes=dict(_shapes(raw, tool, outputs or {})),
-        )
-        for node in tool.nodes:
-            if node.node is not None:
-                check_expressions(findings, node.node, names)
+    tools, shapes = _check_shapes(findings, raw, placed, called or {}) if judged else (None, {})
+    if not judged:
+        _check_syntax(findings, placed)
     checks.recursion(placed)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
-        return CheckedDocument(document=None, problems=problems, dialect=chosen)
+        return CheckedDocument(document=None, problems=problems, dialect=chosen, shapes=shapes, tools=tools)
     version, server, limits = head
     document = GraphDocument(
         version=version,
@@ -197,28 +197,47 @@ def check_text(
         path=path,
         warnings=problems,
     )
-    return CheckedDocument(document=document, problems=problems, dialect=chosen)
+    return CheckedDocument(document=document, problems=problems, dialect=chosen, shapes=shapes, tools=tools)
 
 
-def _shapes(
-    raw: Any, tool: PlacedTool, outputs: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> Iterator[tuple[str, Shape]]:
-    """What is known of the outputs of a tool's nodes before a run."""
-    tools = {entry["name"]: entry for entry in _entries(raw, "tools") if isinstance(entry.get("name"), str)}
-    for placed in tool.nodes:
-        match placed.node:
-            case EntryNode(id=node):
-                schema = as_mapping(as_mapping(tools.get(tool.name)).get("inputSchema"))
-                yield node, Shape(schema=schema, whose="the inputSchema", is_input=True)
-            case ToolNode(id=node, tool=called, on_error=on_error):
-                schema = as_mapping(as_mapping(tools.get(called)).get("outputSchema"))
-                whose = f"the outputSchema of '{called}'"
-                yield node, Shape(schema=schema, whose=whose, may_be_error=on_error is not None)
-            case McpNode(id=node, server=server, tool=called, on_error=on_error):
-                schema, whose = outputs.get((server, called), {}), f"the outputSchema of '{called}'"
-                yield node, Shape(schema=schema, whose=whose, may_be_error=on_error is not None)
-            case _:
-                pass
+def _check_shapes(
+    findings: Findings,
+    raw: Any,
+    placed: Sequence[PlacedTool],
+    called: Mapping[tuple[str, str], CalledTool],
+) -> tuple[CalledTools, dict[str, NodeShapes]]:
+    """Checks the expressions of all nodes, and what is known of their values."""
+    from .node_shapes import CalledTool, CalledTools, NodeShapes
+    from .shape_checks import ShapeChecks
+
+    written = {entry["name"]: entry for entry in _entries(raw, "tools") if isinstance(entry.get("name"), str)}
+    own = {
+        name: CalledTool(
+            input_schema=as_mapping(entry.get("inputSchema")),
+            output_schema=as_mapping(entry.get("outputSchema")),
+        )
+        for name, entry in written.items()
+    }
+    tools = CalledTools(own=own, of_servers=called)
+    by_tool: dict[str, NodeShapes] = {}
+    for tool in placed:
+        nodes = [placed.node for placed in tool.nodes if placed.node is not None]
+        ids = [placed.id for placed in tool.nodes if placed.id is not None]
+        schemas = own.get(tool.name, CalledTool())
+        shapes = by_tool[tool.name] = NodeShapes(nodes, tools, schemas.input_schema or {}, ids)
+        checks = ShapeChecks(findings, shapes, tools, schemas.output_schema or {})
+        for one in tool.nodes:
+            if one.node is not None:
+                checks.check(one.node, one.path)
+    return tools, by_tool
+
+
+def _check_syntax(findings: Findings, placed: Sequence[PlacedTool]) -> None:
+    for tool in placed:
+        ids = [placed.id for placed in tool.nodes if placed.id is not None]
+        for one in tool.nodes:
+            if one.node is not None:
+                check_expressions(findings, one.node, ids)
 
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:

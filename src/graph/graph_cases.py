@@ -22,10 +22,13 @@ from .expressions import Bounds, ExpressionError, evaluate
 from .expressions.evaluation_limits import DEFAULT_SECONDS
 from .expressions.javascript import UNDEFINED, json_value
 from .graph_model import McpNode, ToolNode
+from .node_shapes import CalledTool
 from .run_control import RunError
+from .server_calls import output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ..audit.secrets import SecretMarker
     from .graph_model import GraphDocument, Node
@@ -92,6 +95,11 @@ class CaseOutcome:
     nodes: frozenset[tuple[str, str]]
 
 
+def cases_file(document: Path) -> Path:
+    """The file of a document's cases, beside it."""
+    return document.with_suffix(".tests.json")
+
+
 def read_cases(parsed: Any, file: str) -> tuple[GraphCase, ...]:
     """The cases in a file of JSON, read strictly: a misspelt expectation would hold for ever.
 
@@ -128,6 +136,16 @@ def _read_case(raw: Any, where: str) -> GraphCase:
         calls.append(RecordedCall(**call_values))
     values["calls"] = tuple(calls)
     return GraphCase(**values)
+
+
+def known_from(cases: Iterable[GraphCase]) -> dict[tuple[str, str], CalledTool]:
+    """What recorded replies tell of the tools on servers: the outputs that nodes had from them."""
+    outputs: dict[tuple[str, str], list[Any]] = {}
+    for call in (call for case in cases for call in case.calls if call.result is not None):
+        reply = CallToolResult.from_raw(call.result or {}, null_is_absent=True)
+        if not reply.is_error and (output := output_of(reply)) is not UNDEFINED:
+            outputs.setdefault((call.server, call.tool), []).append(output)
+    return {tool: CalledTool(outputs=tuple(found)) for tool, found in outputs.items()}
 
 
 def _keys(kind: type) -> set[str]:

@@ -9,6 +9,7 @@ from ..client.limits import Timeouts
 from ..types.errors import MCPError
 from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean
 from .graph_model import Expression, InvalidExpression, McpNode
+from .node_shapes import CalledTool
 from .server_configs import client_for
 
 if TYPE_CHECKING:
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineChecks:
-    """What servers say about a document: problems, and the ``outputSchema`` of tools by server and name."""
+    """What servers say about a document: problems, and what is known of their tools by server and name."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
-    outputs: dict[tuple[str, str], Mapping[str, Any]] = field(
-        default_factory=dict[tuple[str, str], "Mapping[str, Any]"]
-    )
+    tools: dict[tuple[str, str], CalledTool] = field(default_factory=dict[tuple[str, str], CalledTool])
 
 
 def check_online(document: GraphDocument, *, seconds: float = 30.0) -> OnlineChecks:
@@ -57,8 +56,11 @@ def _server(config: ServerConfig, nodes: list[McpNode], seconds: float, found: O
         return
     found.problems.extend(problem for node in nodes for problem in _call(node, tools))
     for node in nodes:
-        if (tool := tools.get(node.tool)) is not None and isinstance(tool.output_schema, dict):
-            found.outputs[node.server, node.tool] = tool.output_schema
+        if (tool := tools.get(node.tool)) is not None:
+            output = tool.output_schema if isinstance(tool.output_schema, dict) else None
+            found.tools[node.server, node.tool] = CalledTool(
+                input_schema=as_mapping(tool.input_schema), output_schema=output
+            )
 
 
 def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:

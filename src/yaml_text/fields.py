@@ -130,6 +130,12 @@ class Findings:
     def warn(self, message: str, path: Path, fix: str | None = None) -> None:
         self.add(message, path, fix, Severity.WARNING)
 
+    def warn_at(self, message: str, position: Position, fix: str | None = None) -> None:
+        problem = Problem(
+            message=message, position=position, severity=Severity.WARNING, fix=fix, file=self.file
+        )
+        self.problems.append(problem)
+
     def add(self, message: str, path: Path, fix: str | None, severity: Severity) -> None:
         position = self.source.at(path)
         self.problems.append(

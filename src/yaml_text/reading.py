@@ -79,6 +79,7 @@ class Yaml:
     values: dict[Path, Place] = field(default_factory=dict[Path, Place])
     """Line and column where the value of each key path begins."""
     problems: tuple[Problem, ...] = ()  # mistakes that did not keep the rest from being read
+    text: str = field(default="", repr=False)
 
     def at(self, path: Path) -> Position:
         """The place of a key path; if there is no such key, the place of its nearest parent."""
@@ -93,6 +94,29 @@ class Yaml:
         line, column = self.values[path]
         return Position(line=line, column=column, path=path)
 
+    def inside(self, path: Path, value: str, offset: int) -> Position:
+        """The place of a character of a text; that of the text if it is written in another way."""
+        position, lines = self.value_at(path), self.text.splitlines()
+        number = value.count("\n", 0, offset)
+        wanted, start = value.split("\n")[number], value.rfind("\n", 0, offset) + 1
+        # In a block, a text begins below its | sign.
+        for line in (position.line + number, position.line + number + 1):
+            written = lines[line - 1] if line <= len(lines) else ""
+            for quoted in (str, _in_single_quotes, _in_double_quotes):
+                found = written.find(quoted(wanted), position.column - 1 if line == position.line else 0)
+                if wanted and found >= 0:
+                    column = found + len(quoted(wanted[: offset - start])) + 1
+                    return Position(line=line, column=column, path=path)
+        return position
+
+
+def _in_single_quotes(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _in_double_quotes(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
 
 def read(text: str, rules: Rules) -> Yaml:
     """Reads a text with one document; `YamlError` if it is not YAML, or exceeds the limits.
@@ -104,7 +128,9 @@ def read(text: str, rules: Rules) -> Yaml:
         return Yaml()
     reading = _Reading(rules)
     data = reading.value(node, ())
-    return Yaml(data=data, keys=reading.keys, values=reading.values, problems=tuple(reading.problems))
+    return Yaml(
+        data=data, keys=reading.keys, values=reading.values, problems=tuple(reading.problems), text=text
+    )
 
 
 class _Reading:
@@ -363,7 +389,7 @@ class _Composing:
         return self._unread is not None and isinstance(key, Scalar) and key.text.startswith(self._unread)
 
     def _passed(self, event: Any, depth: int) -> Node:
-        """Goes past a value; makes nodes only of the parts that have anchors, as aliases may stand for these."""
+        """Goes past a value; makes nodes only of parts that have anchors, for which aliases may stand."""
         if event.anchor is not None or depth > self._deepest:
             return self._node(event, depth)
         if isinstance(event, yaml.ScalarEvent):

@@ -170,7 +170,8 @@ def test_transforms_in_another_form(node, message):
     ],
 )
 def test_variables_that_an_expression_may_use(expression):
-    assert not check_text(one_tool(ENTRY, transform(expression, node="a"), EXIT), dialect="next").problems
+    node = transform(f"{{'r': {expression}}}", node="a")
+    assert not check_text(one_tool(ENTRY, node, EXIT), dialect="next").problems
 
 
 @pytest.mark.parametrize(
@@ -398,15 +399,15 @@ def test_online():
         ("etnry.city", "'etnry' is no node of the tool, so there is nothing to find Did you mean 'entry'?"),
         ("$count(lookup.count)", "'lookup' is no node of the tool"),
         ("$.lookup.count", "'lookup' is no node of the tool"),
-        ("{'c': entry.ctiy}", "the inputSchema has no argument 'ctiy' Did you mean 'city'?"),
+        ("entry.ctiy", "the inputSchema has no argument 'ctiy' Did you mean 'city'?"),
         ("entry.city & $map(entry.list, function($v) {$v.name})[first = 1]", None),
         ("entry.other", None),
         ("entry.(nothing.here)", None),
-        ("(entry.city; $x := a; $x.b)", None),
+        ("(entry.city; $x := a; $x.r)", None),
     ],
 )
 def test_names_that_are_not_there_are_found(expression, said):
-    text = one_tool(ENTRY, transform(expression, "a", "exit"), EXIT)
+    text = one_tool(ENTRY, transform(f"{{'r': {expression}}}", "a", "exit"), EXIT)
     schema = "inputSchema: {type: object, properties: {city: {type: string}, list: {type: array}}}"
     problems = check_text(re.sub("inputSchema: .*", schema, text)).problems
     assert [problem.severity for problem in problems] == ([] if said is None else [Severity.WARNING])

@@ -1,12 +1,19 @@
 """Paths of expressions compared with the schemas of arguments and of results, also of a real server."""
 
+import json
+import re
+
 import pytest
 
-from knime_mcp.graph.document_checks import Shape, missing_field
 from knime_mcp.graph.document_loading import check_text
+from knime_mcp.graph.expressions.jsonata_shapes import shape_of
+from knime_mcp.graph.expressions.shapes import INPUT, Others, Shape, of_schema
+from knime_mcp.graph.graph_cases import GraphCase, RecordedCall, known_from
 from knime_mcp.graph.online_checks import check_online
 
 from .graphs import ENTRY, EXIT, call, load, one_tool, tool, transform, yaml
+from .recorded import filled, recorded
+from .test_document_loading import has_text
 
 FILES = {
     "type": "object",
@@ -49,26 +56,26 @@ FILES = {
     ],
 )
 def test_paths_into_a_result(path, said):
-    found = missing_field("list", path.split("."), Shape(schema=FILES, whose="the outputSchema"))
+    found = doubts(f"list.{path}", list=of_schema(FILES, "the outputSchema"))
     if said is None:
-        assert found is None
+        assert found == []
     else:
-        assert " ".join(filter(None, found)).startswith(said)
+        assert found[0].startswith(said)
 
 
-def test_an_error_that_is_caught_has_a_shape_of_its_own():
-    shape = Shape(schema=FILES, whose="s", may_be_error=True)
-    assert missing_field("x", ["error", "message"], shape) is None
-    assert missing_field("x", ["errr"], shape) is not None
+def doubts(expression, **nodes):
+    """What is wrong with an expression on nodes whose outputs have these shapes, in words."""
+    found = []
+    context = Shape(fields=nodes, others=Others.NONE)
+    shape_of(expression, context, found, whose="the result", known={})
+    return [" ".join(filter(None, (doubt.message, doubt.fix))) for doubt in found]
 
 
 def test_arguments_may_be_more_than_is_declared():
-    schema = {"properties": {"at": {"properties": {"city": {}}}}}
-    shape = Shape(schema=schema, whose="the inputSchema", is_input=True)
-    assert missing_field("entry", ["other"], shape) is None
-    assert missing_field("entry", ["at", "other"], shape) is None
-    message, fix = missing_field("entry", ["at", "ctiy"], shape)
-    assert (message, fix) == ("the inputSchema has no field 'ctiy' in 'entry.at'", "Did you mean 'city'?")
+    entry = of_schema({"properties": {"at": {"properties": {"city": {}}}}}, INPUT)
+    assert doubts("[entry.other, entry.at.other]", entry=entry) == []
+    (found,) = doubts("entry.at.ctiy", entry=entry)
+    assert found == "the inputSchema has no field 'ctiy' in 'entry.at' Did you mean 'city'?"
 
 
 def test_results_of_the_documents_own_tools():
@@ -103,7 +110,7 @@ def test_results_of_a_servers_tools():
     assert check_text(text, environ={}).problems == ()
     asked = check_online(load(text))
     assert asked.problems == []
-    first, second = check_text(text, environ={}, outputs=asked.outputs).problems
+    first, second = check_text(text, environ={}, called=asked.tools).problems
     assert first.message == """Node "y": the outputSchema of 'measure' has no field 'heigth' in 'x.size'"""
     assert first.fix == "Did you mean 'height'?"
     assert second.message == """Node "z": the outputSchema of 'measure' has no field 'szie'"""
@@ -113,3 +120,191 @@ def test_results_of_a_servers_tools():
 def test_a_variable_hides_nothing():
     text = one_tool(ENTRY, transform("($x := entry; $x.anything)"), EXIT)
     assert check_text(text).problems == ()
+
+
+ENTRY_SCHEMA = {
+    "properties": {
+        "name": {"type": "string"},
+        "kind": {"enum": ["small", "large"]},
+        "count": {"type": "integer"},
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}}}},
+    },
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("entry.rows[id = 3].idd", "the inputSchema has no field 'idd' in 'entry.rows'"),
+        ("entry.rows.(idd)", "the inputSchema has no field 'idd'"),
+        ("$map(entry.rows, function($r) {$r.idd})", "the inputSchema has no field 'idd' in '$r'"),
+        ("($rows := entry.rows; $rows[0].idd)", "the inputSchema has no field 'idd' in '$rows'"),
+        ("entry.rows^(>idd)", "the inputSchema has no field 'idd' in 'entry.rows'"),
+        ("entry.rows{$string(idd): id}", "the inputSchema has no field 'idd'"),
+        ("entry.count > 1 ? entry.nam : 'x'", "the inputSchema has no argument 'nam' Did you mean 'name'?"),
+        ("{'a': {'b': 1}}.a.c", "the result has no field 'c'"),
+        ("$sum(entry.rows.id) + entry.name", "'+' takes numbers; 'entry.name' is string in the inputSchema"),
+        ("$sum(entry.name)", "$sum takes a list of numbers; 'entry.name' is string in the inputSchema"),
+        ("entry.name ~> $round", "$round takes number; 'entry.name' is string in the inputSchema"),
+        ("$uppercase(entry.count)", "$uppercase takes string; 'entry.count' is integer in the inputSchema"),
+        ("$join(entry.rows.id, ', ')", "$join takes a list of strings; 'entry.rows.id' is array or integer"),
+        ("-entry.name", "'-' takes a number; 'entry.name' is string"),
+        (
+            "entry.kind = 'smal'",
+            "this comparison never holds: there is no such value There are: small",
+        ),
+        ("entry.kind != 'smal'", "this comparison always holds"),
+        ("entry.count = '3'", "this comparison never holds: the one side is integer in the inputSchema"),
+        ("entry.kind in ['tiny']", "'in' never holds: there is no such value"),
+        ("entry.rows < 3 and entry.kind < true", "'<' compares numbers or texts; 'True' is boolean"),
+        ("entry.count.more", "'entry.count' is integer in the inputSchema, which has no field 'more'"),
+    ],
+)
+def test_what_can_never_be_is_found(expression, said):
+    (found,) = doubts(expression, entry=of_schema({"type": "object", **ENTRY_SCHEMA}, INPUT))
+    assert found.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "entry.rows[id = 3].id",
+        "entry.rows.id + 1",  # one row is one number
+        "$sum(entry.rows.id) + entry.count",
+        "$join(entry.rows.($string(id)), ', ')",
+        "$map(entry.rows, function($r, $i) {$r.id + $i})",
+        "($f := function($x) {$x.anything}; $f(entry))",
+        "entry.kind = 'small' or entry.kind = entry.name",
+        "entry.rows[0].id & entry.rows[-1].id",
+        "entry.rows ~> $count",
+        "$merge(entry.rows).id",
+        "entry.*.id",
+        "**.anything",
+        "entry.rows@$r.{'a': $r.anything}",
+        "entry ~> |rows|{'more': 1}|",
+        "$reduce(entry.rows, function($a, $b) {$a + $b.id}, 0)",
+        "entry[name = 'x'].name",
+        "$lookup(entry, 'name').x",
+        "{entry.name: 1}.whatever",
+        "entry.($.name)",
+        "$exists(entry.rows[5]) ? entry.rows[5].id : 0",
+        "entry.name.%.count",
+    ],
+)
+def test_what_may_be_is_not_found(expression):
+    assert doubts(expression, entry=of_schema({"type": "object", **ENTRY_SCHEMA}, INPUT)) == []
+
+
+def warnings(*nodes, output="{type: object}", schema=None):
+    """The warnings of a tool, as their place in the text, what is wrong, and what to do."""
+    schema = json.dumps({"type": "object", **ENTRY_SCHEMA} if schema is None else schema)
+    text = yaml(tool(ENTRY, *nodes, EXIT, schema=schema, output=output), servers="")
+    problems = check_text(text).problems
+    for problem in problems:
+        line = text.splitlines()[problem.position.line - 1]
+        yield line[problem.position.column - 1 :].split(",")[0], problem.message, problem.fix
+
+
+def test_places_are_those_in_the_text():
+    nodes = transform("{'a': entry.name, 'b': entry.cuont}")
+    ((place, _, fix),) = warnings(nodes)
+    assert (place, fix) == ("cuont}'}", "Did you mean 'count'?")
+    block = "{id: x, type: transform, next: exit, transform: {expr: \"{'a': 1,\\n 'b': entry.cuont}\"}}"
+    ((place, _, fix),) = warnings(block)
+    assert fix == "Did you mean 'count'?"
+    below = "id: x\n        type: transform\n        next: exit\n        transform:\n          expr: |\n"
+    ((place, _, _),) = warnings(f"{below}            {{'a': entry.name,\n             'b': entry.cuont}}")
+    assert place == "cuont}"
+
+
+def test_outputs_of_transforms_branches_and_entries_have_shapes():
+    found = warnings(
+        "{id: x, type: parallel, branches: [a, b], next: each}",
+        transform("{'one': entry.count}", node="a", following="each"),
+        transform("{'two': entry.name}", node="b", following="each"),
+        "{id: each, type: forEach, items: entry.rows, do: c, next: last}",
+        transform("{'id': each.item.idd, 'n': each.index + 1}", node="c", following="last"),
+        transform("{'r': [x.a.one, x.b.tow, x.c, each.idd, each.id, c.n, c.m]}", node="last"),
+    )
+    assert [message for _, message, _ in found] == [
+        """Node "c": the inputSchema has no field 'idd' in 'each.item'""",
+        """Node "last": the output of 'b' has no field 'tow' in 'x.b'""",
+        """Node "last": the output of 'x' has no field 'c'""",
+        """Node "last": the output of 'each' has no field 'idd'""",
+        """Node "last": the output of 'c' has no field 'm'""",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("{'==': [{var: entry.kind}, tiny]}", "'entry.kind' is one of small, large in the inputSchema"),
+        ("{in: [{var: entry.kind}, [tiny, huge]]}", "'entry.kind' is one of small, large in the inputSchema"),
+        ("{and: [{'>': [{var: entry.count}, 3]}, {'===': [{var: entry.count}, '3']}]}", "'entry.count' is"),
+        ("{'!': {'!=': [{var: entry.kind}, tiny]}}", "'entry.kind' is one of small, large"),
+        ("{'==': [{var: entry.kind}, small]}", None),
+        ("{'==': [{var: entry.count}, '3']}", None),
+        ("{'==': [{var: entry.name}, null]}", None),
+        ("{or: [{'==': [{var: entry.kind}, tiny]}, {var: entry.count}]}", None),
+    ],
+)
+def test_conditions_that_never_hold(rule, said):
+    switch = f"{{id: x, type: switch, conditions: [{{rule: {rule}, next: exit}}], next: exit}}"
+    found = [message for _, message, _ in warnings(switch)]
+    if said is None:
+        assert found == []
+    else:
+        assert found[0].startswith('Node "x": condition 1 never holds, so its way is never taken: ' + said)
+
+
+def test_arguments_and_results_are_compared_with_schemas():
+    inner = tool(
+        "{id: entry, type: entry, next: exit}",
+        EXIT,
+        name="inner",
+        schema="{type: object, required: [n, of], properties: {n: {type: integer}, of: {enum: [a, b]}}}",
+    )
+    call_inner = "{id: x, type: tool, tool: inner, args: {n: {expr: entry.name}, off: c, of: c}, next: y}"
+    outer = tool(
+        ENTRY,
+        call_inner,
+        transform("{'sum': 'x', 'smu': 1}", node="y"),
+        EXIT,
+        schema="{type: object, properties: {name: {type: string}}}",
+        output="{type: object, required: [total], properties: {sum: {type: number}}}",
+    )
+    messages = [problem.message for problem in check_text(yaml(inner, outer, servers="")).problems]
+    assert messages == [
+        """Node "x": the argument 'n' of 'inner' is integer, but this gives string in the inputSchema""",
+        """Node "x": the tool 'inner' has no argument 'off'""",
+        """Node "x": the argument 'of' of 'inner' is one of a, b, never c""",
+        """Node "y": 'sum' of the result is number, but this gives string in the outputSchema""",
+        """Node "y": the outputSchema requires 'total', which this does not give""",
+    ]
+
+
+#: Cases whose expressions are meant to compare, add or give what never fits.
+MEANT = {"a08", "a09", "b09b", "d06", "d10", "d12", "d16"}
+
+
+@pytest.mark.parametrize(("case", "dialect", "said"), list(recorded(has_text)))
+def test_nothing_is_found_in_documents_that_run(case, dialect, said, tmp_path):
+    problems = check_text(filled(said["yaml"], tmp_path), dialect=dialect).problems
+    found = [problem.message for problem in problems if SHAPES.search(problem.message)]
+    assert not found or case["id"].partition("_")[0] in MEANT
+
+
+SHAPES = re.compile("takes|never holds|has no (field|argument)|of the result|requires '|always holds: ")
+
+
+def test_recorded_replies_tell_of_outputs():
+    text = yaml(
+        tool(ENTRY, call("anything", following="y"), transform("{'a': x.citty, 'b': x.new}", node="y"), EXIT)
+    )
+    reply = {"content": [{"type": "text", "text": '{"city": "Konstanz", "list": [{"n": 1}]}'}]}
+    recorded_call = RecordedCall(server="fx", tool="anything", result=reply)
+    called = known_from([GraphCase(name="c", tool="t", calls=(recorded_call,))])
+    (problem,) = check_text(text, environ={}, called=called).problems
+    assert problem.message.endswith("what 'anything' gave when it was recorded has no field 'citty'")
+    assert problem.fix == "Did you mean 'city'?"

@@ -481,7 +481,10 @@ CALLS_ITSELF_TWICE = (
 
 def test_a_node_asks_once_whether_it_is_to_end_however_deep_it_is():
     asked = []
-    with McpGraphApi(document(ENTRY, *CALLS_ITSELF_TWICE, EXIT)) as api, pytest.raises(RunError, match="deep|maximum node") as caught:
+    with (
+        McpGraphApi(document(ENTRY, *CALLS_ITSELF_TWICE, EXIT)) as api,
+        pytest.raises(RunError, match=r"deep|maximum node") as caught,
+    ):
         api.executor.run("t", {}, is_canceled=lambda: asked.append(1))
     assert len(asked) <= 2 * len(caught.value.history)
 

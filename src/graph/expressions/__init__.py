@@ -3,14 +3,13 @@
 from .evaluation_limits import Bounds, ExpressionError
 from .javascript import UNDEFINED
 from .json_logic import holds
-from .jsonata import check_jsonata, context_paths, evaluate, unset_variables
+from .jsonata import check_jsonata, evaluate, unset_variables
 
 __all__ = [
     "UNDEFINED",
     "Bounds",
     "ExpressionError",
     "check_jsonata",
-    "context_paths",
     "evaluate",
     "holds",
     "unset_variables",

@@ -14,7 +14,6 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -111,17 +110,6 @@ def symbols(ast: Any) -> Iterator[Any]:
             yield part
             members: dict[str, Any] = part.__dict__
             waiting += reversed([one for one in members.values() if isinstance(one, (list, Parser.Symbol))])
-
-
-def context_paths(text: str) -> list[tuple[str, ...]]:
-    """The names that an expression looks up in the whole context, each with the names after it."""
-    compiled = parsed(text)
-    return [] if isinstance(compiled, Fault) else list(_paths(compiled.ast))
-
-
-def _paths(part: Any) -> Iterator[tuple[str, ...]]:
-    for steps in context_steps(part, SAME_CONTEXT):
-        yield tuple(takewhile(bool, (step.value if step.type == "name" else "" for step in steps)))
 
 
 def context_steps(part: Any, same_context: Sequence[str]) -> Iterator[list[Any]]:

@@ -152,7 +152,7 @@ class Studio:
         document = self.desk.checked().document
         if document is None:
             raise GraphEditError("The document has errors", fix="Correct them first")
-        self.desk.learn(check_online(document).outputs)
+        self.desk.learn(check_online(document).tools)
 
     def _server(self, name: str) -> ServerConfig:
         document = self.desk.checked().document

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ...yaml_text import Problem
     from ..document_loading import CheckedDocument
+    from ..node_shapes import CalledTool
 
 _MOST_STEPS: Final = 500
 
@@ -65,7 +66,7 @@ class Desk:
         self._undo: list[str] = []
         self._redo: list[str] = []
         self._checked: tuple[str, CheckedDocument] | None = None
-        self.outputs: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self.called: dict[tuple[str, str], CalledTool] = {}
 
     @property
     def text(self) -> str:
@@ -83,14 +84,14 @@ class Desk:
     def checked(self) -> CheckedDocument:
         with self._lock:
             if self._checked is None or self._checked[0] != self.text:
-                checked = check_text(self.text, path=self.file, outputs=self.outputs, **self._options)
+                checked = check_text(self.text, path=self.file, called=self.called, **self._options)
                 self._checked = (self.text, checked)
             return self._checked[1]
 
-    def learn(self, outputs: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
-        """What servers said of the outputs of their tools; expressions are checked against it."""
+    def learn(self, called: Mapping[tuple[str, str], CalledTool]) -> None:
+        """What servers said of their tools; expressions and arguments are checked against it."""
         with self._lock:
-            self.outputs.update(outputs)
+            self.called.update(called)
             self._checked = None
 
     @property
