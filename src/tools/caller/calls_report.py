@@ -539,7 +539,7 @@ def _answer(record: CallRecord) -> Html:
 
 
 def _scrolls(text: str) -> bool:
-    return text.startswith(("{", "[")) or len(text) > _LONGEST_PARAGRAPH
+    return text.startswith(("{", "[{", "[\n", '["')) or len(text) > _LONGEST_PARAGRAPH
 
 
 def _shown_records(name: str, records: Records) -> Html:
