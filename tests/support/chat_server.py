@@ -232,7 +232,11 @@ def _handler(owner: ChatServer) -> type[BaseHTTPRequestHandler]:
                 self._send(200, json.dumps({"object": "list", "data": listed}).encode())
 
         def do_POST(self) -> None:
-            request = self._request(self.rfile.read(int(self.headers["Content-Length"])))
+            length = int(self.headers["Content-Length"])
+            request = self._request(self.rfile.read(length))
+            if len(request.raw) < length:  # who asked has died in the middle
+                self.close_connection = True
+                return
             if not self.path.split("?")[0].endswith("/chat/completions"):
                 owner.other_requests.append(request)
                 self._answer(request, fails(404, "Unknown path"))
