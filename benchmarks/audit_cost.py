@@ -4,19 +4,24 @@ The same tool is called bare through the client, with its arguments checked, rec
 journal on disk, in turns with bare httpx, round after round: against the benchmark's own server, which
 answers at once, and against one on the official SDK. Printed are medians per call over the rounds, the bytes
 of a record on disk, and how long it takes to check the chain of the whole journal. What the record costs is
-what recording and the journal add to a call whose arguments are checked.
+what recording and the journal add to a call whose arguments are checked. The tool declares nothing, so that
+each of its calls has a line *sent*; the same calls of a tool that only reads have none.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import processes
 import warm
 from batch import run_of
+from budgets import READS, SIGNED
 from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
@@ -74,15 +79,21 @@ def _calls(
         tool = MCPTool(own.name, own.description or "", own.input_schema, url, own.name)
         shared = run_of(pool)
         call = PlannedCall(tool=tool, arguments=arguments)
-        with Journal(path, run="benchmark") as journal:
+        reads = PlannedCall(tool=replace(tool, annotations={"readOnlyHint": True}), arguments=arguments)
+        keys = path.with_suffix(".keys")
+        add_key(keys, "benchmark", "", keyring=False)
+        with _journals(path, keys) as (journal, signed_journal):
             kept = replace(shared, records=RunRecords(journal))
+            sealed = replace(shared, records=RunRecords(signed_journal))
             hiding = replace(shared, secrets=SecretMarker([CREDENTIAL]))
             ways = {
                 "client alone": lambda: client.call_tool(name, arguments),
                 "arguments checked": lambda: checked_and_sent(call, shared),
                 "recorded": lambda: shared.call(call),
                 "recorded, with a credential": lambda: hiding.call(call),
+                READS: lambda: kept.call(reads),
                 "recorded, kept in a journal": lambda: kept.call(call),
+                SIGNED: lambda: sealed.call(call),
             }
             own_ways = [Way(way, repeated(work, calls)) for way, work in ways.items()]
             table.compare(title, [*own_ways, Way(HTTPX.name, lambda: bare.seconds(calls))], rounds)
@@ -90,11 +101,19 @@ def _calls(
             appended = Way("journal.append alone", repeated(lambda: journal.append(record), calls))
             line = SentCall(key="0" * 32, plan="0" * 64, tool_name=name)
             sent = Way("journal.sent alone", repeated(lambda: journal.sent(line), calls))
-            keys = path.with_suffix(".keys")
-            add_key(keys, "benchmark", "", keyring=False)
             sealer = Sealer.of(keys, None)
             signed = Way("a signature, of 1,000 calls", repeated(lambda: sealer.note(9, "0" * 64, ""), calls))
             table.compare(f"{title}: per row", [appended, sent, signed], rounds, unit="us")
+
+
+@contextmanager
+def _journals(path: Path, keys: Path) -> Iterator[tuple[Journal, Journal]]:
+    """A journal, and one that is signed; neither is forced to the disk."""
+    os.environ.update({"KNIME_MCP_AUDIT_KEYS": str(keys), "KNIME_MCP_AUDIT_FSYNC": "never"})
+    with Journal(path.with_suffix(".signed.jsonl"), run="benchmark") as signed:
+        os.environ["KNIME_MCP_AUDIT_KEYS"] = str(path.with_suffix(".no-keys"))
+        with Journal(path, run="benchmark") as journal:
+            yield journal, signed
 
 
 def checked_and_sent(plan: PlannedCall, run: Run) -> None:

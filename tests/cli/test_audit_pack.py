@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 
+from knime_mcp.audit.dossier import DossierWriter
 from knime_mcp.knwf import check_archive
 from tests.support.files import json_lines
 
@@ -70,6 +71,28 @@ def test_commands_take_it_as_it_is(packed, cli, tmp_path):
     assert len([line for line in json_lines(tmp_path / "new.jsonl") if line["kind"] == "call"]) == 2
     ran = cli("run", "run.zip", "--json").json
     assert len(ran["nodes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ((), None),
+        (("audit-2.knwf",), "1 workflow with further calls"),
+        (("audit-2.knwf", "audit-3.knwf"), "2 workflows with further calls, audit-2.knwf and so on"),
+    ],
+)
+def test_run_says_that_a_dossier_has_further_workflows(others, said, cli, server, tmp_path):
+    cli("call", server.url, "echo", "text=hello", "--audit", "run.jsonl")
+    cli("audit", "export", "run.jsonl", "audit.knwf")
+    with DossierWriter(tmp_path / "run.zip") as dossier:  # each has up to 1,000 calls
+        dossier.about["files"] = {}
+        dossier.add("journal.jsonl", tmp_path / "run.jsonl")
+        for name in ("audit.knwf", *others):
+            dossier.add(name, tmp_path / "audit.knwf")
+    done = cli("run", "run.zip", "--json")
+    assert (done.code, len(done.json["nodes"])) == (0, 1)
+    assert ("further calls" in done.err) == bool(said)
+    assert said is None or said in done.err
 
 
 def test_an_altered_one_is_taken_by_none(packed, cli, tmp_path):
