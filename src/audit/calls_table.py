@@ -15,7 +15,7 @@ from itertools import groupby, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.columns import ColumnForm, arrow_type, cells_without_gaps, column_name, write_tools
+from ..types.columns import ROW_ID, ColumnForm, arrow_type, cells_without_gaps, column_name, write_tools
 from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json
 from ..types.tool import from_json_text, to_json_text
@@ -185,6 +185,12 @@ def lost_columns(table: pa.Table) -> list[str]:
     return tool + [name for name, *_ in COLUMNS if name not in names]
 
 
+def strange_columns(table: pa.Table) -> list[str]:
+    """Names of columns that no record has, and so no hash covers."""
+    known = {ROW_ID, _tool_column(table), *(name for name, *_ in COLUMNS)}
+    return [name for name in table.column_names if name not in known]
+
+
 def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
     """Undoes changes that programs make to JSON in cells: other spaces, another order of keys.
 
@@ -208,12 +214,16 @@ def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict
         yield dict(zip(names, row, strict=True))
 
 
+def _tool_column(table: pa.Table) -> str | None:
+    return next((name for name in TOOL_COLUMNS if name in table.column_names), None)
+
+
 def _tool_texts(table: pa.Table, tools: Sequence[Tool | None] | None) -> list[str | None]:
     import pyarrow as pa
 
     from ..types.arrow import decode_tools
 
-    name = next((name for name in TOOL_COLUMNS if name in table.column_names), None)
+    name = _tool_column(table)
     if tools is not None:
         return [None if tool is None else to_json_text(tool) for tool in tools]
     if name is None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .calls_table import COLUMNS, is_dossier, is_journal, laid_out_anew, links_of, lost_columns
+from .calls_table import (
+    COLUMNS,
+    is_dossier,
+    is_journal,
+    laid_out_anew,
+    links_of,
+    lost_columns,
+    strange_columns,
+)
 from .record import FIELDS, chain_hash
 from .table_formats import TableError, read_table_file
 from .verdicts import (
@@ -93,7 +101,12 @@ def verify_table(
             " show whether calls are missing at its end, or whether all was written anew. Compare it with the"
             " head of the run (flow variable mcp_audit_head), with --head."
         )
-    return Verification(tuple(runs), tuple(findings), tuple(notes), bool(runs) and not uncovered)
+    others = strange_columns(table)
+    if runs and others:
+        named = listed(f"'{name[:40]}'" for name in others)
+        notes.append(f"Columns that are not those of the records, and that nothing covers: {named}.")
+    covered = bool(runs) and not uncovered and not others
+    return Verification(tuple(runs), tuple(findings), tuple(notes), covered)
 
 
 _LATER: Final = frozenset(field.column for field in FIELDS.values() if field.later)

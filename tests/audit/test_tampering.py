@@ -13,11 +13,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from knime_mcp.audit.calls_table import calls_table, read_calls, write_calls
 from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.record import CallRecord, chained
+from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.audit.verdicts import Anchors, Verdict
 from knime_mcp.audit.verify import verify_file, verify_table
 from knime_mcp.runs.resuming import JournalAltered, to_resume
@@ -546,6 +548,16 @@ def test_a_table_that_was_edited(name, table):
     path.write_text(changed, "utf-8")
     assert verify_file(path).verdict is Verdict.ALTERED
     assert verify_file(path, head=head).verdict is Verdict.ALTERED
+
+
+@pytest.mark.parametrize("name", ["Approved by", "R\u0435sult"])  # with a Cyrillic e
+def test_columns_of_others_are_named_and_covered_by_nothing(name, table):
+    path, head = table
+    there = read_table_file(path).table
+    more = there.append_column(name, pa.array(["yes"] * len(there)))
+    found = verify_table(more, head=head)
+    assert (found.verdict, verify_table(there, head=head).verdict) == (Verdict.UNANCHORED, Verdict.INTACT)
+    assert f"nothing covers: '{name}'." in found.notes[-1]
 
 
 def test_an_older_table_without_a_newer_column_is_altered_all_the_same(table):

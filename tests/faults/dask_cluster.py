@@ -60,7 +60,7 @@ class Cluster:
             options = ("--scheduler-file", "s.json", "--no-dashboard", "--nthreads", "2", self._nanny)
             self._workers.append(self._begun("dask_worker", *options))
         with Client(scheduler_file=str(self._folder / "s.json"), set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=120)
+            client.wait_for_workers(2, timeout=600)
 
     def worker_pids(self) -> list[int]:
         """The processes that make calls: those of nannies' children, or the workers themselves."""
