@@ -173,7 +173,9 @@ class Journal:
             _lock(self._first, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
             end = end_of(path) if append else JournalEnd()
             if after not in {None, end.chain}:
-                raise JournalError(f"{path.name} was written by another run meanwhile")
+                raise JournalError(
+                    f"{path.name} was written by another run meanwhile; resume again to go on after it"
+                )
             self.head, self._chain, self._lines = follows or end.head, end.chain, end.lines
             if end.part > 1:
                 self._go_on_in(part_file(path, end.part).open("ab", buffering=0), end.part)

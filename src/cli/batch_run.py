@@ -102,7 +102,8 @@ def run_and_write(
         try:
             ending = run.make_calls(take, is_canceled=interrupt, on_finished=progress)
         except JournalError as error:
-            raise CommandError(f"{error}. Name another file for --audit.") from None
+            fix = "" if run.earlier is not None else " Name another file for --audit."
+            raise CommandError(f"{error}.{fix}") from None
     run.summary.unmatched = run.plan.unmatched
     return ending
 

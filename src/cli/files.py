@@ -187,7 +187,8 @@ def open_journal(
         # A device or pipe has no earlier runs, and may have no end.
         run.open_journal(file, about=about, what=what or {}, calls=calls, append=file.is_file(), after=after)
     except JournalError as error:
-        raise CommandError(f"{error}. Name another file for --audit.") from None
+        fix = "" if after is not None else " Name another file for --audit."
+        raise CommandError(f"{error}.{fix}") from None
 
 
 def recorded_run(file: Path | None, *, about: str) -> AbstractContextManager[Run | None]:

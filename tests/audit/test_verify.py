@@ -294,7 +294,7 @@ def test_two_runs_cannot_go_on_from_the_same_one(tmp_path):
         pytest.raises(JournalError, match=busy),
     ):
         Journal(path, run="r3", append=True, follows=read.head, after=read.chain)
-    with pytest.raises(JournalError, match="was written by another run meanwhile"):
+    with pytest.raises(JournalError, match="was written by another run meanwhile; resume again"):
         Journal(path, run="r4", append=True, follows=read.head, after=read.chain)
     assert verify_file(path).consistent
 
