@@ -1,8 +1,11 @@
 """Changes of documents as the studio makes them: only the lines that they must, and the tools do the same."""
 
 import difflib
+import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from knime_mcp.graph.document_edits import (
     GraphEditError,
@@ -12,13 +15,14 @@ from knime_mcp.graph.document_edits import (
     with_value,
     without_node,
 )
-from knime_mcp.graph.document_loading import read_yaml, write_yaml
+from knime_mcp.graph.document_loading import STARTER, read_yaml, write_yaml
 from knime_mcp.graph.executor import GraphExecutor
 from knime_mcp.graph.graph_model import Dialect
 
 from . import graphs
 
 NODES = ("tools", 0, "nodes")
+NEXT = Dialect.NEXT
 ALL_KINDS = """\
 version: "1.0"
 server: {name: s, version: "1"}
@@ -97,17 +101,17 @@ def result(text):
 )
 @pytest.mark.parametrize("new", ["other_name", "two words", "and"])
 def test_a_renamed_node_has_its_new_name_everywhere(name, new):
-    text, lines = changes(ALL_KINDS, with_new_id(data_of(ALL_KINDS), NODES, name, new, dialect=Dialect.NEXT))
+    text, lines = changes(ALL_KINDS, with_new_id(data_of(ALL_KINDS), NODES, name, new, dialect=NEXT))
     assert result(text) == result(ALL_KINDS)
     touched = [line[1:] for line in lines if line[0] == "-"]
     assert len(lines) == 2 * len(touched)  # no line more, and none less
     assert all(name in line for line in touched)
-    back, _ = changes(text, with_new_id(data_of(text), NODES, new, name, dialect=Dialect.NEXT))
+    back, _ = changes(text, with_new_id(data_of(text), NODES, new, name, dialect=NEXT))
     assert result(back) == result(ALL_KINDS)
 
 
 def test_names_that_are_something_else_stay():
-    text, _ = changes(ALL_KINDS, with_new_id(data_of(ALL_KINDS), NODES, "list", "all", dialect=Dialect.NEXT))
+    text, _ = changes(ALL_KINDS, with_new_id(data_of(ALL_KINDS), NODES, "list", "all", dialect=NEXT))
     assert "'list': 'list'" in text
     assert "items: all.result" in text
     assert "# of numbers" in text
@@ -129,7 +133,7 @@ def test_arguments_of_the_older_dialect_and_rules_of_the_standard():
 
 def test_a_node_comes_between_two():
     node = {"id": "new", "type": "transform", "transform": {"expr": "1"}}
-    data = with_node(data_of(ALL_KINDS), NODES, node, after="other", dialect=Dialect.NEXT)
+    data = with_node(data_of(ALL_KINDS), NODES, node, after="other", dialect=NEXT)
     _, lines = changes(ALL_KINDS, data)
     assert lines == [
         "-      - {id: other, type: transform, transform: {expr: \"{'n': start.n}\"}, next: end}",
@@ -164,7 +168,7 @@ def test_a_node_that_goes_is_bridged():
     ],
 )
 def test_ways(source, way, target, lines):
-    data = connected(data_of(ALL_KINDS), NODES, source, way, target, dialect=Dialect.NEXT)
+    data = connected(data_of(ALL_KINDS), NODES, source, way, target, dialect=NEXT)
     found = changes(ALL_KINDS, data)[1]
     assert len(found) == len(lines)
     for line, wanted in zip(found, lines, strict=True):
@@ -181,11 +185,41 @@ def test_settings_by_their_place():
 def test_what_does_not_fit_is_refused():
     data = data_of(ALL_KINDS)
     for change in (
-        lambda: with_new_id(data, NODES, "list", "each", dialect=Dialect.NEXT),
-        lambda: with_new_id(data, NODES, "gone", "new", dialect=Dialect.NEXT),
-        lambda: with_node(data, NODES, {"id": "list"}, dialect=Dialect.NEXT),
+        lambda: with_new_id(data, NODES, "list", "each", dialect=NEXT),
+        lambda: with_new_id(data, NODES, "gone", "new", dialect=NEXT),
+        lambda: with_node(data, NODES, {"id": "list"}, dialect=NEXT),
         lambda: with_value(data, ("tools", 9, "name"), "x"),
         lambda: with_value(data, ("version", "name"), "x"),
     ):
         with pytest.raises(GraphEditError):
             change()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_changes_of_nodes(data):
+    """Changes, one after the other: the text holds each, and all comments outside of what was taken away."""
+    draw = data.draw
+    text = draw(st.sampled_from([ALL_KINDS, STARTER.read_text("utf-8")]))
+    comments, removes = re.findall(r"# .*", text), False
+    for number in range(draw(st.integers(1, 4))):
+        before = data_of(text)
+        ids = [node["id"] for node in before["tools"][0]["nodes"]]
+        one, other = draw(st.sampled_from(ids)), draw(st.sampled_from(ids))
+        match draw(st.sampled_from(["add", "connect", "rename", "remove", "set"])):
+            case "add":
+                expression = {"expr": draw(st.text("ab'\": #\n"))}
+                node = {"id": f"new {number}", "type": "transform", "transform": expression}
+                after = with_node(before, NODES, node, after=draw(st.sampled_from([None, one])), dialect=NEXT)
+            case "connect":
+                way = draw(st.sampled_from(["next", "onError", "branches", "conditions"]))
+                after = connected(before, NODES, one, way, other, dialect=NEXT)
+            case "rename":
+                after = with_new_id(before, NODES, one, f"other {number}", dialect=NEXT)
+            case "remove":
+                after, removes = without_node(before, NODES, one), True
+            case _:
+                value = draw(st.sampled_from([None, True, 7, "a: b", ["x"], {"y": {"z": "w" * 80}}]))
+                after = with_value(before, (*NODES, ids.index(one), "x-note"), value)
+        text, _ = changes(text, after)
+    assert removes or all(comment in text for comment in comments)

@@ -2,8 +2,13 @@
 import { ask, button, choice, el, field, json, later, textOf, typed, valueFor } from "./parts.js";
 
 export const TYPES = ["transform", "mcp", "switch", "parallel", "forEach", "tool", "entry", "exit"];
-const NUMBERS = { mcp: ["retry", "timeout", "cache"], tool: ["retry", "timeout"], parallel: ["maxConcurrency"] };
-NUMBERS.forEach = ["maxConcurrency", "maxItems"];
+/** Keys of each type that are one short field each. */
+const FURTHER = {
+  mcp: ["retry", "timeout", "cache"],
+  tool: ["retry", "timeout"],
+  parallel: ["maxConcurrency"],
+  forEach: ["maxConcurrency", "maxItems"],
+};
 
 /** What a new node of a type has. */
 export function newNode(id, type, { servers, dialect }) {
@@ -109,7 +114,7 @@ export class Forms {
     }
     if (type === "switch") parts.push(...this.conditions(node));
     parts.push(this.ways(tool, node));
-    for (const key of NUMBERS[type] ?? []) {
+    for (const key of FURTHER[type] ?? []) {
       const change = (text) => this.set([...path, key], text === "" ? null : typed(text));
       parts.push(this.text(key, textOf({}, settings[key]), change));
     }

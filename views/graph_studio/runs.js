@@ -236,7 +236,7 @@ export class Runs {
     const steps = {};
     const states = {};
     const taken = new Set();
-    if (this.run?.tool !== tool?.name) return { steps, states, taken };
+    if (!tool || this.run?.tool !== tool.name) return { steps, states, taken };
     const calls = new Set(tool.nodes.filter((node) => node.type === "tool").map((node) => node.id));
     const last = new Map();
     for (const record of this.records.slice(0, this.current + 1)) {

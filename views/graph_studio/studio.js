@@ -66,7 +66,10 @@ class Studio {
     byId("save").disabled = state.isSaved && state.theirs === null;
     const names = state.tools?.map((tool) => tool.name) ?? [this.toolName];
     byId("tool").replaceChildren(...choice(names, this.toolName).children);
-    if (!this.isTyping && this.text.value !== state.text) this.putText(state.text);
+    if (!this.isTyping) {
+      if (this.text.value !== state.text) this.putText(state.text);
+      this.base = state.version; // of what is typed from now on
+    }
     this.view.show(this.tool);
     this.forms.show();
     this.runs.show();
@@ -239,10 +242,11 @@ class Studio {
   async sendText() {
     const text = this.text.value;
     this.isTyping = false;
-    const { version } = this.typedOn;
     this.sends = this.sends.then(async () => {
       try {
-        this.take(await ask("text", { version, text }));
+        const state = await ask("text", { version: this.base, text });
+        this.base = state.version;
+        this.take(state);
       } catch (error) {
         this.say(error.message, true);
         const state = await ask("state");
@@ -361,6 +365,7 @@ class Studio {
     const marks = { problems: this.problemsOf, stops: this.state.breakpoints, ...this.runs.marks(this.tool) };
     this.view.mark(marks);
     const { selected } = this.view;
+    byId("add").disabled = !this.tool;
     byId("break").setAttribute("aria-pressed", String(this.state.breakpoints.includes(selected)));
     for (const id of ["connect", "remove", "break"]) byId(id).disabled = !selected;
   }
@@ -405,7 +410,6 @@ class Studio {
     byId("canvas").addEventListener("keydown", (event) => this.graphKey(event));
     addEventListener("keydown", (event) => this.anyKey(event));
     this.text.addEventListener("input", () => {
-      if (!this.isTyping) this.typedOn = this.state;
       this.isTyping = true;
       this.showLines();
       this.typedLater();

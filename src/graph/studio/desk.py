@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,12 +31,6 @@ class ConflictError(GraphEditError):
     CODE = "KMCP-GRAPH-CONFLICT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Version:
-    text: str
-    number: int
-
-
 class Desk:
     """One document that is worked on. Safe to use from several threads.
 
@@ -62,7 +55,8 @@ class Desk:
         self._mark = ""
         self._on_disk = self._read() or ""
         self._theirs: str | None = None
-        self._now = _Version(text=self._on_disk, number=1)
+        self._text = self._on_disk
+        self._number = 1
         self._undo: list[str] = []
         self._redo: list[str] = []
         self._checked: tuple[str, CheckedDocument] | None = None
@@ -70,12 +64,12 @@ class Desk:
 
     @property
     def text(self) -> str:
-        return self._now.text
+        return self._text
 
     @property
     def number(self) -> int:
         """The number of the version of the text; it grows with each change."""
-        return self._now.number
+        return self._number
 
     @property
     def is_saved(self) -> bool:
@@ -230,7 +224,7 @@ class Desk:
             self._become(text)
 
     def _become(self, text: str) -> None:
-        self._now = _Version(text=text, number=self.number + 1)
+        self._text, self._number = text, self._number + 1
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -51,6 +51,7 @@ PLAN = [
 ]
 WAYS = [("way", "big"), ("way", "small"), ("big", "c1"), ("small", "c1"), ("c13", "exit")]
 RULES = ['{">": [{"var": "$.double.v"}, 10]}', '{"<=": [{"var": "$.double.v"}, 10]}']
+NAMED = ("button", "textbox", "tab", "combobox", "slider", "checkbox")
 YAML = "document.querySelector('#yaml').value"
 DIALOG = "document.querySelector('#dialog')"
 
@@ -307,13 +308,13 @@ def studio(file, *options):
 
 
 @contextmanager
-def person_at(url):
+def person_at(url, shows=".node"):
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         person = Person(profile)
         try:
             person.resize(1500, 1000)
             person.open(url)
-            person.wait_for("document.querySelector('.node')")
+            person.wait_for(f"document.querySelector('{shows}')")
             yield person
             assert not [one for one in person.complaints if "favicon" not in one], person.complaints
             assert person.script("window.pwned") is None
@@ -330,7 +331,7 @@ def built(hand_of, folder):
         person.script("document.querySelector('#fit').click()")
         person.picture(folder / f"{hand_of.__name__}-light.png", "light")
         person.picture(folder / f"{hand_of.__name__}-dark.png", "dark")
-        unnamed = [role for role, name in person.names() if role in ("button", "textbox", "tab") and not name]
+        unnamed = [role for role, name in person.names() if role in NAMED and not name]
         assert not unnamed, unnamed
     return file
 
@@ -455,6 +456,25 @@ def large(folder):
     print(f"200 nodes: {moves:.0f} ms from node to node, {change:.0f} ms until a change is shown")
 
 
+def mended(folder):
+    """A text that cannot be read at first is corrected on the page."""
+    file = folder / "broken.yaml"
+    file.write_text("tools: [\n", encoding="utf-8")
+    with studio(file) as url, person_at(url, shows="#problems li") as person:
+        assert "not valid YAML" in person.script("document.querySelector('#problems').innerText")
+        assert person.script("document.querySelector('#add').disabled")
+        person.click("document.querySelector('#tab-text')")
+        person.click("document.querySelector('#yaml')")
+        person.write(START)
+        person.wait_for(node("entry"))
+        person.write(START.replace("next: exit", "next: exi"))
+        person.wait_for(f"{node('entry')}?.classList.contains('wrong')")
+        person.click("document.querySelector('#problems li button')")
+        assert person.script("document.activeElement.id") == "yaml"
+        start = "document.activeElement.selectionStart"
+        assert person.script(f"{YAML}.slice(0, {start}).split('\\n').length") == 12
+
+
 def changed_outside(folder):
     """What somebody else wrote is taken over, and compared where there is something of one's own."""
     file = folder / "outside.yaml"
@@ -465,8 +485,12 @@ def changed_outside(folder):
         person.click("document.querySelector('#tab-text')")
         person.click("document.querySelector('#yaml')")
         person.press("Home", 36, held=2)
-        person.do("Input.insertText", text="# mine\n")
+        for letter in "# mine, in some time\n":
+            person.do("Input.insertText", text=letter)
+            time.sleep(0.1)  # so that some of it is sent while more is typed
         person.wait_for("document.querySelector('#status').textContent === 'Not saved yet'")
+        assert person.script(YAML).startswith("# mine, in some time\n")
+        assert person.script("document.querySelector('#tab-compare').hidden")
         theirs = START.replace("begins", "is theirs")
         file.write_text(theirs, encoding="utf-8")
         person.wait_for("!document.querySelector('#compare').hidden")
@@ -475,7 +499,7 @@ def changed_outside(folder):
         assert file.read_text(encoding="utf-8") == theirs
         press(person, "Keep mine, and save it")
         person.wait_for("document.querySelector('#status').textContent === 'Saved'")
-        assert file.read_text(encoding="utf-8").startswith("# mine\n")
+        assert file.read_text(encoding="utf-8").startswith("# mine, in some time\n")
 
 
 def main(folder):
@@ -490,6 +514,7 @@ def main(folder):
     assert ours == theirs, (ours, theirs)
     debugged(files[0], folder)
     attacked(folder)
+    mended(folder)
     large(folder)
     changed_outside(folder)
     print(f"20 nodes by mouse and by keys, equal; we and {REFERENCE} give {[one['v'] for one in ours]}")
