@@ -433,7 +433,7 @@ def attacked(folder):
 
 
 def large(folder):
-    """200 nodes: drawn, gone through, and changed, each within the time of a few pictures of a film."""
+    """200 nodes: drawn, gone through, and changed; prints what that costs the page's thread."""
     file = folder / "large.yaml"
     nodes = ["{id: entry, type: entry, next: n0}"]
     for number in range(198):
@@ -442,18 +442,25 @@ def large(folder):
     file.write_text(graphs.one_tool(*nodes, "{id: exit, type: exit}"), encoding="utf-8")
     with studio(file) as url, person_at(url) as person:
         assert person.script("document.querySelectorAll('.node').length") == 200
-        begin = time.monotonic()
+        person.do("Performance.enable", timeDomain="threadTicks")
         person.click(node("n0"))
+        begin = busy(person)
         for number in range(1, 60):
             person.press("ArrowDown", 40)
             assert person.script(f"document.activeElement === {node(f'n{number}')}")
-        moves = (time.monotonic() - begin) / 59 * 1000
-        begin = time.monotonic()
+        moves = (busy(person) - begin) / 59
+        begin = busy(person)
         with person.changing():
             person.press("Delete", 46)
-        change = (time.monotonic() - begin) * 1000
+        change = busy(person) - begin
         person.picture(folder / "large.png")
-    print(f"200 nodes: {moves:.0f} ms from node to node, {change:.0f} ms until a change is shown")
+    print(f"200 nodes: {moves:.0f} ms of the page's thread from node to node, {change:.0f} ms for a change")
+
+
+def busy(person):
+    """Milliseconds of processor time that the page's thread has worked."""
+    metrics = person.do("Performance.getMetrics")["metrics"]
+    return next(one["value"] for one in metrics if one["name"] == "TaskDuration") * 1000
 
 
 def mended(folder):
