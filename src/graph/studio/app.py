@@ -32,6 +32,7 @@ from ..document_edits import (
 )
 from ..document_loading import read_yaml
 from ..expressions import ExpressionError
+from ..expressions.javascript import json_value
 from ..online_checks import check_online
 from ..server_configs import ServerReading
 from .debugging import Debugger
@@ -76,7 +77,7 @@ class Studio:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.token = secrets.token_urlsafe(24)
-        self.debugger = Debugger(self._run_news)
+        self.debugger = Debugger(lambda: self._tell("run"))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watchers: dict[asyncio.Event, set[str]] = {}
 
@@ -107,7 +108,7 @@ class Studio:
             Route(f"{start}/", self._file),
             Route(f"{start}/{{name}}", self._file),
             Route(f"{start}/api/events", self._events),
-            *(self._route(name, answer, self._state) for name, answer in answers.items()),
+            *(self._route(name, answer, self._changed) for name, answer in answers.items()),
             *(self._route(name, answer, self.debugger.state) for name, answer in runs.items()),
             *(self._route(name, answer, None) for name, answer in others.items()),
         ]
@@ -130,7 +131,8 @@ class Studio:
                 return _refused(error.sentence, 422)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 return _refused(f"The request has not the form that is wanted: {error}", 400)
-            return JSONResponse(value)
+            # As JavaScript writes it, as a document may have infinite numbers, and half a character.
+            return Response(json.dumps(json_value(value)), media_type="application/json")
 
         return Route(f"/{self.token}/api/{name}", endpoint, methods=["POST"])
 
@@ -139,14 +141,16 @@ class Studio:
     def _state(self) -> Raw:
         return {**self.desk.state(), "breakpoints": sorted(self.debugger.breakpoints)}
 
+    def _changed(self) -> Raw:
+        self._tell("document")  # there may be a second page
+        return self._state()
+
     def _edit(self, asked: Raw) -> None:
         edit = as_mapping(asked["edit"])
         self.desk.change(int(asked["version"]), lambda data, dialect: _edited(data, edit, dialect))
-        self._tell("document")
 
     def _text(self, asked: Raw) -> None:
         self.desk.write(int(asked["version"]), str(asked["text"]))
-        self._tell("document")
 
     def _ask_servers(self, _asked: Raw) -> None:
         document = self.desk.checked().document
@@ -194,14 +198,10 @@ class Studio:
 
     # News
 
-    def _run_news(self) -> None:
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the studio has ended
-                self._loop.call_soon_threadsafe(self._put, "run")
-
     def _tell(self, what: str) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._put, what)
+            with suppress(RuntimeError):  # the studio has ended
+                self._loop.call_soon_threadsafe(self._put, what)
 
     def _put(self, what: str) -> None:
         for awake, news in self._watchers.items():

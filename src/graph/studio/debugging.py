@@ -80,8 +80,9 @@ class Debugger:
                 self._sessions, self._servers = GraphSessions(document.servers), document.servers
             api = McpGraphApi(document, call=self._sessions.call)
             given = _Given(pins or {}, earlier)
-            self._run = _Watched(api, tool, arguments, given, self._tell)
-            self._run.start(self.breakpoints, paused=paused)
+            run = _Watched(api, tool, arguments, given, self._tell)
+            run.start(self.breakpoints, paused=paused)
+            self._run = run
 
     def control(self, action: str) -> None:
         """Lets the run pause, step, resume or stop. Raises `ControlError` if its state does not allow it."""

@@ -140,7 +140,7 @@ def _drawing(drawing: Drawing, ways: list[_Way]) -> Raw:
                 "target": line.target,
                 "label": line.label,
                 "key": way.key,
-                "points": line.points,
+                "points": [[x, y] for x, y in line.points],
                 "isBack": line.is_back,
             }
             for line, way in zip(drawing.lines, ways, strict=True)

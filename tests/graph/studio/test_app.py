@@ -150,6 +150,17 @@ def test_breakpoints_and_steps(page):
     assert "cannot" in page.ask("control", 422, action="dance")["error"]
 
 
+INFINITE = graphs.one_tool(graphs.ENTRY, graphs.transform("{'t': '😀'}"), graphs.EXIT, more="x-a: .inf\n")
+
+
+@pytest.mark.parametrize("page", [INFINITE + 'x-b: "\\ud83d"\n'], indirect=True)
+def test_values_that_json_does_not_have(page):
+    assert page.ask("state")["canRun"] in (True, False)
+    page.ask("text", version=1, text=INFINITE)
+    page.ask("run", tool="t")
+    assert page.ran()["result"] == {"t": "😀"}
+
+
 @pytest.mark.parametrize("page", [CALLS], indirect=True)
 def test_a_run_begins_in_the_middle_with_what_was_there(page):
     page.ask("run", tool="t", arguments={"n": 1})

@@ -11,7 +11,9 @@ from ..test_document_edits import ALL_KINDS
 def test_a_sketch_is_the_drawing_of_the_tool():
     sketch = sketches(read_yaml(ALL_KINDS, "t"))[0]
     drawing = lay_out(graphs.load(ALL_KINDS).tools[0])
-    lines = sorted((line.source, line.target, line.label, line.points) for line in drawing.lines)
+    lines = sorted(
+        (line.source, line.target, line.label, [[x, y] for x, y in line.points]) for line in drawing.lines
+    )
     found = [
         (line["source"], line["target"], line["label"], line["points"]) for line in sketch["drawing"]["lines"]
     ]
