@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..headless import NodeResult, OutputTable
+    from .demo_page import DemoPage
     from .demo_servers import ServerProcess
 
 
@@ -33,6 +34,9 @@ def demo(
             "--serve", help="Only run the MCP server that reads files, until Ctrl-C, so that you can use it."
         ),
     ] = False,
+    show_page: Annotated[
+        bool, typer.Option("--open", help="Show the results as a page in the browser, until Ctrl-C.")
+    ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")] = 0,
 ) -> ExitCode:
     """Show what this does, in a few seconds, without any account.
@@ -43,7 +47,9 @@ def demo(
     """
     root = extension_root()
     with Interrupt() as interrupt:
-        return _serve(root, port, interrupt) if serve else _run(root, port, out, interrupt)
+        if serve:
+            return _serve(root, port, interrupt)
+        return _run(root, port, out, interrupt, show_page=show_page)
 
 
 def extension_root() -> Path:
@@ -76,7 +82,7 @@ def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
     return ExitCode.OK
 
 
-def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
+def _run(root: Path, port: int, out: Path, interrupt: Interrupt, *, show_page: bool) -> ExitCode:
     from .demo_servers import DemoServer, NodesServer
 
     check_folder(out)
@@ -88,7 +94,23 @@ def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
         story = DemoStory(root, nodes, server, out, interrupt)
         story.tell()
     story.close(time.perf_counter() - began)
+    if show_page:
+        _show(story, interrupt)
     return ExitCode.OK
+
+
+def _show(story: DemoStory, interrupt: Interrupt) -> None:
+    import webbrowser
+
+    from .demo_page import served
+
+    with served(story.page(), NODE_QUERY) as url:
+        say(f"\nThe results as a page, on this machine only: {url}")
+        note("Ctrl-C ends it.")
+        if not webbrowser.open(url):
+            note("No browser could be opened. Open the page yourself.")
+        while not interrupt():
+            time.sleep(0.2)
 
 
 def _files(root: Path) -> Path:
@@ -111,6 +133,8 @@ class DemoStory:
         self._out = out
         self._interrupt = interrupt
         self._written: list[Path] = []
+        self._catalogues: dict[str, OutputTable] = {}
+        self._results: OutputTable | None = None
 
     def tell(self) -> None:
         say("knime-mcp demo: MCP tools in KNIME tables\n", "bold")
@@ -133,6 +157,7 @@ class DemoStory:
         say(f"  {self._workflow / 'data'}  (the journals that the Caller keeps of its calls)")
         say(f"\nDone in {seconds:.1f} s, and both servers have ended. Next:", "bold")
         say("  knime-mcp nodes serve --http 8080   serves node knowledge, for you and your agents")
+        say("  knime-mcp demo --open               shows all this in the browser, with charts")
         say("  knime-mcp demo --serve              keeps the server that reads files running")
         say("  knime-mcp --help                    everything else, with any MCP server")
 
@@ -164,6 +189,7 @@ class DemoStory:
     def _listed(self, title: str, server: ServerProcess) -> OutputTable:
         result = self._run(PROVIDER, [], {"server_url": server.url})
         tools: OutputTable = result.outputs[0]
+        self._catalogues[server.url] = tools
         rows = [
             (row["Tool name"], _parameters(row["Parameters"]), one_line(row["Description"], 80))
             for row in tools.to_pylist()
@@ -200,6 +226,17 @@ class DemoStory:
         for warning in result.warnings:
             _tell(warning)
         self._write("results", output)
+        self._results = output
+
+    def page(self) -> DemoPage:
+        """What was seen, for the browser."""
+        from .demo_page import DemoPage, ToolCatalogue
+
+        return DemoPage(
+            self._workflow / "data" / "mcp-audit",
+            [ToolCatalogue(url, tools.to_pylist()) for url, tools in self._catalogues.items()],
+            self._results.to_pylist() if self._results else [],
+        )
 
     def _run(self, node_id: str, inputs: list[Any], parameters: dict[str, Any]) -> NodeResult:
         from ..headless import HeadlessError, load_extension

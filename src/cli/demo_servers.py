@@ -18,7 +18,7 @@ from typing import IO, Self
 
 from .command_errors import CommandError, missing_extra
 
-START_SECONDS = 30.0  # a cold start of the SDK on a busy machine takes several seconds
+START_SECONDS = 120.0  # a cold start of the SDK on a busy machine takes half a minute
 STOP_SECONDS = 5.0
 
 

@@ -87,7 +87,7 @@ class CommandLine:
         }
         # No keyring and no named servers of the machine that runs the tests.
         kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
-        kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json")}
+        kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json"), "XDG_CACHE_HOME": str(self.folder)}
         return subprocess.Popen(
             [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
             cwd=self.folder,
