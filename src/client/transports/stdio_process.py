@@ -3,7 +3,8 @@
 This module does not know JSON-RPC. Each of the three streams has a thread, and the threads do not wait for
 each other: a server that floods one stream, or stops reading, does not block the others. On POSIX the streams
 are polled, so that a grandchild that outlives the server and keeps its output open cannot block a thread.
-A watchdog process ends the group if the client is killed.
+A watchdog process ends the group if the client is killed. What a server started in another session is ended
+with it on Linux, where it is found by a mark in its environment.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
 
@@ -13,6 +14,7 @@ import logging
 import os
 import queue
 import re
+import secrets
 import select
 import shutil
 import signal
@@ -23,6 +25,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Final, Protocol
 
 from ...types.errors import ConnectError
@@ -40,6 +43,7 @@ _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
 _live: "weakref.WeakSet[StdioProcess]" = weakref.WeakSet()
 IS_WINDOWS: Final = os.name == "nt"
+MARK: Final = "KNIME_MCP_STARTED"
 # The watchdog sees the end of its input when the client is killed, and then ends the server's group.
 _WATCH: Final = 'read -r _; sleep 2; kill -TERM "-$1" || exit; sleep 2; kill -KILL "-$1"'
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -133,7 +137,8 @@ class StdioProcess:
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._kill_lock = threading.Lock()
-        self._process = start(server)
+        self._mark = f"{MARK}={os.getpid()}-{secrets.token_hex(8)}"
+        self._process = start(server, self._mark)
         _live.add(self)
         self._watchdog = watch(self._process.pid)
         assert self._process.stdin
@@ -220,13 +225,14 @@ class StdioProcess:
         return True
 
     def _clear_group(self) -> None:
-        """Ends the processes that an ended server has left in its group."""
-        if not self._signal(signal.SIGTERM):
+        """Ends the processes that an ended server has left, in its group or with its mark."""
+        if not self._signal(signal.SIGTERM) | _signal_marked(self._mark, signal.SIGTERM):
             return
         until = time.monotonic() + _LEFTOVER_SECONDS
-        while time.monotonic() < until and self._signal(0):
+        while time.monotonic() < until and self._signal(0) | _signal_marked(self._mark, 0):
             time.sleep(0.02)
         self._kill_group()
+        _signal_marked(self._mark, signal.SIGKILL)
 
     def _kill_group(self) -> None:
         if IS_WINDOWS:
@@ -365,9 +371,28 @@ def _kill_all() -> None:
         process.kill()
 
 
-def start(server: StdioServer) -> subprocess.Popen[bytes]:
+def _signal_marked(mark: str, number: int) -> bool:
+    """Signals the processes with the mark in their environment. Returns False if there are none.
+
+    Elsewhere than on Linux none are found.
+    """
+    found = False
+    for folder in Path("/proc").glob("[0-9]*") if hasattr(os, "pidfd_open") else ():
+        with suppress(OSError):  # it has ended, or belongs to another user
+            process = os.pidfd_open(int(folder.name))  # so that no later process of this number is meant
+            try:
+                if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    signal.pidfd_send_signal(process, number)
+                    found = True
+            finally:
+                os.close(process)
+    return found
+
+
+def start(server: StdioServer, mark: str) -> subprocess.Popen[bytes]:
     """Starts a server in its own process group, with its three streams as pipes."""
-    environment = server.environment()
+    name, _, value = mark.partition("=")
+    environment = {**server.environment(), name: value}
     program = server.program
     if IS_WINDOWS:  # CreateProcess does not find npx.cmd
         program = shutil.which(program, path=environment.get("PATH")) or program

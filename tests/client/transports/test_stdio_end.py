@@ -120,14 +120,14 @@ def test_grandchildren_do_not_outlive_the_server():
         assert gone(pid)
 
 
-def test_a_grandchild_that_left_the_group_holds_nobody():
+def test_a_grandchild_that_left_the_group_holds_nobody_and_ends_with_the_server():
     with connected() as client:
         escaped = int(client.call_tool("grandchild", {"escapes": True}).text)
-        try:
-            with pytest.raises(ConnectError, match="exit code 9"):
-                client.call_tool("die", {"code": 9})
-        finally:
-            os.killpg(escaped, 9)
+        with pytest.raises(ConnectError, match="exit code 9"):
+            client.call_tool("die", {"code": 9})
+        until(lambda: gone(escaped), "it is ended")
+        escaped = int(client.call_tool("grandchild", {"escapes": True}).text)
+    assert gone(escaped)
 
 
 def test_closing_twice_and_connecting_again():

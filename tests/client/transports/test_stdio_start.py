@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from knime_mcp.client.transports.stdio_process import MARK
 from knime_mcp.tools import MCPClient, StdioServer, Timeouts
 from knime_mcp.types.errors import (
     ConnectError,
@@ -164,7 +165,7 @@ def test_it_starts_with_few_variables_and_those_that_it_is_given(monkeypatch, tm
     assert found["cwd"] == str(tmp_path)
     assert found["env"]["MY_KEY"] == "mine"
     # LC_CTYPE is set by Python itself (PEP 538).
-    assert set(found["env"]) - {"LC_CTYPE"} <= {"HOME", "LOGNAME", "PATH", "SHELL", "USER", "MY_KEY"}
+    assert set(found["env"]) - {"LC_CTYPE"} <= {"HOME", "LOGNAME", "PATH", "SHELL", "USER", "MY_KEY", MARK}
 
 
 @pytest.mark.parametrize(
