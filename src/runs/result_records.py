@@ -55,6 +55,8 @@ _JSON: Final = re.compile(r"^ *[\[{]", re.MULTILINE)
 _DASHES: Final = re.compile(r":?-+:?")
 _CELL: Final = re.compile(r"(?<!\\)\|")
 _WORD: Final = re.compile(r"[^\W\d][\w.-]*")
+_INK: Final = re.compile(r"\S")
+_DECODER: Final = json.JSONDecoder()
 _LONGEST_HEADER: Final = 100
 _DEEPEST_LIST: Final = 5  # levels of an output schema
 _UNREAD: Final = "Unreadable line"
@@ -96,7 +98,10 @@ def records_of(structured: Any, text: str) -> list[tuple[str, Records]]:
 
 def single_record(structured: Any, text: str) -> dict[str, Any]:
     """The object that a result without lists of records is; empty if it is none."""
-    if record := as_object(_unwrapped(structured)) or as_object(structured):
+    value = _unwrapped(structured)
+    if value == []:
+        return {}
+    if record := as_object(value) or as_object(structured):
         return record
     for content in _contents(text):
         with suppress(ValueError, RecursionError):
@@ -110,10 +115,21 @@ def _unwrapped(value: Any) -> Any:
     return members["result"] if set(members) == {"result"} else value
 
 
-def _members(objects: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Any]]:
+def _members(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Any]]:
     for name, entry in objects:
         for key, inner in entry.items():
             yield f"{name}.{key}".removeprefix("."), inner
+
+
+def _gaps(entry: dict[str, Any]) -> set[str]:
+    """The names of what is empty in an object, on all its levels."""
+    gaps: set[str] = set()
+    level = [("", entry)]
+    while level:
+        members = list(_members(level))
+        gaps.update(name for name, inner in members if inner is None or inner == [])
+        level = [(name, as_object(inner)) for name, inner in members if as_object(inner)]
+    return gaps
 
 
 def _plain_values(entry: Mapping[str, Any]) -> int:
@@ -152,12 +168,23 @@ def _json_in(content: str) -> str:
 
 def _lists_in_json(text: str) -> list[tuple[str, Records]]:
     try:
-        return list(find_records(json.loads(text)))
+        values = _json_values(text)
     except RecursionError:
         return []
     except ValueError:
         lines = _json_lines(text)
         return [("", lines)] if lines else []
+    return list(find_records(values[0] if len(values) == 1 else values))
+
+
+def _json_values(text: str) -> list[Any]:
+    """The values of a text that has nothing else: lines, or blocks, as servers give each entry one."""
+    values: list[Any] = []
+    at = 0
+    while (ink := _INK.search(text, at)) is not None:
+        value, at = _DECODER.raw_decode(text, ink.start())
+        values.append(value)
+    return values
 
 
 def _json_lines(text: str) -> Records:
@@ -268,16 +295,6 @@ class RecordColumns:
             if value is not None:
                 found.add(_kind(value))
 
-    def add(self, other: RecordColumns) -> None:
-        """Takes what the records of another table have."""
-        for key, found in other._kinds.items():
-            if key in self._kinds or len(self._kinds) < MOST_COLUMNS:
-                self._kinds.setdefault(key, set()).update(found)
-            else:
-                self.is_full = True
-        self._declared = {**other._declared, **self._declared}
-        self.is_full |= other.is_full
-
     def declare(self, columns: Mapping[str, str]) -> None:
         """Takes columns from an output schema: kinds by name, see `declared_columns`."""
         for key, kind in islice(columns.items(), MOST_COLUMNS):
@@ -385,18 +402,21 @@ def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
     return None if columns.is_full else pa.table(columns.columns(records), names=columns.names())
 
 
-def declared_columns(schema: Mapping[str, Any]) -> tuple[dict[str, str], bool]:
-    """The columns that an output schema declares, with their kinds, and whether they are those of a list."""
-    level: list[Any] = [schema]
+def declared_columns(schema: Mapping[str, Any]) -> tuple[dict[str, str], str | None]:
+    """The columns that an output schema declares, with their kinds, and the name of the list that has them.
+
+    The name is None where the result itself has them.
+    """
+    level: list[tuple[str, Any]] = [("", schema)]
     for _ in range(_DEEPEST_LIST):
-        for part in level:
+        for name, part in level:
             entry = items(part, schema)
             if "array" in kinds(part, schema) and (properties := properties_in(entry, schema)):
-                return {name: declared_kind(inner, schema) for name, inner in properties.items()}, True
-        inner = (part for outer in level for part in properties_in(outer, schema).values())
-        level = list(islice(inner, MOST_COLUMNS))
+                return {key: declared_kind(inner, schema) for key, inner in properties.items()}, name
+        found = ((name, properties_in(part, schema)) for name, part in level)
+        level = list(islice(_members(found), MOST_COLUMNS))
     properties = properties_in(schema, schema)
-    return {name: declared_kind(inner, schema) for name, inner in properties.items()}, False
+    return {name: declared_kind(inner, schema) for name, inner in properties.items()}, None
 
 
 def declared_kind(schema: Any, root: Mapping[str, Any]) -> str:
@@ -421,10 +441,11 @@ class RecordsCollector:
     _columns: RecordColumns = field(default_factory=RecordColumns)
     _seen: set[str] = field(default_factory=set[str])  # output schemas
     _spool: Any = field(default_factory=partial(tempfile.TemporaryFile, "w+", encoding="utf-8"))
-    _listing: set[str] = field(default_factory=set[str])
-    """Tools whose results have lists, as declared or as seen. An object of theirs is no record."""
-    _single: dict[str, RecordColumns] = field(default_factory=dict[str, RecordColumns])
-    """The columns of results that are one object, by tool."""
+    _lists: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """The names of the lists in a tool's results, as declared and as seen."""
+    _objects: dict[str, Mapping[str, str]] = field(default_factory=dict[str, "Mapping[str, str]"])
+    """The columns that tools declare whose results are one object."""
+    _has_objects: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -444,14 +465,13 @@ class RecordsCollector:
             self._learn(tool, outcome.tool)
         structured = None if record.structured_result is None else json.loads(record.structured_result)
         found = records_of(structured, text)
-        if found:
-            self._listing.add(tool)
         for name, entries in found:
+            self._lists.setdefault(tool, set()).add(name)
             for position, entry in enumerate(entries, 1):
                 self._columns.see(entry)
                 self._keep(record.input_row, tool, name, position, entry)
-        if not found and tool not in self._listing and (entry := single_record(structured, text)):
-            self._single.setdefault(tool, RecordColumns()).see(entry)
+        if not found and (entry := single_record(structured, text)):
+            self._has_objects = True
             self._keep(record.input_row, tool, None, 1, entry)
 
     def _keep(self, *line: Any) -> None:
@@ -466,9 +486,20 @@ class RecordsCollector:
             columns, of_list = declared_columns(as_object(definition.output_schema))
         except MCPError:  # a cell that was written by hand
             return
-        (self._columns if of_list else self._single.setdefault(tool, RecordColumns())).declare(columns)
-        if of_list:
-            self._listing.add(tool)
+        if of_list is None:
+            self._objects[tool] = columns
+        else:
+            self._columns.declare(columns)
+            self._lists.setdefault(tool, set()).add(of_list)
+
+    def _lines(self) -> Iterator[list[Any]]:
+        """What is kept, without objects that hold an empty list where the tool's records would be."""
+        self._spool.seek(0)
+        for text in self._spool:
+            line = json.loads(text)
+            _, tool, name, _, entry = line
+            if name is not None or self._lists.get(tool, set()).isdisjoint(_gaps(entry)):
+                yield line
 
     @property
     def warning(self) -> str | None:
@@ -478,12 +509,13 @@ class RecordsCollector:
 
     def pieces(self) -> Iterator[pa.Table]:
         """The table in pieces of the same size, the last one smaller, with RowIDs; at least one."""
-        for tool, columns in self._single.items():
-            if tool not in self._listing:
-                self._columns.add(columns)
-        self._spool.seek(0)
-        lines = (json.loads(line) for line in self._spool)
-        kept = (line for line in lines if line[2] is not None or line[1] not in self._listing)
+        for tool, columns in self._objects.items():
+            if tool not in self._lists:
+                self._columns.declare(columns)
+        for _, _, name, _, entry in self._lines() if self._has_objects else ():
+            if name is None:
+                self._columns.see(entry)
+        kept = self._lines()
         first = 0
         while (piece := list(islice(kept, _PIECE))) or not first:
             yield self._piece(first, piece)

@@ -28,6 +28,7 @@ TWO = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
         json.dumps({"result": TWO}),
         f"```json\n{json.dumps(TWO, indent=2)}\n```",
         '{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n',
+        "\n".join(json.dumps(entry, indent=2) for entry in TWO),
         "a,b\n1,x\n2,y\n",
         "a;b\r\n1;x\r\n2;y",
         "a\tb\n1\tx\n2\ty",
@@ -203,11 +204,14 @@ SCHEMA = {
 
 def test_an_output_schema_gives_columns_and_types():
     columns = {"id": "int", "price": "float", "on": "date", "at": "moment", "note": ""}
-    assert declared_columns(SCHEMA) == (columns, True)
-    assert declared_columns({"properties": {"data": SCHEMA, "total": {"type": "integer"}}}) == (columns, True)
-    assert declared_columns({"properties": {"result": {"type": "integer"}}}) == ({"result": "int"}, False)
+    assert declared_columns(SCHEMA) == (columns, "rows")
+    assert declared_columns({"properties": {"data": SCHEMA, "n": {"type": "integer"}}}) == (
+        columns,
+        "data.rows",
+    )
+    assert declared_columns({"properties": {"result": {"type": "integer"}}}) == ({"result": "int"}, None)
     endless = {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "number"}}}
-    assert declared_columns(endless) == ({"next": "", "n": "float"}, False)
+    assert declared_columns(endless) == ({"next": "", "n": "float"}, None)
 
 
 def outcome(structured, *, row="Row0", schema=SCHEMA, ok=True, text=""):
@@ -247,14 +251,26 @@ def test_records_of_many_calls_are_one_table():
     assert str(made.schema.field("on").type) == "date32[day]"
 
 
-def test_an_object_is_no_record_of_a_tool_that_gives_lists():
+def test_an_object_whose_list_is_empty_is_no_record():
     none, some = {"rows": [], "total": 0}, {"rows": [{"id": 1}], "total": 1}
+    inner = {"data": {"rows": None}, "total": 0}
     for made in (
         collected(outcome(none, schema={}), outcome(some, row="Row1", schema={}), outcome(none, schema={})),
-        collected(outcome(none), outcome({"rows": [{"id": 1}]}, row="Row1")),
+        collected(outcome(none), outcome(some, row="Row1")),
+        collected(outcome(inner, schema={}), outcome({"data": some}, row="Row1", schema={})),
+        collected(outcome({"result": []}, schema={}), outcome([{"id": 1}], row="Row1", schema={})),
     ):
         assert made.column("Input row").to_pylist() == ["Row1"]
         assert "total" not in made.column_names
+
+
+def test_one_object_of_a_tool_that_gives_each_its_own_text_is_a_record():
+    two = "\n".join(json.dumps(entry, indent=2) for entry in TWO)
+    made = collected(
+        outcome(None, text=two, schema={}), outcome(None, text='{"a": 3}', row="Row1", schema={})
+    )
+    assert made.column("a").to_pylist() == [1, 2, 3]
+    assert made.column("Input row").to_pylist() == ["Row0", "Row0", "Row1"]
 
 
 def test_an_object_that_is_the_result_has_the_types_of_the_schema():
