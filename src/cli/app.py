@@ -70,7 +70,7 @@ def _run() -> None:
             raise
         from .command_errors import how_to_install
 
-        extras = "cli,server,graph" if first == "demo" else "cli"  # all that it needs, not one after the other
+        extras = "cli,server,graph" if first == "demo" else "cli"
         sys.exit(f"The command line needs the extra 'cli'. {how_to_install(extras)}")
     build_app(first or first_word())(prog_name="knime-mcp")
 
