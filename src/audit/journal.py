@@ -136,7 +136,7 @@ class Journal:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         *,
         run: str,
         about: str = "",
@@ -146,7 +146,7 @@ class Journal:
         follows: str = "",
         after: str | None = None,
     ) -> None:
-        self.path = path
+        path = self.path = Path(path)
         self.run = run
         self.count = 0
         self.head = follows

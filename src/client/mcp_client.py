@@ -249,7 +249,7 @@ class MCPClient:
             The result. A failure that the tool itself reports is a result with ``is_error``.
 
         Raises:
-            ToolNotFound: The server has no such tool.
+            ToolNotFound: The server says, as an error of the protocol, that it has no such tool.
             ServerError: The server answered with a protocol error.
             ResultInvalid: The structured result violates the tool's own output schema; holds the result.
             ResultTooLarge: The result exceeds the limit.

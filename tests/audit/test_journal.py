@@ -35,6 +35,12 @@ def test_what_is_written_is_read_back(tmp_path):
     assert json_lines(path)[-1]["calls"] == 2
 
 
+def test_the_name_of_the_file_may_be_a_text(tmp_path):
+    with Journal(str(tmp_path / "r.jsonl"), run="r") as journal:
+        journal.append(record("a"))
+    assert read_journal(tmp_path / "r.jsonl").records[0].input_row == "a"
+
+
 def test_every_finished_call_is_in_the_file_at_once(tmp_path):
     path = tmp_path / "r.jsonl"
     journal = Journal(path, run="r")
