@@ -2,8 +2,8 @@
 
 Run by `make packages` rather than by pytest, because it builds and installs: wheel and source distribution
 pass the index's checks, are the same bytes when built twice, and can be built without a network; every extra
-starts what it promises in an environment of its own. A list of all parts (CycloneDX) and the licences of each
-stand beside them.
+starts what it promises in an environment of its own, and the lowest allowed versions run the demo. A list of
+all parts (CycloneDX) and the licences of each stand beside them.
 """
 
 import argparse
@@ -89,6 +89,14 @@ def extras(work: Path, wheel: Path) -> None:
         print(f"extra {extra or '(none)':14} starts what it promises")
 
 
+def lowest(work: Path, wheel: Path) -> None:
+    """The demo with the lowest versions that pyproject.toml allows, as wheels for this Python."""
+    binary = ("--only-binary", ":all:", "--no-binary", "knime-mcp")
+    python = environment(work / "lowest", "--resolution", "lowest-direct", *binary, f"{wheel}[all]")
+    run(python.with_name("knime-mcp"), "demo")
+    print("lowest versions run the demo")
+
+
 def parts(work: Path, wheel: Path) -> None:
     python = environment(work / "parts", f"{wheel}[all]")
     out = DIST / f"{wheel.stem.rsplit('-', 3)[0]}.cdx.json"
@@ -103,10 +111,12 @@ def parts(work: Path, wheel: Path) -> None:
 
 if __name__ == "__main__":
     wanted = argparse.ArgumentParser(description=__doc__)
-    wanted.add_argument("--only", choices=["build", "extras", "parts"], help="build, and this alone")
+    wanted.add_argument(
+        "--only", choices=["build", "extras", "lowest", "parts"], help="build, and this alone"
+    )
     only = wanted.parse_args().only
     with tempfile.TemporaryDirectory() as folder:
         built = packages(Path(folder))
-        for step in (extras, parts):
+        for step in (extras, lowest, parts):
             if only in (None, step.__name__):
                 step(Path(folder), built)
