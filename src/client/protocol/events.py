@@ -1,10 +1,11 @@
 """Server-sent events: bytes into events, as they arrive, and events into messages.
 
-https://html.spec.whatwg.org/multipage/server-sent-events.html. Events are read here, and not by a library, so
-that what a server sends is bounded before it is held: the bytes of an event, and the values in its data.
+https://html.spec.whatwg.org/multipage/server-sent-events.html. httpx-sse reads the events; what stands before
+it bounds what a server sends while it arrives: the bytes of an event, and the values in it.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -14,11 +15,12 @@ from ..limits import Limits, exceeded
 from .messages import Message, ValueCounter, decode, messages_of
 
 _BOM: Final = b"\xef\xbb\xbf"
-_DATA: Final = b"data:"
+_BLANK: Final = b"\n\n"  # ends an event
+_HAS_DATA: Final = re.compile(rb"(?:^|\n)data: ?[^\n ]")
+_MEDIA_TYPE: Final = {"content-type": "text/event-stream; charset=utf-8"}
 _LARGE_EVENT: Final = 16 * 1024
 _KEPT: Final = 8192  # bytes kept at the beginning and at the end of an event that is too large
 _LIKE_MESSAGES: Final = (b"{", b"[{", b"[[")
-_MOST_DIGITS: Final = 15
 _logger = logging.getLogger(__name__)
 
 
@@ -59,20 +61,16 @@ def iter_events(
     `on_growth` is called with the size when a chunk made a large event larger. With `goes_on`, an event
     beyond a limit is `Event.refused`, and the stream goes on.
     """
-    events = _Events(limit, values, goes_on=goes_on)
-    for chunk in _with_line_feeds(chunks):
-        *lines, rest = chunk.split(b"\n")
-        for line in lines:
-            event = events.end_of_line(line)
-            if event is not None:
-                yield event
-        events.add(rest)
-        if events.size > _LARGE_EVENT and on_growth is not None:
-            on_growth(events.size)
-    events.end_of_line(b"")
-    last = events.end_of_line(b"")
-    if last is not None and _is_whole(last.data):
-        yield last
+    import httpx  # here, as HTTP takes most of the time of importing the client
+    from httpx_sse import EventSource
+
+    bounded = _BoundedEvents(_with_line_feeds(chunks), limit, values, on_growth, goes_on=goes_on)
+    response = httpx.Response(200, headers=_MEDIA_TYPE, content=bounded)
+    for event in EventSource(response).iter_sse():
+        data = event.data.encode()
+        if bounded.is_cut and not _is_whole(data):
+            return
+        yield Event(data, event.event or "message", event.id, event.retry, bounded.refused)
 
 
 def _is_whole(data: bytes) -> bool:
@@ -83,107 +81,82 @@ def _is_whole(data: bytes) -> bool:
     return True
 
 
-class _Events:
-    """Takes the lines of a stream apart, of which the last one may still be arriving."""
+class _BoundedEvents:
+    """Passes the bytes of one whole event after the other on, each within the limits."""
 
-    def __init__(self, limit: int, values: int, *, goes_on: bool) -> None:
+    def __init__(
+        self,
+        chunks: Iterable[bytes],
+        limit: int,
+        values: int,
+        on_growth: Callable[[int], None] | None,
+        *,
+        goes_on: bool,
+    ) -> None:
+        self._chunks = chunks
         self._limit = limit
         self._values = values
+        self._on_growth = on_growth
         self._goes_on = goes_on
-        self._last_id = ""
-        self._line = bytearray()  # the arriving line, unless it is one of data
         # Since the last event with data, as comments and empty events cost time, too.
         self._lines = 0
         self._passed = 0  # bytes
-        self._begin()
+        self._start = b""  # of the arriving event, once it is beyond a limit: only its end is kept further
+        self._arriving = bytearray()
+        self._counter = ValueCounter(values)
+        self._error: ResultTooLarge | None = None  # of the arriving event
+        self.refused: ResultTooLarge | None = None  # why the event that was passed on lacks its middle part
+        self.is_cut = False  # the last event has no blank line
 
-    def _begin(self) -> None:
-        self.size = 0  # bytes of the arriving event
-        self._data = bytearray()
-        self._is_data = False  # the arriving line is one of data
-        self._has_data = False
-        self._has_fields = False
-        self._name = ""
-        self._retry: int | None = None
-        self._counter = ValueCounter(self._values)
-        self._refused: ResultTooLarge | None = None
-        self._start = b""  # of a refused event, of which only the end is kept further
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            looked_at = max(0, len(self._arriving) - 1)  # a blank line may be split between two chunks
+            self._arriving += chunk
+            self._lines += chunk.count(b"\n")
+            while (end := self._arriving.find(_BLANK, looked_at)) >= 0:
+                yield self._whole_event(end + len(_BLANK))
+                looked_at = 0
+            self._bound(self._arriving)
+            if len(self._arriving) > _LARGE_EVENT and self._on_growth is not None:
+                self._on_growth(len(self._arriving))
+        self.is_cut = bool(self._arriving)
+        self._arriving += _BLANK
+        yield self._whole_event(len(self._arriving))
 
-    def add(self, part: bytes) -> None:
-        """Takes a part of the arriving line."""
-        self.size += len(part)
-        if not self._is_data:
-            self._line += part
-            if self._line.startswith(_DATA) and len(self._line) > len(_DATA):
-                self._begin_data(self._line[len(_DATA) :].removeprefix(b" "))
-                self._line.clear()
+    def _whole_event(self, end: int) -> bytes:
+        event = bytes(self._arriving[:end])
+        del self._arriving[:end]
+        self._bound(event)
+        if _HAS_DATA.search(event):
+            self._lines = self._passed = 0
         else:
-            self._data += part
-        self._bound()
+            self._passed += len(event)
+        if self._error is not None:
+            event = self._start + b"\ndata:" + event[-_KEPT:]
+        self.refused, self._error, self._start = self._error, None, b""
+        self._counter = ValueCounter(self._values)
+        return event
 
-    def _begin_data(self, start: bytearray) -> None:
-        if self._has_data:
-            self._data += b"\n"
-        self._data += start
-        self._is_data = self._has_data = self._has_fields = True
-
-    def _bound(self) -> None:
-        if self._refused is None:
+    def _bound(self, event: bytes | bytearray) -> None:
+        """Looks at an event that may still be arriving."""
+        if self._error is None:
             try:
-                if self._passed + self.size > self._limit:
-                    what = f"The server sent an event of more than {self._limit} bytes"
-                    raise exceeded("event_bytes", self._limit, what)
-                if self._lines > self._values:
-                    what = f"The server sent {self._lines:,} lines on its stream, and no whole message"
-                    raise exceeded("values", self._values, what)
-                self._counter.check(self._data)
+                self._check(event)
             except ResultTooLarge as error:
                 if not self._goes_on:
                     raise
-                self._refused, self._start = error, bytes(self._data[:_KEPT])
-        if self._refused is not None:
-            del self._data[:-_KEPT], self._line[:-_KEPT]
+                self._error, self._start = error, bytes(event[:_KEPT])
+        if self._error is not None and event is self._arriving:
+            del self._arriving[:-_KEPT]
 
-    def end_of_line(self, rest: bytes) -> Event | None:
-        """Takes the end of a line; the event, if the line is blank."""
-        self._lines += 1
-        self.add(rest)
-        if self._is_data:
-            self._is_data = False
-        elif self._line:
-            self._field(bytes(self._line))
-            self._line.clear()
-        else:
-            event = self._event() if self._has_fields else None
-            if self._data:
-                self._lines = self._passed = 0
-            else:
-                self._passed += self.size
-            self._begin()
-            return event
-        self.size += 1
-        return None
-
-    def _field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        text = value.removeprefix(b" ").decode("utf-8", "replace")
-        match name:
-            case b"data":
-                self._begin_data(bytearray())
-                self._is_data = False
-            case b"event":
-                self._name = text
-            case b"id" if "\0" not in text:
-                self._last_id = text
-            case b"retry" if text.isdecimal() and text.isascii():
-                self._retry = int(text[:_MOST_DIGITS])
-            case _:
-                return
-        self._has_fields = True
-
-    def _event(self) -> Event:
-        data = bytes(self._data) if self._refused is None else self._start + b"\n" + self._data
-        return Event(data, self._name or "message", self._last_id, self._retry, self._refused)
+    def _check(self, event: bytes | bytearray) -> None:
+        if self._passed + len(event) > self._limit:
+            what = f"The server sent an event of more than {self._limit} bytes"
+            raise exceeded("event_bytes", self._limit, what)
+        if self._lines > self._values:
+            what = f"The server sent {self._lines:,} lines on its stream, and no whole message"
+            raise exceeded("values", self._values, what)
+        self._counter.check(event)
 
 
 def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -84,7 +84,7 @@ def test_events_go_on_after_one_beyond_the_limit_however_bytes_are_cut(positions
 @pytest.mark.parametrize("line", [b": \n\n", b"data\n", b"x: y\n", b"\n", b"id: 1\n\n"])
 def test_lines_without_a_message_count_like_values(line):
     chunks = [line * 100] * 20
-    with pytest.raises(ResultTooLarge, match="1,001 lines on its stream"):
+    with pytest.raises(ResultTooLarge, match="lines on its stream"):
         list(iter_events(chunks, limit=10**6, values=1000))
 
 
