@@ -156,14 +156,12 @@ class MCPAgentChat:
     recursion_limit = dialog.recursion_limit
     call_limit = dialog.call_limit
     calls_per_tool = dialog.calls_per_tool
+    calls_per_turn = dialog.calls_per_turn
     token_budget = dialog.token_budget
-    prices = knext.StringParameter(
-        "Prices of the model",
-        "What a million tokens cost that the model reads, and writes, such as `1.25, 10`. The view then shows"
-        " what the conversation has cost.",
-        default_value="",
-        is_advanced=True,
-    )
+    input_budget = dialog.input_budget
+    output_budget = dialog.output_budget
+    prices = dialog.prices
+    cost_budget = dialog.cost_budget
     time_limit = dialog.time_limit
     longest_wait = dialog.longest_wait
 
@@ -210,13 +208,10 @@ class MCPAgentChat:
         credential: Any,  # noqa: ARG002
     ) -> Any:
         """Checks the settings and promises the columns; makes no connection."""
-        from .agent_events import TokenBudget
-
         try:
             if model is not None:
                 model.check(ctx)
             dialog.check_calls(self, tools)
-            TokenBudget.parse_prices(self.prices)
             conversation = dialog.layout_of(self, history).schema()
             return conversation, calls_schema(), [None] * data_outputs(ctx)
         except MCPError as error:
@@ -300,7 +295,6 @@ class MCPAgentChat:
         earlier: HandedOn | None = None,
     ) -> Prompter:
         """The agent, whose data stay known from question to question."""
-        from .agent_events import TokenBudget
         from .toolbox.call_rules import CallRules
         from .toolbox.data_registry import DataRegistry
 
@@ -310,9 +304,7 @@ class MCPAgentChat:
         )
         for name, table in () if earlier is None else earlier.tables:
             prompter.registry.add(table, name=name, description="From earlier in this conversation")
-        read, written = TokenBudget.parse_prices(self.prices)
-        budget = replace(prompter.options.budget, input_price=read, output_price=written)
-        prompter.options = replace(prompter.options, stream=True, budget=budget)
+        prompter.options = replace(prompter.options, stream=True)
         if self.ask_first == AskFirst.changes.name:
             rules = CallRules.parse(f"{self.rules}\n{ASK_FIRST}", self.trusted_servers)
             prompter.tool_options = replace(prompter.tool_options, rules=rules)

@@ -131,7 +131,10 @@ class PromptGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswered:
-    """The model's answer in one turn, from 1; it began `at`; seconds of all attempts."""
+    """The model's answer in one turn, from 1; it began `at`; seconds of all attempts.
+
+    `fallback` is the name of the model that answered in the place of the run's own; empty if it did itself.
+    """
 
     iteration: int
     message: AIMessage
@@ -139,6 +142,7 @@ class ModelAnswered:
     at: datetime
     duration: float
     attempts: int = 1
+    fallback: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,7 +158,12 @@ class MCPAgentPrompter:
     recursion_limit_prompt = dialog.recursion_limit_prompt
     call_limit = dialog.call_limit
     calls_per_tool = dialog.calls_per_tool
+    calls_per_turn = dialog.calls_per_turn
     token_budget = dialog.token_budget
+    input_budget = dialog.input_budget
+    output_budget = dialog.output_budget
+    prices = dialog.prices
+    cost_budget = dialog.cost_budget
     time_limit = dialog.time_limit
     longest_wait = dialog.longest_wait
 
@@ -390,7 +395,7 @@ def prompter_of(
 
 
 def _options(node: Any) -> AgentOptions:
-    from .agent_events import AgentOptions, TokenBudget
+    from .agent_events import AgentOptions
     from .answer_schema import AnswerSchema
 
     return AgentOptions(
@@ -400,7 +405,7 @@ def _options(node: Any) -> AgentOptions:
         answer_schema=AnswerSchema.parse(node.answer_schema),
         answer_repairs=node.answer_repairs,
         total_timeout=node.time_limit or None,
-        budget=TokenBudget(total=node.token_budget or None),
+        budget=dialog.budget_of(node),
         parallel_calls=node.parallel_calls,
         longest_wait=node.longest_wait,
         images=node.send_images,
@@ -417,7 +422,9 @@ def _tool_options(node: Any) -> ToolOptions:
         rules=CallRules.parse(node.rules, node.trusted_servers),
         longest_result=node.result_limit,
         limits=CallLimits(
-            calls=node.call_limit or None, per_tool=CallLimits.parse_per_tool(node.calls_per_tool)
+            calls=node.call_limit or None,
+            per_turn=node.calls_per_turn,
+            per_tool=CallLimits.parse_per_tool(node.calls_per_tool),
         ),
         suspicious_tools=SuspiciousTools[node.suspicious_tools.upper()],
         search_above=node.tool_budget,

@@ -15,6 +15,7 @@ import knime.extension as knext
 
 from ..tools.node_settings import shared_parameters
 from ..tools.node_settings.connection import (
+    NO_CREDENTIAL,
     as_setting_error,
     chosen,
     find_credential,
@@ -206,6 +207,26 @@ class OpenAICompatibleChatModelConnector:
         number_of_lines=3,
         is_advanced=True,
     )
+    fallback_model = knext.StringParameter(
+        "Fallback model",
+        "Name of the model to go on with when this one has failed, or its service asks to wait for too long;"
+        " empty for none. The journal says which one answered.",
+        default_value="",
+        is_advanced=True,
+    )
+    fallback_base_url = knext.StringParameter(
+        "Base URL of the fallback",
+        "Where the fallback is; empty if it is at the same place with the same key.",
+        default_value="",
+        is_advanced=True,
+    )
+    fallback_credentials = knext.StringParameter(
+        "Credential of the fallback",
+        "Its key, if it has a base URL of its own.",
+        default_value=NO_CREDENTIAL,
+        choices=shared_parameters.credential_choices,
+        is_advanced=True,
+    )
     timeout = knext.DoubleParameter(
         "Timeout (s)",
         "How long the endpoint may be silent before the request is given up. Large models need minutes.",
@@ -276,10 +297,16 @@ class OpenAICompatibleChatModelConnector:
                 else self.reasoning_effort,
             ),
         )
-        if self.token_limit_as == _TokenLimit.none.name:
+        if self.token_limit_as != _TokenLimit.none.name:
+            field = cast("TokenLimitField", self.token_limit_as)
+            settings = replace(settings, token_limit=self.token_limit, token_limit_field=field)
+        if not self.fallback_model.strip():
             return settings
-        field = cast("TokenLimitField", self.token_limit_as)
-        return replace(settings, token_limit=self.token_limit, token_limit_field=field)
+        fallback = replace(settings, model=self.fallback_model.strip())
+        if self.fallback_base_url.strip():
+            credential = chosen(self.fallback_credentials)
+            fallback = replace(fallback, route=model_route(self.fallback_base_url, credential=credential))
+        return replace(settings, fallback=fallback)
 
 
 def _clear_text_warning(spec: ChatModelPortObjectSpec) -> str:

@@ -96,6 +96,26 @@ class AgentSettings:
     model_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds that the model may be silent.", rich_help_panel=_MODEL)
     ] = DEFAULT_TIMEOUT
+    fallback_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The model to go on with when the first one fails or is to be waited for too long.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    fallback_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Its base URL, if it is not --model-url.", rich_help_panel=_MODEL),
+    ] = None
+    fallback_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VARIABLE",
+            help="Send the API key in this environment variable to --fallback-url.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
     system: Annotated[
         str | None,
         typer.Option(metavar="TEXT|@FILE", help="Instructions for the model, instead of the usual ones."),
@@ -178,6 +198,12 @@ class AgentSettings:
         typer.Option(
             min=1, help="How many tokens the model may read and write in all.", rich_help_panel=_LIMITS
         ),
+    ] = None
+    max_input_tokens: Annotated[
+        int | None, typer.Option(min=1, help="How many it may read.", rich_help_panel=_LIMITS)
+    ] = None
+    max_output_tokens: Annotated[
+        int | None, typer.Option(min=1, help="How many it may write.", rich_help_panel=_LIMITS)
     ] = None
     max_cost: Annotated[
         float | None,
@@ -304,6 +330,10 @@ def checked_settings(settings: AgentSettings, workflows: Sequence[Path]) -> Agen
     check_folder(settings.save_dir)
     if settings.api_key and settings.api_key_env:
         raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
+    if settings.fallback_model is None and (settings.fallback_url or settings.fallback_key_env):
+        raise UsageError("--fallback-url and --fallback-key-env need --fallback-model.")
+    if settings.fallback_key_env and not settings.fallback_url:
+        raise UsageError("--fallback-key-env needs --fallback-url: at --model-url the key is the same.")
     if settings.system is not None:
         settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
     return settings

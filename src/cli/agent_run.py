@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ..agents.prompter.prompter import Answered
     from ..audit.journal_reading import JournalContent
     from ..headless.host import ExtensionHost
+    from ..tools.node_settings.connection import Credential
     from ..types.errors import MCPError
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
@@ -323,7 +325,12 @@ class AgentRun:
         except SettingInvalid:
             raise UsageError("--prices are two numbers, such as 1.25,10.") from None
         return TokenBudget(
-            total=settings.max_tokens, cost=settings.max_cost, input_price=read, output_price=written
+            input=settings.max_input_tokens,
+            output=settings.max_output_tokens,
+            total=settings.max_tokens,
+            cost=settings.max_cost,
+            input_price=read,
+            output_price=written,
         )
 
     def _options(self) -> AgentOptions:
@@ -350,8 +357,20 @@ def _model(settings: AgentSettings) -> Any:
             settings.request_fields, top_p=settings.top_p, reasoning_effort=settings.reasoning_effort
         ),
     )
-    known = Credentials(ConnectionOptions(bearer_env=settings.api_key_env))
-    return create_model(chat_model, known(name))
+    credential = Credentials(ConnectionOptions(bearer_env=settings.api_key_env))(name)
+    return create_model(chat_model, credential, fallback=_fallback(settings, chat_model, credential))
+
+
+def _fallback(settings: AgentSettings, first: ChatModelSettings, credential: Credential | None) -> Any:
+    """The model to go on with, at the same endpoint with the same key unless it has a URL of its own."""
+    if settings.fallback_model is None:
+        return None
+    other = replace(first, model=settings.fallback_model)
+    if settings.fallback_url is not None:
+        name = settings.fallback_key_env
+        other = replace(other, route=model_route(settings.fallback_url, credential=name))
+        credential = Credentials(ConnectionOptions(bearer_env=name))(name)
+    return create_model(other, credential)
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:

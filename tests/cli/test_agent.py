@@ -1,5 +1,6 @@
 """``knime-mcp agent``: a scripted model, a real server, a command, and what people see of it."""
 
+import json
 import shlex
 import signal
 import sys
@@ -209,3 +210,23 @@ def test_a_file_that_is_no_workflow(cli, model):
     done = cli(*words(model(), "--workflow", "broken.knwf"))
     assert done.code == 1
     assert "broken.knwf" in done.err
+
+
+def test_a_fallback_answers_and_budgets_of_input_and_output_hold(cli, server, tmp_path):
+    add = calls(call("add", {"a": 40, "b": 2}))
+    with ChatServer([fails(401, "no")]) as first, ChatServer([add, says("42.")], models=["other"]) as second:
+        url = ["--model-url", first.url, "--model", "test-model", "--server", server.url]
+        more = ["--fallback-model", "other", "--fallback-url", second.url, "--max-output-tokens", "1"]
+        done = cli("agent", "x", "--json", *url, *more)
+    told = json.loads(done.out)
+    assert (done.code, told["answer"], told["ending"]) == (0, "42.", "iteration limit")
+    assert told["calls"] == []
+    assert any("The budget is used up" in note and "output tokens" in note for note in told["notes"])
+    assert any("test-model failed, so other answered" in note for note in told["notes"])
+
+
+def test_a_fallback_needs_a_name(cli):
+    url = ["--model-url", "http://127.0.0.1:9/v1", "--model", "m"]
+    done = cli("agent", "x", *url, "--fallback-url", "http://127.0.0.1:9/v1")
+    assert done.code == 2
+    assert "--fallback-model" in done.err

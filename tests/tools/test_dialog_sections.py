@@ -31,7 +31,7 @@ BELONGS = {
     "Other servers": "servers",
     "Other credentials": "credential_mapping",
     "Model": "model model_name set_temperature temperature token_limit_as token_limit top_p reasoning_effort"
-    " request_fields",
+    " request_fields fallback_model fallback_base_url fallback_credentials",
     "Resources": "uri uri_column if_changed",
     "Tool": "tool tool_name tool_column pinning pinned_digest",
     "Tools": "include exclude prefix prefix_column also_call call_changed tool_column pinning rules"
@@ -41,7 +41,7 @@ BELONGS = {
     "Secret arguments": "secrets",
     "Rows": "rows tool_per_row_column concurrency prompt_concurrency",
     "Limits": "recursion_limit recursion_limit_handling recursion_limit_prompt call_limit calls_per_tool"
-    " token_budget prices time_limit longest_wait",
+    " calls_per_turn token_budget input_budget output_budget prices cost_budget time_limit longest_wait",
     "Errors": "on_error on_failure on_tool_error resume repeat_unknown stop_at_first_difference"
     " error_handling use_existing_error_column error_column_name error_column",
     "Output": "answer_schema answer_repairs result_columns json_cells expand_structured column_form"

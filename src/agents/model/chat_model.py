@@ -47,6 +47,7 @@ class ChatModelSettings:
         timeout: Seconds that the endpoint may be silent.
         more: Further fields of every request, such as ``{"seed": 1}``; what the agent itself decides about
             (see `more_fields`) is not among them.
+        fallback: The model that is asked in a run's place once this one has failed; it has none itself.
 
     Raises:
         SettingInvalid: A setting that cannot work.
@@ -59,6 +60,7 @@ class ChatModelSettings:
     token_limit_field: TokenLimitField = "max_completion_tokens"  # noqa: S105
     timeout: float = DEFAULT_TIMEOUT
     more: Mapping[str, Any] | None = None
+    fallback: ChatModelSettings | None = None
 
     def __post_init__(self) -> None:
         if self.route.url.startswith("stdio:"):
@@ -103,7 +105,11 @@ class ChatModelSettings:
             "token_limit_field": self.token_limit_field,
             "timeout": self.timeout,
         }
-        return {**document, "more": dict(self.more)} if self.more else document
+        if self.more:
+            document["more"] = dict(self.more)
+        if self.fallback is not None:
+            document["fallback"] = self.fallback.to_json()
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -117,6 +123,7 @@ class ChatModelSettings:
                 token_limit_field=document.get("token_limit_field", "max_completion_tokens"),
                 timeout=document.get("timeout", DEFAULT_TIMEOUT),
                 more=document.get("more"),
+                fallback=None if document.get("fallback") is None else cls.from_json(document["fallback"]),
             )
         except (KeyError, TypeError, AttributeError):
             raise SettingInvalid(
@@ -175,14 +182,16 @@ def create_model(
     *,
     authorization: Authorization | None = None,
     headers: Mapping[str, str] | None = None,
+    fallback: EndpointModel | None = None,
 ) -> EndpointModel:
     """Makes the LangChain model. Imports LangChain's OpenAI package, which takes a second or two.
 
     Makes no connection. An `authorization` replaces the credential; further headers may hold secrets and are
-    never shown. Raises `SettingInvalid` if the credential cannot be sent.
+    never shown; `fallback` is the model that the settings name as such. Raises `SettingInvalid` if the
+    credential cannot be sent.
     """
     from .endpoint import Endpoint
     from .openai_model import EndpointModel
 
     endpoint = Endpoint(settings.route, credential, authorization=authorization, headers=headers)
-    return EndpointModel.of(settings, endpoint)
+    return EndpointModel.of(settings, endpoint, fallback)

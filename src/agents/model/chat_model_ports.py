@@ -1,8 +1,8 @@
 """The ports through which a chat model reaches the agent: settings only, never a secret.
 
 A port object describes the model. The receiving node makes the model with its own access to the workflow's
-credentials. Beside our own port type there are those of KNIME's AI extension: OpenAI, Azure OpenAI and
-KNIME Hub fit, all others are refused with what to use instead.
+credentials. Beside our own port type there are those of KNIME's AI extension: those whose services have an
+endpoint in OpenAI's form fit, all others are refused with what to use instead.
 """
 
 from __future__ import annotations
@@ -31,21 +31,12 @@ if TYPE_CHECKING:
 PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"
 _EXTENSION: Final = "org.knime.python.llm"
 _OPENAI_URL: Final = "https://api.openai.com/v1"
+_OLDER_LIMIT: Final = "max_tokens"
+_GEMINI_URL: Final = "https://generativelanguage.googleapis.com/v1beta/openai"
+_HUGGING_FACE_URL: Final = "https://router.huggingface.co/v1"
 _REASONING_MODELS: Final = re.compile(r"o\d|gpt-5")
 _OUR_NODE: Final = "OpenAI-Compatible Chat Model Connector"
 _REFUSED: Final = {
-    "models.anthropic_api._chat.AnthropicChatModelPortObject": (
-        "Anthropic",
-        "the base URL https://api.anthropic.com/v1",
-    ),
-    "models.deepseek._chat.DeepSeekChatModelPortObject": (
-        "DeepSeek",
-        "the base URL https://api.deepseek.com",
-    ),
-    "models.google._port_types.GeminiChatModelPortObject": (
-        "Gemini",
-        "the base URL https://generativelanguage.googleapis.com/v1beta/openai",
-    ),
     "models.mistral._chat.MistralChatModelPortObject": (
         "Mistral AI",
         "the base URL https://api.mistral.ai/v1",
@@ -53,18 +44,6 @@ _REFUSED: Final = {
     "models.databricks._chat.DatabricksChatModelPortObject": (
         "Databricks",
         "the address of your workspace followed by /serving-endpoints as base URL",
-    ),
-    "models.huggingface.HFTGIChatModelPortObject": (
-        "Hugging Face TGI",
-        "the address of your server followed by /v1 as base URL",
-    ),
-    "models.huggingface.HFHubChatModelPortObject": (
-        "Hugging Face Hub",
-        "the base URL https://router.huggingface.co/v1",
-    ),
-    "models.huggingface.hf_hub.HFHubChatModel2PortObject": (
-        "Hugging Face Hub",
-        "the base URL https://router.huggingface.co/v1",
     ),
     "models.ibm._chat.IBMwatsonxChatModelPortObject": (
         "IBM watsonx.ai",
@@ -74,6 +53,7 @@ _REFUSED: Final = {
         "GPT4All",
         "the base URL http://localhost:4891/v1 of GPT4All's own server",
     ),
+    "models.fake.TestChatModelPortObject": ("tests", "the provider's base URL"),
     "models.base.ChatModelPortObject": ("this kind", "the provider's base URL"),
 }
 
@@ -89,6 +69,8 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
     def check(self, ctx: Any) -> None:
         """Checks whether the model can be made, without a connection; for ``configure``."""
         self.credential(ctx)
+        if self.settings.fallback is not None:
+            find_credential(ctx, self.settings.fallback.route.credential)
 
     def credential(self, ctx: Any) -> Credential | None:
         """Looks up the endpoint's credential; None for an endpoint that needs none."""
@@ -119,9 +101,15 @@ class ChatModelPortObject(knext.PortObject):
 
     def create_model(self, ctx: Any) -> EndpointModel:
         """Makes the LangChain model with the credential of an execution context; imports LangChain."""
-        spec = self.spec
+        spec, other = self.spec, self.spec.settings.fallback
         return create_model(
-            spec.settings, spec.credential(ctx), authorization=spec.authorization(), headers=spec.headers()
+            spec.settings,
+            spec.credential(ctx),
+            authorization=spec.authorization(),
+            headers=spec.headers(),
+            fallback=None
+            if other is None
+            else create_model(other, find_credential(ctx, other.route.credential)),
         )
 
     def serialize(self) -> bytes:
@@ -288,6 +276,84 @@ class HubChatModelSpec(ForeignChatModelSpec):
         return knext.CredentialPortObjectSpec.deserialize(document["auth"])
 
 
+class AnthropicChatModelSpec(ForeignChatModelSpec):
+    """Of the AI extension's *Anthropic LLM Selector*, at the service's endpoint in OpenAI's form."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        return _at_service(
+            document, f"{str(document['auth']['base_url']).rstrip('/').removesuffix('/v1')}/v1"
+        )
+
+
+class DeepSeekChatModelSpec(ForeignChatModelSpec):
+    """Of the AI extension's *DeepSeek LLM Selector*."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        return _at_service(document, document["auth"]["base_url"])
+
+
+class GeminiChatModelSpec(ForeignChatModelSpec):
+    """Of the AI extension's *Gemini LLM Selector*, with a key of Google AI Studio."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        if document["connection_type"] != "google_ai_studio":
+            raise SettingInvalid(
+                "A Gemini model at Vertex AI cannot be used here",
+                setting="model",
+                fix="Use the Google AI Studio Authenticator before the Gemini LLM Selector",
+            )
+        return ChatModelSettings(
+            route=model_route(_GEMINI_URL, credential=document["connection_spec_data"]["credentials"]),
+            model=str(document["model_name"]),
+            temperature=document["temperature"],
+            token_limit=document["max_output_tokens"] or None,
+            token_limit_field=_OLDER_LIMIT,
+        )
+
+
+class TGIChatModelSpec(ForeignChatModelSpec):
+    """Of the AI extension's *HF TGI LLM Selector*, at the server's endpoint in OpenAI's form."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        login = document.get("hf_hub_auth") or {}
+        url = str(document["inference_server_url"]).rstrip("/").removesuffix("/v1")
+        return ChatModelSettings(
+            route=model_route(f"{url}/v1", credential=login.get("credentials")),
+            model="tgi",  # such a server has one model, and takes any name
+            temperature=document["temperature"],
+            token_limit=document["max_new_tokens"] or None,
+            token_limit_field=_OLDER_LIMIT,
+            more={"top_p": document["top_p"], "seed": document.get("seed", 0)},
+        )
+
+
+class HuggingFaceChatModelSpec(ForeignChatModelSpec):
+    """Of the AI extension's *HF Hub LLM Selector*, in its older and its newer form."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        chosen = document["model_kwargs"]
+        provider = document.get("provider")
+        top_p = chosen.get("top_p")
+        return ChatModelSettings(
+            route=model_route(_HUGGING_FACE_URL, credential=document["credentials"]),
+            model=f"{document['repo_id']}:{provider}" if provider else str(document["repo_id"]),
+            temperature=chosen.get("temperature"),
+            token_limit=chosen.get("max_tokens") or chosen.get("max_new_tokens"),
+            token_limit_field=_OLDER_LIMIT,
+            more=None if top_p is None else {"top_p": top_p},
+        )
+
+
+def _at_service(document: dict[str, Any], url: str) -> ChatModelSettings:
+    return ChatModelSettings(
+        route=model_route(url, credential=document["auth"]["credentials"]),
+        model=str(document["model"]),
+        temperature=document["temperature"],
+        token_limit=document["max_tokens"] or None,
+        token_limit_field=_OLDER_LIMIT,
+    )
+
+
 def _refusal(kind: str, instead: str) -> Callable[[Any, dict[str, Any]], ChatModelSettings]:
     def refuse(_self: Any, _document: dict[str, Any]) -> ChatModelSettings:
         raise SettingInvalid(
@@ -310,6 +376,15 @@ def _register() -> dict[str, Any]:
         "models.openai.OpenAIChatModelPortObject": ("OpenAI", OpenAIChatModelSpec),
         "models.azure.AzureOpenAIChatModelPortObject": ("Azure OpenAI", AzureChatModelSpec),
         "models.knime._chat.KnimeHubChatModelPortObject": ("KNIME Hub", HubChatModelSpec),
+        "models.anthropic_api._chat.AnthropicChatModelPortObject": ("Anthropic", AnthropicChatModelSpec),
+        "models.deepseek._chat.DeepSeekChatModelPortObject": ("DeepSeek", DeepSeekChatModelSpec),
+        "models.google._port_types.GeminiChatModelPortObject": ("Gemini", GeminiChatModelSpec),
+        "models.huggingface.HFTGIChatModelPortObject": ("Hugging Face TGI", TGIChatModelSpec),
+        "models.huggingface.HFHubChatModelPortObject": ("Hugging Face Hub", HuggingFaceChatModelSpec),
+        "models.huggingface.hf_hub.HFHubChatModel2PortObject": (
+            "Hugging Face Hub (newer)",
+            type("HuggingFaceChatModel2Spec", (HuggingFaceChatModelSpec,), {}),
+        ),
     }
     for place, (kind, instead) in _REFUSED.items():
         refusing_class = type(f"_Refused{len(kinds)}", (_Refused,), {"_read": _refusal(kind, instead)})

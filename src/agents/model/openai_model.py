@@ -52,9 +52,12 @@ class EndpointModel(ChatOpenAI):
     _transport: Any = PrivateAttr(default=None)
     _fitting: ToolFitting = PrivateAttr(default_factory=ToolFitting)
     _limit_field: str = PrivateAttr(default="")
+    _fallback: Any = PrivateAttr(default=None)
 
     @classmethod
-    def of(cls, settings: ChatModelSettings, endpoint: Endpoint) -> Self:
+    def of(
+        cls, settings: ChatModelSettings, endpoint: Endpoint, fallback: EndpointModel | None = None
+    ) -> Self:
         """Makes the model, without LangChain's retries. The model and its clients do not hold the secret."""
         timeout = httpx.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
         async_client = endpoint.async_client(timeout)
@@ -79,12 +82,19 @@ class EndpointModel(ChatOpenAI):
         )
         model._endpoint = endpoint
         model._limit_field = settings.token_limit_field
+        model._fallback = fallback
         model._transport = async_client._transport  # pyright: ignore[reportPrivateUsage] - httpx has no public name
         return model
 
     @property
+    def fallback(self) -> EndpointModel | None:
+        """The model that is asked in this one's place once it has failed."""
+        return cast("EndpointModel | None", self._fallback)
+
+    @property
     def secrets(self) -> tuple[str, ...]:
-        return cast("Endpoint", self._endpoint).secrets
+        others = () if self.fallback is None else self.fallback.secrets
+        return (*cast("Endpoint", self._endpoint).secrets, *others)
 
     @property
     def throttle(self) -> Throttle:
@@ -102,7 +112,9 @@ class EndpointModel(ChatOpenAI):
             fields[self._limit_field] = min(tokens, fields.get(self._limit_field, tokens))
         if stop:
             fields["stop"] = list(stop)
-        return self.model_copy(update={"extra_body": fields or None})
+        model = self.model_copy(update={"extra_body": fields or None})
+        model._fallback = None if self.fallback is None else self.fallback.within(tokens, stop)
+        return model
 
     async def release_connections(self) -> None:
         """Closes the connections of the running event loop, which is about to end."""

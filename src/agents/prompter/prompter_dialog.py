@@ -17,6 +17,7 @@ from ...types.errors import SettingInvalid
 from ..agent_events import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
 
 if TYPE_CHECKING:
+    from ..agent_events import TokenBudget
     from .answers_table import AnswersLayout
     from .conversation_table import ConversationLayout
 
@@ -249,6 +250,45 @@ token_budget = knext.IntParameter(
     " is chosen for the iteration limit happens.",
     default_value=0,
     min_value=0,
+    is_advanced=True,
+)
+
+input_budget = knext.IntParameter(
+    "Most tokens read",
+    "How many of them the model may read for one prompt; 0 for no limit.",
+    default_value=0,
+    min_value=0,
+    is_advanced=True,
+)
+
+output_budget = knext.IntParameter(
+    "Most tokens written",
+    "How many of them the model may write for one prompt; 0 for no limit.",
+    default_value=0,
+    min_value=0,
+    is_advanced=True,
+)
+
+prices = knext.StringParameter(
+    "Prices of the model",
+    "What a million tokens cost that the model reads, and writes, such as `1.25, 10`.",
+    default_value="",
+    is_advanced=True,
+)
+
+cost_budget = knext.DoubleParameter(
+    "Highest cost",
+    "What the model may cost for one prompt, by its prices; 0 for no limit.",
+    default_value=0.0,
+    min_value=0.0,
+    is_advanced=True,
+)
+
+calls_per_turn = knext.IntParameter(
+    "Most calls in one turn",
+    "How many tool calls the model may ask for at once. Those beyond it are denied, which it is told.",
+    default_value=128,
+    min_value=1,
     is_advanced=True,
 )
 
@@ -493,6 +533,28 @@ def check_calls(node: Any, tools: Any | None) -> None:
         )
     CallRules.parse(node.rules, node.trusted_servers)
     CallLimits.parse_per_tool(node.calls_per_tool)
+    budget_of(node)
+
+
+def budget_of(node: Any) -> TokenBudget:
+    """What the model may cost for one prompt; raises `SettingInvalid` for a cost without prices."""
+    from ..agent_events import TokenBudget
+
+    read, written = TokenBudget.parse_prices(node.prices)
+    if node.cost_budget and not (read or written):
+        raise SettingInvalid(
+            "A highest cost needs prices",
+            setting="prices",
+            fix="Enter what a million tokens cost under 'Prices of the model', or set the highest cost to 0",
+        )
+    return TokenBudget(
+        input=node.input_budget or None,
+        output=node.output_budget or None,
+        total=node.token_budget or None,
+        cost=node.cost_budget or None,
+        input_price=read,
+        output_price=written,
+    )
 
 
 def _check_prompt_column(column: str, data: list[Any]) -> None:

@@ -149,6 +149,9 @@ SCRIPT = [
         f"{EVIL} [click](javascript:window.pwned=1) `{EVIL}` **{EVIL}**\n\n"
         + f"| {EVIL} | b |\n|---|---|\n| {EVIL} | 2 |"
     ),
+    calls(call("order")),
+    says("Ordered."),
+    says("Dear Ada."),
     says("Never said.").after(20),
 ]
 
@@ -190,12 +193,50 @@ def talk(browser, folder):
     browser.picture(folder / "hostile-dark.png", "dark")
     assert browser.script("page.querySelector('.card img').naturalWidth") > 0
 
+    ask_back(browser, folder)
     browser.tab_to("question")
     browser.write("And now?")
     browser.enter()
     browser.wait_for("!page.querySelector('#stop').hidden")
     browser.press("Escape", 27)
     browser.wait_for("page.body.innerText.includes('Stopped.')")
+
+
+def ask_back(browser, folder):
+    """A server asks for a form, and offers a prompt."""
+    browser.tab_to("question")
+    browser.write("Order a desk.")
+    browser.enter()
+    browser.wait_for("page.querySelector('.asks')?.title === 'order'")
+    browser.tab_to("Allow")
+    browser.enter()
+    browser.wait_for("page.querySelector('.asks .form input')")
+    browser.picture(folder / "form-light.png", "light")
+    browser.picture(folder / "form-dark.png", "dark")
+    browser.script("page.querySelector('.asks .form input').focus()")
+    browser.write("Ada")
+    browser.press("Tab", 9)
+    browser.script("page.activeElement.select()")
+    browser.write("12")
+    browser.tab_to("Send")
+    browser.enter()
+    browser.wait_for("page.querySelector('.asks .error')?.textContent.includes('9')")
+    browser.script("page.querySelectorAll('.asks .form input')[1].focus()")
+    browser.script("page.activeElement.select()")
+    browser.write("2")
+    browser.enter()
+    browser.wait_for("page.body.innerText.includes('Ordered.') && !page.querySelector('#ask').hidden")
+    browser.script("page.querySelector('#prompts summary').focus()")
+    browser.enter()
+    browser.wait_for("page.querySelector('#prompts li button')")
+    browser.picture(folder / "prompts.png", "light")
+    browser.tab_to("letter")
+    browser.enter()
+    browser.wait_for("page.querySelector('.card .form input')")
+    browser.write("Ada")
+    browser.tab_to("Ask this")
+    browser.enter()
+    browser.wait_for("page.body.innerText.includes('Dear Ada.') && !page.querySelector('#ask').hidden")
 
 
 def check(browser):
@@ -222,13 +263,18 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     host = load_own_extension()
     profile = tempfile.mkdtemp()
-    with peers.running(peers.counting("weather server")) as server, ChatServer(SCRIPT) as model:
+    with (
+        peers.running(peers.counting("weather server")) as server,
+        peers.running(peers.asking()) as asking,
+        ChatServer(SCRIPT) as model,
+    ):
         connected = host.run_node(
             "openai_compatible_chat_model", [], {"base_url": model.url, "model_name": "test-model"}
         )
         port = _port_object(connected.outputs[0])
-        parameters = {"server_url": server.url("/one"), "column_form": "auto"}
-        tools = host.run_node("mcp_tool_provider", [None, None], parameters).outputs[0].as_input()
+        servers = host.table(pa.table({"url": [server.url("/one"), asking.url("/mcp")]}))
+        parameters = {"column_form": "auto"}
+        tools = host.run_node("mcp_tool_provider", [servers, None], parameters).outputs[0].as_input()
         data = host.table(pa.table({"order": [1, 2]}))
         settings = {
             "questions": "How is the weather in Konstanz?\nWhich orders are late?",

@@ -132,6 +132,120 @@ def test_a_login_that_travels_with_the_model(arrived, context, host, name, path,
     assert model.secrets == ("third",)
 
 
+@pytest.mark.parametrize(
+    ("place", "data", "path", "fields"),
+    [
+        (
+            "anthropic_api._chat.AnthropicChatModelPortObject",
+            {
+                "auth": {"credentials": "openai", "base_url": "{}"},
+                "n_requests": 1,
+                "model": "claude",
+                "temperature": 0.5,
+                "max_tokens": 300,
+            },
+            "/v1/chat/completions",
+            {"model": "claude", "temperature": 0.5, "max_tokens": 300},
+        ),
+        (
+            "deepseek._chat.DeepSeekChatModelPortObject",
+            {
+                "auth": {"credentials": "openai", "base_url": "{}"},
+                "n_requests": 1,
+                "model": "deepseek-chat",
+                "temperature": 0.5,
+                "max_tokens": 300,
+            },
+            "/chat/completions",
+            {"model": "deepseek-chat", "temperature": 0.5, "max_tokens": 300},
+        ),
+        (
+            "huggingface.HFTGIChatModelPortObject",
+            {
+                "inference_server_url": "{}/",
+                "max_new_tokens": 50,
+                "top_k": 1,
+                "top_p": 0.9,
+                "typical_p": 0.9,
+                "temperature": 0.2,
+                "repetition_penalty": 1.0,
+                "seed": 3,
+                "n_requests": 1,
+                "hf_hub_auth": {"credentials": "openai"},
+            },
+            "/v1/chat/completions",
+            {"model": "tgi", "temperature": 0.2, "max_tokens": 50, "top_p": 0.9, "seed": 3},
+        ),
+    ],
+)
+def test_services_with_an_endpoint_in_openais_form(arrived, context, place, data, path, fields):
+    with ChatServer([says("Hello")], models=[fields["model"]]) as server:
+        url = server.url.removesuffix("/v1")
+        document = json.loads(json.dumps(data).replace("{}", url))
+        model = arrived({"id": PREFIX + place, "data": document})
+        model.spec.check(context)
+        assert model.create_model(context).invoke("Hi").content == "Hello"
+        [request] = server.requests
+    assert (request.path, request.headers["authorization"]) == (path, f"Bearer {KEY}")
+    assert {key: request.body[key] for key in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("place", "data", "url", "model"),
+    [
+        (
+            "google._port_types.GeminiChatModelPortObject",
+            {
+                "connection_type": "google_ai_studio",
+                "connection_spec_data": {"credentials": "openai"},
+                "model_name": "gemini-3",
+                "max_output_tokens": 9,
+                "temperature": 0.1,
+                "n_requests": 1,
+            },
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            "gemini-3",
+        ),
+        *[
+            (
+                place,
+                {
+                    "credentials": "openai",
+                    "repo_id": "org/m",
+                    "provider": "auto",
+                    "n_requests": 1,
+                    "model_kwargs": {"max_tokens": 9, "top_p": 0.9, "temperature": 0.1},
+                },
+                "https://router.huggingface.co/v1",
+                "org/m:auto",
+            )
+            for place in (
+                "huggingface.HFHubChatModelPortObject",
+                "huggingface.hf_hub.HFHubChatModel2PortObject",
+            )
+        ],
+    ],
+)
+def test_services_at_one_place(arrived, context, place, data, url, model):
+    spec = arrived({"id": PREFIX + place, "data": data}).spec
+    spec.check(context)
+    settings = spec.settings
+    assert (settings.base_url, settings.model, settings.token_limit, settings.temperature) == (
+        url,
+        model,
+        9,
+        0.1,
+    )
+    assert settings.route.credential == "openai"
+
+
+def test_gemini_at_vertex_is_refused_in_a_sentence(arrived, context):
+    data = {"connection_type": "vertex_ai", "connection_spec_data": {}, "model_name": "x"}
+    spec = arrived({"id": f"{PREFIX}google._port_types.GeminiChatModelPortObject", "data": data}).spec
+    with pytest.raises(SettingInvalid, match="Vertex AI cannot be used here"):
+        spec.check(context)
+
+
 def test_a_document_survives_as_it_came(arrived):
     for document in samples("https://host").values():
         assert arrived(document).spec.serialize() == document["data"]
@@ -141,9 +255,10 @@ def test_a_document_survives_as_it_came(arrived):
 @pytest.mark.parametrize(
     ("place", "kind", "instead"),
     [
-        ("anthropic_api._chat.AnthropicChatModelPortObject", "Anthropic", "https://api.anthropic.com/v1"),
-        ("google._port_types.GeminiChatModelPortObject", "Gemini", "generativelanguage"),
-        ("huggingface.HFHubChatModelPortObject", "Hugging Face Hub", "router.huggingface.co"),
+        ("ibm._chat.IBMwatsonxChatModelPortObject", "IBM watsonx.ai", "gateway"),
+        ("gpt4all._chat.GPT4AllChatModelPortObject", "GPT4All", "localhost:4891"),
+        ("databricks._chat.DatabricksChatModelPortObject", "Databricks", "serving-endpoints"),
+        ("fake.TestChatModelPortObject", "tests", "base URL"),
         ("base.ChatModelPortObject", "this kind", "base URL"),
     ],
 )

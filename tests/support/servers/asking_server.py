@@ -16,7 +16,7 @@ NOTES = "The desk is 80 cm high."
 class Order(BaseModel):
     """What `order` wants to know."""
 
-    name: str
+    name: Annotated[str, Field(description="<script>window.pwned=1</script>")]
     pieces: Annotated[int, Field(ge=1, le=9)] = 1
     size: Literal["small", "large"] = "small"
     gift: bool | None = None
