@@ -315,7 +315,7 @@ class TGIChatModelSpec(ForeignChatModelSpec):
     """Of the AI extension's *HF TGI LLM Selector*, at the server's endpoint in OpenAI's form."""
 
     def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        login = document.get("hf_hub_auth") or {}
+        login = cast("dict[str, Any]", document.get("hf_hub_auth") or {})
         url = str(document["inference_server_url"]).rstrip("/").removesuffix("/v1")
         return ChatModelSettings(
             route=model_route(f"{url}/v1", credential=login.get("credentials")),
