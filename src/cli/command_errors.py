@@ -190,6 +190,11 @@ _SERVER = ("mcp", "mcp_types", "anyio", "starlette", "uvicorn")
 # Decorators of commands.
 needs_server = needs("The server needs", "server", *_SERVER)
 needs_graph = needs("Graphs need", "server,graph", "jsonata", "regex", "opentelemetry", *_SERVER)
+needs_language_server = needs(
+    "The language server needs",
+    "server,graph,lsp",
+    *("pygls", "lsprotocol", "jsonata", "regex", "opentelemetry", *_SERVER),
+)
 needs_gateway = needs(
     "The gateway needs", "gateway", "fastapi", "jinja2", "prometheus_client", "opentelemetry", *_SERVER
 )

@@ -81,6 +81,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "eval": "graph_testing:evaluate_expression",
             "show": "graph_commands:show",
             "studio": "graph_studio:studio",
+            "lsp": "graph_language:lsp",
             "serve": "graph_commands:serve",
         },
     ),

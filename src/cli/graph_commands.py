@@ -120,11 +120,10 @@ def check(
     Example: knime-mcp graph check tools.yaml --online
     """
     from ..graph.document_loading import check_document
-    from ..graph.graph_cases import cases_file, known_from, read_cases
+    from ..graph.graph_cases import known_from_file
     from ..yaml_text import Severity, sorted_problems
 
-    cases = cases_file(file)
-    called = known_from(read_cases(read_json(cases), str(cases))) if cases.exists() else {}
+    called = known_from_file(file)
     checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=called)
     problems = checked.problems
     if online and checked.document is not None:

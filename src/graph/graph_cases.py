@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 from ..audit.secrets import marks_in
 from ..client.protocol.tools import CallToolResult
 from ..types.errors import ArgumentsInvalid, AuthError, MCPError, ServerError, SettingInvalid
-from ..types.texts import beginning, canonical_json
+from ..types.texts import beginning, canonical_json, why_no_json
 from ..yaml_text import did_you_mean, kind_of
 from .executor import GraphExecutor
 from .expressions import Bounds, ExpressionError, evaluate
@@ -136,6 +136,24 @@ def _read_case(raw: Any, where: str) -> GraphCase:
         calls.append(RecordedCall(**call_values))
     values["calls"] = tuple(calls)
     return GraphCase(**values)
+
+
+def known_from_file(document: Path | None) -> dict[tuple[str, str], CalledTool]:
+    """What the cases beside a document tell, see `known_from`; nothing if there are none.
+
+    Raises:
+        SettingInvalid: The file of the cases cannot be read.
+    """
+    file = None if document is None else cases_file(document)
+    if file is None or not file.exists():
+        return {}
+    try:
+        parsed = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingInvalid(f"{file} cannot be read: {error.strerror}", setting="cases") from None
+    except (ValueError, RecursionError) as error:
+        raise SettingInvalid(f"{file} cannot be read: {why_no_json(error)}", setting="cases") from None
+    return known_from(read_cases(parsed, str(file)))
 
 
 def known_from(cases: Iterable[GraphCase]) -> dict[tuple[str, str], CalledTool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from ..client.limits import Limits
 from ..client.validation.schemas import CompiledSchema, compile_schema
@@ -196,8 +196,15 @@ Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNod
 
 
 def type_name(node: Node) -> str:
-    name = type(node).__name__.removesuffix("Node")
+    return _written(type(node))
+
+
+def _written(kind: type[Node]) -> str:
+    name = kind.__name__.removesuffix("Node")
     return name[0].lower() + name[1:]
+
+
+NODE_TYPES: Final = tuple(_written(kind) for kind in get_args(Node))
 
 
 def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:

@@ -55,12 +55,11 @@ def _server(config: ServerConfig, nodes: list[McpNode], seconds: float, found: O
         found.problems.append(_problem(message, _at(nodes[0], "server"), Severity.WARNING))
         return
     found.problems.extend(problem for node in nodes for problem in _call(node, tools))
-    for node in nodes:
-        if (tool := tools.get(node.tool)) is not None:
-            output = tool.output_schema if isinstance(tool.output_schema, dict) else None
-            found.tools[node.server, node.tool] = CalledTool(
-                input_schema=as_mapping(tool.input_schema), output_schema=output
-            )
+    for name, tool in tools.items():
+        output = tool.output_schema if isinstance(tool.output_schema, dict) else None
+        found.tools[config.name, name] = CalledTool(
+            input_schema=as_mapping(tool.input_schema), output_schema=output
+        )
 
 
 def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:

@@ -53,7 +53,7 @@ _OBJECT: Final = Shape.of("object")
 
 #: What functions take and give, by the letters of JSONata's signatures: the kinds of each argument in turn,
 #: ``a<n>`` a list of numbers or one of them, ``x`` anything.
-_SIGNATURES: Final = {
+SIGNATURES: Final = {
     "sum": ("a<n>", _NUMBER),
     "max": ("a<n>", _NUMBER),
     "min": ("a<n>", _NUMBER),
@@ -306,7 +306,7 @@ class _Inference:
                 self._lambda(argument, place, (shapes[0].flat(),))
             else:
                 shapes.append(self.value(argument, place))
-        takes, gives = _SIGNATURES.get(name, ("", ANY))
+        takes, gives = SIGNATURES.get(name, ("", ANY))
         parts = arguments if first is None else [part, *arguments]
         for wanted, argument, shape in zip(takes.split(), parts, shapes, strict=False):
             self._argument(name, wanted, argument, shape)
