@@ -61,9 +61,9 @@ def bomb(beginning, end, *, kind="application/json", encoding="gzip", member="re
     return reply
 
 
-def flood(piece, times):
-    """A compressed stream of so many pieces, without a reply."""
-    body = packed(*[piece * 1000] * (times // 1000))
+def flood(pieces, times):
+    """A compressed stream of pieces, so many times, without a reply."""
+    body = packed(*[pieces] * times)
     return http(200, body, content_type=EVENTS, headers={"Content-Encoding": "gzip"})
 
 
@@ -108,9 +108,9 @@ def servers():
         "deflate": called(bomb(*RESULT, encoding="deflate")),
         "status 500": called(bomb(*RESULT, status=500)),
         "error": called(bomb(b'{"code": 1, "message": "no", "data": [', b"0]}}", member="error")),
-        "progress": called(flood(PROGRESS, 600_000)),
-        "large notifications": called(flood(LARGE, 1000)),
-        "comments": called(flood(b": \n\n", 30_000_000)),
+        "progress": called(flood(PROGRESS * 1000, 600)),
+        "large notifications": called(flood(LARGE, 60)),
+        "comments": called(flood(b": \n\n" * 1000, 30_000)),
         "old transport": old_server(),
         "list": ScriptedServer(legacy(tools__list=bomb(b'{"tools": [', b"0]}}"))),
         "initialize": ScriptedServer(legacy(initialize=bomb(*GREETING))),
