@@ -13,7 +13,7 @@ from knime_mcp.knowledge.query_words import folded
 from tests.knowledge.test_search_relevance import FOLDER, read
 
 #: Sets with a half that nobody tuned to; of the others misses were looked at.
-HALVES = ("english", "german", "tools", "wishes", "seventh")
+HALVES = ("english", "german", "tools", "wishes", "seventh", "eighth")
 
 
 def ours(reader, query):
