@@ -10,6 +10,8 @@
     texts     a row per node: the words of each field, as they are indexed
     search    FTS5 over `texts`, with the node's row number; rank with bm25(search, …) by field
     terms     fts5vocab of `search`: every word with the number of nodes that have it
+    phrases   what people ask for when they need a node, a row per phrase; see `asked_phrases`
+    asked     the roots of their words, each with the number of nodes and the places as JSON
     spelling  words of names, aliases and categories, and these words without one of their letters
 
 `body` is compressed with zlib. The last four bytes of the file, after the database, are a checksum.
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: marks the file as a catalogue in its header (https://www.sqlite.org/fileformat.html)."""
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """The version of the format. It is raised with each change of tables or JSON; other versions are not read."""
 
 WHOLE: Final = 0x2144DF1C
@@ -95,6 +97,8 @@ CREATE VIRTUAL TABLE search USING fts5 (
     tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3 4'
 );
 CREATE VIRTUAL TABLE terms USING fts5vocab (search, row);
+CREATE TABLE phrases (id INTEGER PRIMARY KEY, row INTEGER NOT NULL REFERENCES nodes, text TEXT NOT NULL);
+CREATE TABLE asked (key TEXT PRIMARY KEY, nodes INTEGER NOT NULL, places TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE spelling (key TEXT NOT NULL, term TEXT NOT NULL, PRIMARY KEY (key, term)) WITHOUT ROWID;
 """
 

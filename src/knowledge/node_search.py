@@ -4,8 +4,8 @@ The order is total, so the same query always has the same answer:
 
 1. the node with exactly this name or id,
 2. nodes for a word of another tool (`vocabulary`), or with this name earlier,
-3. nodes that have all words, or do a task that the query names, then nodes that have some words, each by
-   score; KNIME's before the workflow engine's that are called alike,
+3. nodes by score: most of it is how well the query is one of the phrases by which people ask for the node
+   (`asked_phrases`), then whether it names the node, and words in the node's fields,
 4. deprecated nodes, in the same order,
 
 and nodes that are equal in this order, by name and id.
@@ -20,39 +20,49 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from .asked_phrases import asked_for, is_asked, phrase_text
 from .catalogue_file import FIELDS
 from .catalogue_reader import per_version
 from .node_index import index_of
-from .query_words import SAYING_NOTHING, QueryWord, folded, parse_query, spellings, stem, within_one_edit
-from .vocabulary import in_english, tasks, vocabulary
+from .query_words import QueryWord, folded, parse_query, spellings, stem, within_one_edit
+from .vocabulary import in_english, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .asked_phrases import Asked
     from .catalogue_reader import CatalogueReader
     from .node_index import NodeIndex
     from .node_model import NodeSummary
     from .query_words import Query
+    from .vocabulary import Entry
 
 
 _EXACT_SCORE: Final = 100.0
 _CALLED_SCORE: Final = 60.0
 _LEAST_SCORE: Final = 0.01
-_NAME_BONUS: Final = 14.0
-_RELATED_BONUS: Final = 16.0
-"""The bonus for a node whose name has the query's words in other forms: *Column Rename*, Column Renamer."""
+_ASKED: Final = 120.0
+"""The points of a node that is asked for in the query's own words."""
 
-_ORDER_BONUS: Final = 6.0
-"""The bonus for names with words in the query's order: *String to Number* is not *Number to String*."""
+_TELLING_FIT: Final = 0.5
+"""From this on, a phrase is said to be the reason for a hit."""
+
+_FULL_TEXT: Final = 0.3
+"""How much BM25 over the fields counts: it prefers short texts, and words by chance."""
+
+_NAMED: Final = 14.0
+_IN_ORDER: Final = 12.0
+"""For names with words in the query's order: *String to Number* is not *Number to String*."""
 
 _CLOSE: Final = 0.6
-_PART_BONUS: Final = 24.0
-_TASK_BONUS: Final = 45.0
-"""The bonus for the best node of a task that has all words of the query."""
+_OF_OTHER_TOOLS: Final = 40.0
+"""For nodes that the vocabulary has for a part of the query, if it is most of it."""
 
-_MOST_OF_IT: Final = 0.7
 _SPECIAL_LOSS: Final = 9.0
 """What nodes lose that are for a system, or of an old generation, which the query does not name."""
+
+_ELSEWHERE_LOSS: Final = 20.0
+"""What nodes of the workflow engine lose where KNIME's are called alike."""
 
 _SPECIAL: Final = frozenset(
     """
@@ -78,11 +88,8 @@ _ROWS: Final = 50
 _ENOUGH: Final = 50
 """With so many nodes that have all words, nodes with only some of the words are not searched."""
 
-_ALL_BONUS: Final = 8.0
-"""The bonus for nodes that have all words, but some of them only in the description."""
-
-_DESCRIBED_BONUS: Final = 5.0
-"""The bonus for nodes with a summary. Of others only facts are known, and BM25 prefers short texts."""
+_DESCRIBED: Final = 5.0
+"""For nodes with a summary. Of others only facts are known, and BM25 prefers short texts."""
 
 _FREQUENT: Final = 0.12
 _FEW_ENOUGH: Final = 60
@@ -112,22 +119,21 @@ class Hit:
     tier: Tier
     elsewhere: bool = False  # of the workflow engine, while KNIME's nodes are called alike
     score: float  # above 0, larger for better hits; comparable within one answer
-    field: str = ""  # the one of `FIELDS` that matched, ``id`` or ``vocabulary``
+    field: str = ""  # the one of `FIELDS` that matched, ``id``, ``vocabulary`` or ``phrase``
     words: tuple[str, ...] = ()
+    phrase: int | None = None  # the number of the phrase that the query is, if it is close to one
 
     @property
     def order(self) -> tuple[object, ...]:
-        tier = self.tier
+        tier = min(self.tier, Tier.ALL_WORDS)
         is_named = tier is Tier.EXACT and self.node.deprecated and self.field != "id"
         late = self.node.deprecated and self.field != "id" and not is_named
         if is_named and not self.node.name.endswith(_OLD):
-            tier = Tier.ANY_WORD  # who types an old name wants what is in use, if it is called alike
+            tier = Tier.ALL_WORDS  # who types an old name wants what is in use, if it is called alike
+        loss = 0.0
         if self.elsewhere and self.field != "id" and (tier is not Tier.EXACT or " " not in self.node.name):
-            tier = Tier.ANY_WORD if tier is Tier.ALL_WORDS else max(tier, Tier.ALL_WORDS)
-        return (
-            *(late, tier, not is_named and tier is Tier.ANY_WORD, self.elsewhere),
-            *(-self.score, self.node.deprecated, self.node.name, self.node.id),
-        )
+            tier, loss = Tier.ALL_WORDS, _ELSEWHERE_LOSS
+        return late, tier, loss - self.score, self.node.deprecated, self.node.name, self.node.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +154,11 @@ def search(
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
     instead: dict[str, str] = {}
-    if not _is_name(index, query.key) and _is_name(index, query.function):
-        query = parse_query(query.function)
-    if not _is_name(index, query.key):
+    for inside in (query.function, query.java_class):
+        if inside and not _is_name(index, query) and _is_name(index, parse_query(inside)):
+            query = parse_query(inside)
+    said = [part for word in query.words for part in word.parts or (word.text,)]
+    if not _is_name(index, query):
         english, instead = in_english(query.key, lambda word: is_word_of(reader, word))
         if english != query.key:
             query = parse_query(english)
@@ -159,7 +167,7 @@ def search(
     query, corrected = respelled(reader, query)
     expansions = [expand(reader, word) for word in query.words]
     _add_called(found, index, query)
-    _add_matches(found, reader, index, query, expansions)
+    _add_matches(found, reader, index, query, expansions, asked_for(reader, _respelled_words(reader, said)))
     for hit in found.values():
         hit.elsewhere = node_type is None and index.is_elsewhere(hit.node)
     hits = sorted(
@@ -173,9 +181,13 @@ def search(
     )
 
 
-def _is_name(index: NodeIndex, key: str) -> bool:
+def _is_name(index: NodeIndex, query: Query) -> bool:
     """Returns whether this is the name of a node, or a word of another tool."""
-    return bool(key) and (bool(index.exact(key)) or vocabulary().exact(key) is not None)
+    return bool(index.exact(query.key)) or _called(query) is not None
+
+
+def _called(query: Query) -> Entry | None:
+    return vocabulary().called(query.key, " ".join(query.terms), query.bare)
 
 
 def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
@@ -196,7 +208,7 @@ def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
             node=node, tier=Tier.CALLED, score=_EXACT_SCORE - 1 - place, field="aliases", words=(query.text,)
         )
         found.setdefault(node.row, hit)
-    entry = vocabulary().called(query.key, " ".join(query.terms), query.bare)
+    entry = _called(query)
     if entry is None:
         return
     place = 0
@@ -219,44 +231,25 @@ def _add_matches(
     index: NodeIndex,
     query: Query,
     expansions: list[Expansion],
+    asked: dict[int, Asked],
 ) -> None:
     bonus = _bonus_of_parts(index, query, expansions)
-    wanted = _bonus_of_tasks(index, query)
-    for row, (points, _) in wanted.items():
-        bonus[row] = bonus.get(row, 0.0) + points
+    for row, entry in asked.items():
+        bonus[row] = bonus.get(row, 0.0) + _ASKED * entry.points
     said = {expansion.word.text for expansion in expansions}
-    for row, match in matches(reader, expansions).items():
+    full_text = matches(reader, expansions)
+    for row in bonus.keys() | full_text.keys():
         if row in found:
             continue
-        name = index.name_words(row)
-        score = match.score + _NAME_BONUS * _name_coverage(name, expansions) + bonus.pop(row, 0.0)
-        score += _RELATED_BONUS * _is_same_name(name, expansions)
-        score += _ORDER_BONUS * _is_in_order(name, expansions)
-        score += _DESCRIBED_BONUS if index.summaries[row].short_description else 0.0
+        node, name, match = index.summaries[row], index.name_words(row), full_text.get(row, _NO_MATCH)
+        score = bonus.get(row, 0.0) + _FULL_TEXT * match.score
+        score += _NAMED * _name_coverage(name, expansions) + _IN_ORDER * _is_in_order(name, expansions)
+        score += _DESCRIBED * bool(node.short_description)
         special = not _SPECIAL.isdisjoint(name) and _SPECIAL.isdisjoint(said.intersection(name))
         score -= _SPECIAL_LOSS * special
-        tier = Tier.ALL_WORDS if match.all_words and not special else Tier.ANY_WORD
-        found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
-    for row, score in bonus.items():
-        if row not in found:
-            found[row] = Hit(node=index.summaries[row], tier=Tier.ANY_WORD, score=score, field="vocabulary")
-    for row, (_, share) in wanted.items():
-        if share >= _MOST_OF_IT and found[row].tier is Tier.ANY_WORD:
-            found[row].tier = Tier.ALL_WORDS
-
-
-def _bonus_of_tasks(index: NodeIndex, query: Query) -> dict[int, tuple[float, float]]:
-    """Points by row for nodes that do what the query wants, with the share of its words that say so."""
-    best: dict[int, tuple[float, float]] = {}
-    telling = {word.text for word in query.words if not word.text.isdigit()} or {query.key}
-    for task, said in tasks().within(query.key.split()):
-        share = (len(telling & said) / len(telling)) ** 0.5
-        # A word alone says less of what somebody wants than several that belong together.
-        points = _TASK_BONUS * share * (1.0 if len(task.words) > 1 else 0.6)
-        for place, target in enumerate(task.targets):
-            for node in index.targets(target):
-                best[node.row] = max(best.get(node.row, (0.0, 0.0)), (points / (1 + 0.25 * place), share))
-    return best
+        tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
+        phrase = asked[row].phrase if row in asked and asked[row].fit >= _TELLING_FIT else None
+        found[row] = Hit(node=node, tier=tier, score=score, phrase=phrase)
 
 
 def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion]) -> dict[int, float]:
@@ -271,7 +264,7 @@ def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion])
         )
         for place, target in enumerate(entry.targets):
             for node in index.targets(target):
-                points = _PART_BONUS * share / (1 + 0.25 * place)
+                points = _OF_OTHER_TOOLS * share / (1 + 0.25 * place)
                 bonus[node.row] = bonus.get(node.row, 0.0) + points
     return bonus
 
@@ -287,14 +280,6 @@ def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
     return (asked / total) * (0.6 + 0.4 * named / len(name))
 
 
-def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
-    """Returns whether name and query have the same words in order, in any form, or synonyms of them."""
-    telling = [word for word in name if word not in SAYING_NOTHING]
-    return len(telling) == len(expansions) and all(
-        entry.closeness(word) >= _CLOSE for entry, word in zip(expansions, telling, strict=True)
-    )
-
-
 def _is_in_order(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
     """Returns whether several words of the query are in a name, in the same order."""
     places = [
@@ -308,6 +293,8 @@ def _add_reasons(reader: CatalogueReader, hits: list[Hit], expansions: list[Expa
         hit.score = max(round(hit.score, 2), _LEAST_SCORE)
         if not hit.words:
             field, words = _matched_field(reader, hit.node.row, expansions)
+            if hit.phrase is not None and field != "name":
+                field, words = "phrase", (phrase_text(reader, hit.phrase),)
             hit.field, hit.words = (field, words) if words else (hit.field or "description", ())
 
 
@@ -383,6 +370,9 @@ class Match:
     all_words: bool = False  # whether name, aliases, category and parameters have all words of the query
 
 
+_NO_MATCH: Final = Match(score=0.0)
+
+
 def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
     """Finds the synonyms and the weight of a word in a catalogue."""
     synonyms = vocabulary().synonyms.get(word.text, ())
@@ -405,7 +395,7 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
     found: dict[str, str] = {}
     for word in query.words:
         # Words and names of other tools are not typing errors.
-        if word.parts or vocabulary().knows(word.text) or _count(reader, word):
+        if word.parts or vocabulary().knows(word.text) or _count(reader, word) or is_asked(reader, word.text):
             continue
         of_another_tool = vocabulary().misspelled(word.text) if len(query.words) == 1 else None
         near = of_another_tool.phrase if of_another_tool else _corrected(reader, word.text)
@@ -419,6 +409,14 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
     )
     key = " ".join(found.get(word, word) for word in query.key.split())
     return replace(query, key=key, words=tuple(dict.fromkeys(words))), found
+
+
+def _respelled_words(reader: CatalogueReader, words: list[str]) -> list[str]:
+    """The words, with typing errors corrected in those that nobody asks with."""
+    return [
+        _corrected(reader, word) or word if word.isalpha() and not is_asked(reader, word) else word
+        for word in words
+    ]
 
 
 def is_word_of(reader: CatalogueReader, word: str) -> bool:
@@ -437,7 +435,7 @@ def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, M
     found = {row: Match(score=score, all_words=True) for row, score in rows}
     if len(ways) > 1 and len(found) < _ENOUGH:
         for row, score in _search(reader, " AND ".join(ways)):
-            found.setdefault(row, Match(score=score + _ALL_BONUS))
+            found.setdefault(row, Match(score=score))
         for row, score in _search(reader, f"{_TELLING} : ({' OR '.join(telling)})"):
             found.setdefault(row, Match(score=score))
     if len(ways) == 1 or not found:

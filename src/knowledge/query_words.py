@@ -121,6 +121,12 @@ class Query:
         return folded(call[1]) if call else ""
 
     @property
+    def java_class(self) -> str:
+        """The folded name of the class without its ending, if the query is a node's class in Java."""
+        java = _JAVA_CLASS.fullmatch(self.text)
+        return folded(" ".join(camel_case_parts(java[1]))) if java else ""
+
+    @property
     def terms(self) -> tuple[str, ...]:
         return tuple(word.text for word in self.words)
 

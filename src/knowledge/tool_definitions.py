@@ -162,7 +162,7 @@ DETAILS_OUTPUT: Final = _answer(
     },
     "nodes",
 )
-_FIELD: Final = described("name, id, aliases, vocabulary, category, parameters or description")
+_FIELD: Final = described("name, id, aliases, phrase, vocabulary, category, parameters or description")
 _HIT: Final = _object(
     _DETAILS
     | {

@@ -1,8 +1,7 @@
 """Words that mean nodes, though no node has them: those of other tools, and of other languages.
 
 `vocabulary.toml` has words of Excel, SQL, pandas, R, Alteryx, n8n and others with the KNIME nodes that do
-the same; `tasks.toml` what people want done, in words in any order; `languages.toml` German, French and
-Spanish words in English, for words that no node has.
+the same; `languages.toml` German, French and Spanish words in English, for words that no node has.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .query_words import (
     LONGEST_WORD,
@@ -21,12 +20,11 @@ from .query_words import (
     folded,
     phrases,
     spellings,
-    stem,
     within_one_edit,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 
 _SYNONYMS: Final = "synonyms"
@@ -139,56 +137,6 @@ def parse(text: str) -> Vocabulary:
         tools=tuple(sorted(map(folded, document.keys() - {_SYNONYMS}), key=lambda tool: (-len(tool), tool))),
         spelled=spelled,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What people want done, as words that may have any order, with the nodes for it, the best first."""
-
-    words: frozenset[str]
-    targets: tuple[str, ...]
-
-
-class Tasks:
-    """All tasks, and what else their words are called."""
-
-    def __init__(self, text: str) -> None:
-        document: dict[str, dict[str, Any]] = tomllib.loads(text)
-        self._meant: dict[str, set[str]] = {}
-        for word, others in document["words"].items():
-            for other in (word, *others.split()):
-                for form in (other, stem(other)):
-                    self._meant.setdefault(form, set()).add(word)
-        self._tasks = [
-            Task(frozenset(self._as_written(words)), tuple(targets))
-            for words, targets in document["tasks"].items()
-        ]
-
-    def within(self, words: Sequence[str]) -> list[tuple[Task, frozenset[str]]]:
-        """The tasks that a query has, each with its words there; none that is part of another one."""
-        meant = {word: self._meanings(word) for word in words}
-        known = set[str]().union(*meant.values())
-        fitting = [task for task in self._tasks if task.words <= known]
-        found: list[tuple[Task, frozenset[str]]] = []
-        for task in fitting:
-            if any(task.words < other.words for other in fitting):
-                continue
-            said = frozenset(word for word, concepts in meant.items() if concepts & task.words)
-            if len(said) >= len(task.words):  # one word is not two of a task
-                found.append((task, said))
-        return found
-
-    def _meanings(self, word: str) -> set[str]:
-        own = stem(word)
-        return {own} | self._meant.get(word, set()) | self._meant.get(own, set())
-
-    def _as_written(self, words: str) -> list[str]:
-        return [word if word in self._meant.get(word, ()) else stem(word) for word in words.split()]
-
-
-@cache
-def tasks() -> Tasks:
-    return Tasks(files(__package__ or __name__).joinpath("tasks.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ NODES = [
     node("Webhook", description="Starts."),
     node("By Category", category=("Zebra",)),
     node("By Parameter", parameters=(Parameter(name="zebra"),)),
-    node("By Alias", aliases=("zebra",)),
+    node("By Alias", aliases=("zebra stripes",)),
     node("By Description", description="A zebra."),
     node("Zebra Name"),
 ]
@@ -60,8 +60,8 @@ def test_a_word_in_many_descriptions_does_not_displace_the_node_of_that_name(sma
 
 def test_fields_count_in_their_order_and_are_named(small):
     found = search(small, "zebra").hits
-    assert [hit.field for hit in found] == ["name", "aliases", "category", "parameters", "description"]
-    assert all(hit.words == ("zebra",) for hit in found)
+    assert [hit.field for hit in found] == ["name", "phrase", "category", "parameters", "description"]
+    assert [hit.words for hit in found] == [("zebra",), ("zebra stripes",), *[("zebra",)] * 3]
 
 
 def test_deprecated_nodes_are_last_and_name_their_successor(small):

@@ -41,6 +41,7 @@ SIXTH = read("sixth.txt")
 
 FRESH = {name: read(f"{name}.txt") for name in ("english", "german", "tools", "wishes")}
 SEVENTH = read("seventh.txt")
+EIGHTH = read("eighth.txt")
 SETS = [QUERIES, UNSEEN, SECOND, THIRD, FOURTH, FIFTH, SIXTH]
 
 
@@ -91,11 +92,11 @@ def test_relevance_beside_the_sources_scorer(ours, theirs, record_property):
 @pytest.mark.parametrize(
     ("wanted", "least"),
     [
-        (UNSEEN, (0.75, 0.80)),
-        (SECOND, (0.84, 0.82)),
+        (UNSEEN, (0.86, 0.85)),
+        (SECOND, (0.83, 0.80)),
         (THIRD, (0.71, 0.77)),
-        (FOURTH, (0.72, 0.68)),
-        (FIFTH, (0.65, 0.62)),
+        (FOURTH, (0.85, 0.75)),
+        (FIFTH, (0.75, 0.65)),
         (SIXTH, (0.87, 0.78)),
     ],
 )
@@ -117,13 +118,16 @@ def test_halves_that_nobody_tuned_to(reader, ours, name):
     assert figures(wanted, ours)[0] >= 0.82
 
 
-def test_questions_of_analysts_that_nobody_tuned_to(reader, ours):
-    """Indirect wishes, the hardest set. Nobody looked at the second half, which does far worse."""
+@pytest.mark.parametrize(
+    ("wanted", "half", "least"),
+    [(SEVENTH, "dev", 0.70), (SEVENTH, "test", 0.66), (EIGHTH, "dev", 0.90), (EIGHTH, "test", 0.90)],
+)
+def test_wishes_of_users_that_nobody_tuned_to(reader, ours, wanted, half, least):
+    """Indirect wishes; those of the seventh set are the hardest. Nobody looked at the second halves."""
     known = {name for node in reader.summaries() for name in (node.name, node.id)}
-    for half, least in {"dev": 0.70, "test": 0.42}.items():
-        wanted = [entry for entry in SEVENTH if entry.section == half and known.intersection(entry.nodes)]
-        assert len(wanted) > 20
-        assert figures(wanted, ours)[0] >= least
+    entries = [entry for entry in wanted if entry.section == half and known.intersection(entry.nodes)]
+    assert len(entries) > 20
+    assert figures(entries, ours)[0] >= least
 
 
 def test_english_words_are_not_taken_for_french_or_for_methods_of_http(ours):

@@ -61,14 +61,14 @@ def open_catalogue(file: Path | None) -> Catalogue:
 def catalogue_that_comes_along() -> Path:
     """The file of the included catalogue: this extension's nodes, the packs, and well-known nodes."""
     from ...knowledge.default_catalogue import default_catalogue
-    from ...knowledge.packs import BASICS, FACTS
+    from ...knowledge.packs import BASICS, FACTS, WORDS
 
     def extension() -> list[NodeSpec]:
         from ...knowledge.sources.shipped_nodes import shipped_nodes  # only for a build
 
         return [*own_nodes(), *shipped_nodes()]
 
-    return default_catalogue(extension, made_of=[BASICS, FACTS, *own_files()])
+    return default_catalogue(extension, made_of=[BASICS, FACTS, WORDS, *own_files()])
 
 
 def tell_origin(origin: CatalogueOrigin) -> None:

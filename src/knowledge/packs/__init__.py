@@ -11,6 +11,9 @@ BASICS: Final = _FOLDER / "knime-basics.yaml"
 FACTS: Final = _FOLDER / "knime-nodes.jsonl"
 """Facts about KNIME's nodes, read from its public sources; see `sources.shipped_nodes`."""
 
+WORDS: Final = _FOLDER / "knime-words.toml"
+"""What KNIME's nodes do and what people ask for, in our words; see `asked_phrases`."""
+
 
 def own_packs() -> tuple[Path, ...]:
     """The packs that are in every catalogue, in order."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...version import VERSION
+from ..asked_phrases import phrase_tables
 from ..catalogue_file import (
     APPLICATION_ID,
     FIELDS,
@@ -269,6 +270,9 @@ def _fill(
     tell(("Indexing", 0, 2))
     db.execute("INSERT INTO search (search) VALUES ('rebuild')")
     db.execute("INSERT INTO search (search) VALUES ('optimize')")
+    phrases, asked = phrase_tables(nodes)
+    db.executemany("INSERT INTO phrases VALUES (?, ?, ?)", phrases)
+    db.executemany("INSERT INTO asked VALUES (?, ?, ?)", asked)
     tell(("Indexing", 1, 2))
     pairs = sorted({(key, word) for word in words for key in spellings(word)})
     db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)

@@ -2,7 +2,8 @@
 
 The facts are in ``packs/knime-nodes.jsonl``, which ``node_facts`` writes. Its first line has what all nodes
 share: repositories with the commits that were read, and types of ports with what they are kinds of. Each
-other line is a node. Our own summaries are in ``packs/knime-basics.yaml``, by the names of the nodes.
+other line is a node. Our own summaries are by the names of the nodes: in ``packs/knime-basics.yaml`` with
+details, in ``packs/knime-words.toml`` for all others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from ..asked_phrases import words_of
 from ..node_model import NodeSpec, Option, Origin, Parameter, Port, SourceKind
 from ..packs import BASICS, FACTS
 from ..query_words import folded
@@ -44,8 +46,13 @@ def shipped_nodes() -> tuple[NodeSpec, ...]:
     texts = {_key(RENAMED.get(node.name, node.name)): node for node in _basics()}
     found: list[NodeSpec] = []
     for fact in facts():
-        own = texts.get(_key(fact.name)) if not fact.deprecated and not fact.hidden else None
-        found.append(fact if own is None else _in_our_words(fact, texts.pop(_key(fact.name))))
+        if fact.deprecated or fact.hidden:
+            found.append(fact)
+        elif _key(fact.name) in texts:
+            found.append(_in_our_words(fact, texts.pop(_key(fact.name))))
+        else:
+            words = words_of(fact)
+            found.append(replace(fact, short_description=words.summary) if words else fact)
     return (*found, *texts.values())
 
 
