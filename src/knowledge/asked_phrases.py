@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -35,9 +36,17 @@ _OF_THE_PHRASE: Final = 0.4
 _TOGETHER: Final = 0.5
 """How much it counts that the words are somewhere in a node's phrases, beside its best phrase."""
 
+_OFTEN = 0.05
+"""How much it counts that a node is often needed. Of such nodes there is more to say."""
+
 _UNKNOWN: Final = 2.5
 """The weight of a word that is in no phrase: less than that of a rare one, as it tells nothing."""
 
+_BEGINNING: Final = 0.7
+"""How close an unknown word is to one that begins with it."""
+
+_SHORTEST_BEGINNING: Final = 3
+_MOST_ENDINGS: Final = 4
 _LONGEST_PHRASE: Final = 32
 Place = tuple[int, int, float, float]
 """Where a key is: the phrase, the position in it, its closeness, and its share of the phrase's weight."""
@@ -57,10 +66,11 @@ class Asked:
     fit: float  # of its best phrase, 1 if it is the query
     together: float  # the share of the query's words that are in any of its phrases
     phrase: int  # the number of its best phrase
+    often: float  # the share of the phrases of the node with the most: it is more often needed than others
 
     @property
     def points(self) -> float:
-        return self.fit + _TOGETHER * self.together
+        return self.fit + _TOGETHER * self.together + _OFTEN * self.often
 
 
 @cache
@@ -125,8 +135,11 @@ class _Phrases:
 
     def __init__(self, reader: CatalogueReader) -> None:
         self.row_of: list[int] = [row for (row,) in reader.rows("SELECT row FROM phrases ORDER BY id")]
+        self.often = Counter(self.row_of)
+        self.most = max(self.often.values(), default=1)
         self.nodes_with: dict[str, int] = dict(reader.rows("SELECT key, nodes FROM asked"))
         self.roots = frozenset(self.nodes_with)
+        self._in_order = sorted(self.roots)
         self._places: dict[str, list[Place]] = {}
 
     def places(self, reader: CatalogueReader, key: str) -> list[Place]:
@@ -136,6 +149,12 @@ class _Phrases:
             ((places,),) = reader.rows("SELECT places FROM asked WHERE key = ?", key)
             self._places[key] = json.loads(places)
         return self._places[key]
+
+    def beginning_with(self, word: str) -> list[str]:
+        """The first roots that begin with a word, as people leave words unfinished."""
+        first = bisect_left(self._in_order, word)
+        found = self._in_order[first : first + _MOST_ENDINGS]
+        return [key for key in found if key.startswith(word) and len(word) >= _SHORTEST_BEGINNING]
 
     def weight(self, nodes: int, own: str, keys: Iterable[str]) -> float:
         """The weight of a word of a query: by its own root, or else by the most frequent of its meanings."""
@@ -147,9 +166,10 @@ _phrases: Final = per_version(_Phrases)
 
 
 def is_asked(reader: CatalogueReader, word: str) -> bool:
-    """Returns whether a word, or one with its root, is in a phrase, or is a compound of such words."""
-    known = _phrases(reader).roots
-    return root(word) in known or bool(compound(word, known))
+    """Returns whether a word is in a phrase, in any form, unfinished, or as a compound of such words."""
+    index = _phrases(reader)
+    known = root(word) in index.roots or bool(compound(word, index.roots))
+    return known or len(index.beginning_with(word)) > 1
 
 
 def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]:
@@ -161,6 +181,8 @@ def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]
     covered: dict[int, float] = {}  # by position in a phrase
     for word in telling_words(words)[:MOST_WORDS]:
         keys = meanings_with_parts(word, index.roots)
+        if root(word) not in index.roots:
+            keys = {**dict.fromkeys(index.beginning_with(word), _BEGINNING), **keys}
         weight = index.weight(len(reader), root(word), keys)
         total += weight
         in_row: dict[int, float] = {}
@@ -181,7 +203,12 @@ def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]
         if row not in best or fit > best[row][0]:
             best[row] = fit, phrase
     return {
-        row: Asked(fit=fit, together=together[row] / total, phrase=phrase)
+        row: Asked(
+            fit=fit,
+            together=together[row] / total,
+            phrase=phrase,
+            often=index.often[row] / index.most,
+        )
         for row, (fit, phrase) in best.items()
     }
 
