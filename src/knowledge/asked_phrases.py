@@ -36,7 +36,7 @@ _OF_THE_PHRASE: Final = 0.4
 _TOGETHER: Final = 0.5
 """How much it counts that the words are somewhere in a node's phrases, beside its best phrase."""
 
-_OFTEN = 0.05
+_OFTEN: Final = 0.1
 """How much it counts that a node is often needed. Of such nodes there is more to say."""
 
 _UNKNOWN: Final = 2.5

@@ -88,9 +88,6 @@ _ROWS: Final = 50
 _ENOUGH: Final = 50
 """With so many nodes that have all words, nodes with only some of the words are not searched."""
 
-_DESCRIBED: Final = 5.0
-"""For nodes with a summary. Of others only facts are known, and BM25 prefers short texts."""
-
 _FREQUENT: Final = 0.12
 _FEW_ENOUGH: Final = 60
 """A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
@@ -244,7 +241,6 @@ def _add_matches(
         node, name, match = index.summaries[row], index.name_words(row), full_text.get(row, _NO_MATCH)
         score = bonus.get(row, 0.0) + _FULL_TEXT * match.score
         score += _NAMED * _name_coverage(name, expansions) + _IN_ORDER * _is_in_order(name, expansions)
-        score += _DESCRIBED * bool(node.short_description)
         special = not _SPECIAL.isdisjoint(name) and _SPECIAL.isdisjoint(said.intersection(name))
         score -= _SPECIAL_LOSS * special
         tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
