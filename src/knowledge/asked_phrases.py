@@ -23,7 +23,7 @@ from .query_words import MOST_WORDS, folded
 from .word_meanings import compound, meanings_with_parts, root, telling_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .catalogue_reader import CatalogueReader
     from .node_model import NodeSpec
@@ -48,8 +48,12 @@ _BEGINNING: Final = 0.7
 _SHORTEST_BEGINNING: Final = 3
 _MOST_ENDINGS: Final = 4
 _LONGEST_PHRASE: Final = 32
-Place = tuple[int, int, float, float]
-"""Where a key is: the phrase, the position in it, its closeness, and its share of the phrase's weight."""
+_FREQUENT: Final = 300
+"""A key in more phrases is looked up only in phrases that rarer words of the query have found."""
+
+_MOST_NODES: Final = 60
+Place = tuple[int, float, float]
+"""Where a key is in a phrase: the position, its closeness, and its share of the phrase's weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +111,7 @@ def phrase_tables(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, int, str]]
         for word in words:
             for key in every[word]:
                 rows[key].add(row)
-    places: dict[str, list[Place]] = defaultdict(list)
+    places: dict[str, list[tuple[int, *Place]]] = defaultdict(list)
     for number, words in enumerate(split):
         weights = [_weight(len(nodes), len(rows[root(word)])) for word in words]
         for position, (word, weight) in enumerate(zip(words, weights, strict=True)):
@@ -140,14 +144,18 @@ class _Phrases:
         self.nodes_with: dict[str, int] = dict(reader.rows("SELECT key, nodes FROM asked"))
         self.roots = frozenset(self.nodes_with)
         self._in_order = sorted(self.roots)
-        self._places: dict[str, list[Place]] = {}
+        self._places: dict[str, dict[int, list[Place]]] = {}
 
-    def places(self, reader: CatalogueReader, key: str) -> list[Place]:
+    def places(self, reader: CatalogueReader, key: str) -> Mapping[int, Sequence[Place]]:
+        """Where a key is, by phrase."""
         if key not in self.roots:
-            return []
+            return {}
         if key not in self._places:
-            ((places,),) = reader.rows("SELECT places FROM asked WHERE key = ?", key)
-            self._places[key] = json.loads(places)
+            ((listed,),) = reader.rows("SELECT places FROM asked WHERE key = ?", key)
+            found: dict[int, list[Place]] = defaultdict(list)
+            for phrase, *place in json.loads(listed):
+                found[phrase].append(place)
+            self._places[key] = dict(found)
         return self._places[key]
 
     def beginning_with(self, word: str) -> list[str]:
@@ -166,27 +174,26 @@ _phrases: Final = per_version(_Phrases)
 
 
 def is_asked(reader: CatalogueReader, word: str) -> bool:
-    """Returns whether a word is in a phrase, in any form, unfinished, or as a compound of such words."""
+    """Returns whether a word is in a phrase, in any form, or as a compound of such words."""
     index = _phrases(reader)
-    known = root(word) in index.roots or bool(compound(word, index.roots))
-    return known or len(index.beginning_with(word)) > 1
+    return root(word) in index.roots or bool(compound(word, index.roots))
+
+
+def is_unfinished(reader: CatalogueReader, word: str) -> bool:
+    return bool(_phrases(reader).beginning_with(word))
 
 
 def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]:
-    """How well the words of a query ask for nodes, by row."""
+    """How well the words of a query ask for nodes, by row, for those that they ask for best."""
     index = _phrases(reader)
     total = 0.0
     asked: dict[int, float] = defaultdict(float)  # by phrase
     together: dict[int, float] = defaultdict(float)  # by row
     covered: dict[int, float] = {}  # by position in a phrase
-    for word in telling_words(words)[:MOST_WORDS]:
-        keys = meanings_with_parts(word, index.roots)
-        if root(word) not in index.roots:
-            keys = {**dict.fromkeys(index.beginning_with(word), _BEGINNING), **keys}
-        weight = index.weight(len(reader), root(word), keys)
+    for weight, keys in sorted(_weighted(reader, index, words), key=lambda entry: -entry[0]):
         total += weight
         in_row: dict[int, float] = {}
-        for phrase, closeness in _closest(reader, index, keys, covered).items():
+        for phrase, closeness in _closest(reader, index, keys, asked, covered).items():
             asked[phrase] += weight * closeness
             row = index.row_of[phrase]
             if closeness > in_row.get(row, 0.0):
@@ -202,7 +209,7 @@ def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]
         row = index.row_of[phrase]
         if row not in best or fit > best[row][0]:
             best[row] = fit, phrase
-    return {
+    found = {
         row: Asked(
             fit=fit,
             together=together[row] / total,
@@ -211,6 +218,8 @@ def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]
         )
         for row, (fit, phrase) in best.items()
     }
+    ranked = sorted(found, key=lambda row: (-found[row].points, row))
+    return {row: found[row] for row in ranked[:_MOST_NODES]}
 
 
 def phrase_text(reader: CatalogueReader, phrase: int) -> str:
@@ -218,17 +227,34 @@ def phrase_text(reader: CatalogueReader, phrase: int) -> str:
     return text
 
 
+def _weighted(
+    reader: CatalogueReader, index: _Phrases, words: Iterable[str]
+) -> Iterator[tuple[float, Mapping[str, float]]]:
+    """The weight of each telling word, and the keys under which it is looked up, with their closeness."""
+    for word in telling_words(words)[:MOST_WORDS]:
+        keys = meanings_with_parts(word, index.roots)
+        if root(word) not in index.roots:
+            keys = {**dict.fromkeys(index.beginning_with(word), _BEGINNING), **keys}
+        yield index.weight(len(reader), root(word), keys), keys
+
+
 def _closest(
-    reader: CatalogueReader, index: _Phrases, keys: Mapping[str, float], covered: dict[int, float]
+    reader: CatalogueReader,
+    index: _Phrases,
+    keys: Mapping[str, float],
+    known: Mapping[int, float],
+    covered: dict[int, float],
 ) -> dict[int, float]:
     """The closeness of a word to each phrase that has one of its keys; notes which places are covered."""
     best: dict[int, float] = {}
     for key, closeness in keys.items():
-        for phrase, position, near, share in index.places(reader, key):
-            value = closeness * near
-            if value > best.get(phrase, 0.0):
-                best[phrase] = value
-            place = phrase * _LONGEST_PHRASE + position
-            if value * share > covered.get(place, 0.0):
-                covered[place] = value * share
+        places = index.places(reader, key)
+        for phrase in places.keys() & known.keys() if known and len(places) > _FREQUENT else places:
+            for position, near, share in places[phrase]:
+                value = closeness * near
+                if value > best.get(phrase, 0.0):
+                    best[phrase] = value
+                place = phrase * _LONGEST_PHRASE + position
+                if value * share > covered.get(place, 0.0):
+                    covered[place] = value * share
     return best

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from .asked_phrases import asked_for, is_asked, phrase_text
+from .asked_phrases import asked_for, is_asked, is_unfinished, phrase_text
 from .catalogue_file import FIELDS
 from .catalogue_reader import per_version
 from .node_index import index_of
@@ -51,7 +51,7 @@ _FULL_TEXT: Final = 0.3
 """How much BM25 over the fields counts: it prefers short texts, and words by chance."""
 
 _NAMED: Final = 14.0
-_IN_ORDER: Final = 12.0
+_IN_ORDER: Final = 18.0
 """For names with words in the query's order: *String to Number* is not *Number to String*."""
 
 _CLOSE: Final = 0.6
@@ -409,10 +409,15 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
 
 def _respelled_words(reader: CatalogueReader, words: list[str]) -> list[str]:
     """The words, with typing errors corrected in those that nobody asks with."""
-    return [
-        _corrected(reader, word) or word if word.isalpha() and not is_asked(reader, word) else word
-        for word in words
-    ]
+
+    def respelled(word: str) -> str:
+        if not word.isalpha() or is_asked(reader, word):
+            return word
+        near = _corrected(reader, word)
+        # A word that may be unfinished is one with a letter too few, or it is left as it is.
+        return word if is_unfinished(reader, word) and len(near) <= len(word) else near or word
+
+    return [respelled(word) for word in words]
 
 
 def is_word_of(reader: CatalogueReader, word: str) -> bool:
