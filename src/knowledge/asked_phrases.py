@@ -153,8 +153,8 @@ class _Phrases:
         if key not in self._places:
             ((listed,),) = reader.rows("SELECT places FROM asked WHERE key = ?", key)
             found: dict[int, list[Place]] = defaultdict(list)
-            for phrase, *place in json.loads(listed):
-                found[phrase].append(place)
+            for phrase, position, closeness, share in json.loads(listed):
+                found[phrase].append((position, closeness, share))
             self._places[key] = dict(found)
         return self._places[key]
 
