@@ -1,34 +1,27 @@
 """What people ask for when they need a node: phrases, and how well a query is one of them, in any order.
 
-The phrases of KNIME's nodes are in ``packs/knime-words.toml``, written by hand; every node also has its name,
-its aliases and keywords, and its summary. `phrase_tables` writes them into a catalogue, by the meanings of
-their words. `asked_for` compares: a phrase fits as well as it covers the query, and the query covers it.
+`sources.phrase_tables` writes them into a catalogue, by the meanings of their words. `asked_for` compares: a
+phrase fits as well as it covers the query, and the query covers it.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import tomllib
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from .catalogue_reader import per_version
-from .node_index import is_engines
-from .packs import WORDS
-from .query_words import MOST_WORDS, folded
+from .query_words import MOST_WORDS
 from .word_meanings import compound, meanings_with_parts, root, telling_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .catalogue_reader import CatalogueReader
-    from .node_model import NodeSpec
 
-_LANGUAGES: Final = ("en", "de", "fr", "es")
 _OF_THE_QUERY: Final = 0.6
 _OF_THE_PHRASE: Final = 0.4
 """How much it counts that the query is covered, and that the phrase is."""
@@ -47,20 +40,13 @@ _BEGINNING: Final = 0.7
 
 _SHORTEST_BEGINNING: Final = 3
 _MOST_ENDINGS: Final = 4
-_LONGEST_PHRASE: Final = 32
+LONGEST_PHRASE: Final = 32
 _FREQUENT: Final = 300
 """A key in more phrases is looked up only in phrases that rarer words of the query have found."""
 
 _MOST_NODES: Final = 60
 Place = tuple[int, float, float]
 """Where a key is in a phrase: the position, its closeness, and its share of the phrase's weight."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeWords:
-    summary: str
-    phrases: tuple[str, ...]
-    category: str  # which the node's has to contain, where several nodes have the name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,60 +63,8 @@ class Asked:
         return self.fit + _TOGETHER * self.together + _OFTEN * self.often
 
 
-@cache
-def _words_by_name() -> Mapping[str, Sequence[NodeWords]]:
-    found: dict[str, list[NodeWords]] = defaultdict(list)
-    for key, entry in tomllib.loads(WORDS.read_text("utf-8")).items():
-        name, _, category = key.partition("@")
-        listed = ";".join(entry.get(language, "") for language in _LANGUAGES).split(";")
-        phrases = tuple(phrase.strip() for phrase in listed if phrase.strip())
-        words = NodeWords(summary=entry.get("is", ""), phrases=phrases, category=category)
-        found[_key(name)].insert(0 if category else len(found[_key(name)]), words)
-    return found
-
-
-def words_of(node: NodeSpec) -> NodeWords | None:
-    """Our own words for a node of KNIME, by its name."""
-    named = _words_by_name().get(_key(node.name), ())
-    place = " / ".join(node.category)
-    return next((words for words in named if words.category in place), None)
-
-
-def _key(name: str) -> str:
-    return folded(name).replace(" ", "")
-
-
-def phrase_tables(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, int, str]], list[tuple[str, int, str]]]:
-    """The rows of the tables ``phrases`` and ``asked``; nodes have the rows from 1."""
-    phrases = [(row, phrase) for row, node in enumerate(nodes, 1) for phrase in _phrases_of(node)]
-    split = [telling_words(folded(phrase).split())[:_LONGEST_PHRASE] for _, phrase in phrases]
-    known = frozenset(root(word) for words in split for word in words)
-    every = {word: meanings_with_parts(word, known) for words in split for word in words}
-    rows: dict[str, set[int]] = defaultdict(set)
-    for (row, _), words in zip(phrases, split, strict=True):
-        for word in words:
-            for key in every[word]:
-                rows[key].add(row)
-    places: dict[str, list[tuple[int, *Place]]] = defaultdict(list)
-    for number, words in enumerate(split):
-        weights = [_weight(len(nodes), len(rows[root(word)])) for word in words]
-        for position, (word, weight) in enumerate(zip(words, weights, strict=True)):
-            for key, closeness in every[word].items():
-                places[key].append((number, position, round(closeness, 3), round(weight / sum(weights), 4)))
-    return (
-        [(number, row, phrase) for number, (row, phrase) in enumerate(phrases)],
-        [(key, len(rows[key]), json.dumps(found, separators=(",", ":"))) for key, found in places.items()],
-    )
-
-
-def _phrases_of(node: NodeSpec) -> Iterable[str]:
-    words = None if is_engines(node) or node.deprecated else words_of(node)
-    own = words.phrases if words else ()
-    said = (node.name, *node.aliases, *node.keywords, *node.tags, *own, node.short_description)
-    return dict.fromkeys(filter(None, said))
-
-
-def _weight(nodes: int, having: int) -> float:
+def rarity(nodes: int, having: int) -> float:
+    """The weight of a word that so many of the nodes have."""
     return math.log(1 + (nodes - having + 0.5) / (having + 0.5))
 
 
@@ -167,7 +101,7 @@ class _Phrases:
     def weight(self, nodes: int, own: str, keys: Iterable[str]) -> float:
         """The weight of a word of a query: by its own root, or else by the most frequent of its meanings."""
         having = self.nodes_with.get(own) or max((self.nodes_with.get(key, 0) for key in keys), default=0)
-        return _weight(nodes, having) if having else _UNKNOWN
+        return rarity(nodes, having) if having else _UNKNOWN
 
 
 _phrases: Final = per_version(_Phrases)
@@ -202,7 +136,7 @@ def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]
             together[row] += weight * closeness
     shares: dict[int, float] = defaultdict(float)
     for place, share in covered.items():
-        shares[place // _LONGEST_PHRASE] += share
+        shares[place // LONGEST_PHRASE] += share
     best: dict[int, tuple[float, int]] = {}
     for phrase, found in asked.items():
         fit = (found / total) ** _OF_THE_QUERY * shares[phrase] ** _OF_THE_PHRASE
@@ -254,7 +188,7 @@ def _closest(
                 value = closeness * near
                 if value > best.get(phrase, 0.0):
                     best[phrase] = value
-                place = phrase * _LONGEST_PHRASE + position
+                place = phrase * LONGEST_PHRASE + position
                 if value * share > covered.get(place, 0.0):
                     covered[place] = value * share
     return best

@@ -17,7 +17,7 @@ LIMITS = {
     "Caller node": 36,
     "an agent's tool call": 20,
     "graph run": 40,
-    "nodes search": 16,
+    "nodes search": 18,
 }
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from knime_mcp.knowledge.asked_phrases import asked_for, words_of
+from knime_mcp.knowledge.asked_phrases import asked_for
 from knime_mcp.knowledge.catalogue_reader import Catalogue
 from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
+from knime_mcp.knowledge.sources.phrase_tables import words_of
 from knime_mcp.knowledge.sources.shipped_nodes import shipped_nodes
 from knime_mcp.knowledge.word_meanings import compound, meanings, root
 

@@ -12,7 +12,7 @@ FACTS: Final = _FOLDER / "knime-nodes.jsonl"
 """Facts about KNIME's nodes, read from its public sources; see `sources.shipped_nodes`."""
 
 WORDS: Final = _FOLDER / "knime-words.toml"
-"""What KNIME's nodes do and what people ask for, in our words; see `asked_phrases`."""
+"""What KNIME's nodes do and what people ask for, in our words; see `sources.phrase_tables`."""
 
 
 def own_packs() -> tuple[Path, ...]:

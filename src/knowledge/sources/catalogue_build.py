@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...version import VERSION
-from ..asked_phrases import phrase_tables
 from ..catalogue_file import (
     APPLICATION_ID,
     FIELDS,
@@ -35,6 +34,7 @@ from ..node_model import CatalogueOrigin, SourceKind, SourceSummary
 from ..packs import own_packs
 from ..query_words import folded, spellings, words_in
 from .knime_plugins import PluginNodes, Skipped, read_plugins
+from .phrase_tables import phrase_tables
 from .plugin_bundles import shown
 from .spec_packs import Pack, read_pack
 

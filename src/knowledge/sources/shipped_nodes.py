@@ -13,11 +13,11 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ..asked_phrases import words_of
 from ..node_model import NodeSpec, Option, Origin, Parameter, Port, SourceKind
 from ..packs import BASICS, FACTS
 from ..query_words import folded
 from .node_descriptions import port_of
+from .phrase_tables import words_of
 from .spec_packs import read_pack
 
 if TYPE_CHECKING:
