@@ -31,7 +31,6 @@ from ..document_edits import (
     without_node,
 )
 from ..document_loading import read_yaml
-from ..expressions import ExpressionError
 from ..expressions.javascript import json_value
 from ..online_checks import check_online
 from ..server_configs import ServerReading
@@ -193,7 +192,9 @@ class Studio:
             if "rule" in asked:
                 return self.debugger.holds(asked["rule"], at, standard=bool(asked.get("standard")))
             return self.debugger.evaluate(str(asked["expression"]), at)
-        except ExpressionError as error:  # what somebody writes is seldom right before its end
+        except (
+            MCPError
+        ) as error:  # what somebody writes is seldom right before its end, or the run is another
             return {"error": error.what}
 
     # News

@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_told(page):
     assert "form" in page.ask("edit", 400, version="x")["error"]
     assert "changed meanwhile" in page.ask("text", 409, version=77, text="")["error"]
     assert "no run" in page.ask("control", 422, action="step")["error"]
-    assert "Run the tool first" in page.ask("evaluate", 422, expression="1")["error"]
+    assert "no values yet" in page.ask("evaluate", expression="1")["error"]
     page.ask("text", version=1, text="tools: []\n")
     assert "errors" in page.ask("run", 422, tool="t")["error"]
 
