@@ -180,7 +180,7 @@ def test_results_of_any_length(written, tmp_path):
         ("t.csv", b"Tool name,Arguments,Started at\na,{},soon\n", "Started at cannot be read in row 1"),
         ("t.csv", b"\xff\xfe\n", "UTF-8"),
         ("t.parquet", b"PAR1", "cannot be read as Parquet"),
-        ("t.xlsx", b"", "the ending of its name has to be"),
+        ("t.xls", b"", "the ending of its name has to be"),
     ],
 )
 def test_what_is_no_table_of_calls(tmp_path, name, content, words):

@@ -75,7 +75,7 @@ def test_the_tools_in_a_file(cli, server, tmp_path, ending):
 
 
 def test_unknown_ending_is_refused_before_anything_is_done(cli):
-    done = cli("list", "http://127.0.0.1:9/mcp", "--out", "tools.xlsx")
+    done = cli("list", "http://127.0.0.1:9/mcp", "--out", "tools.xls")
     assert done.code == 2
     assert ".parquet" in done.err
 
