@@ -268,6 +268,8 @@ def _looked_at(archive: zipfile.ZipFile, file: Path) -> dict[str, zipfile.ZipInf
             raise DossierError(f"has a member called {name[:200]!r}, which may not be a file in its folder")
         if entry.orig_filename != name or name.lower() in found:
             raise DossierError(f"has two members called {name[:200]!r}, or names that differ in case only")
+        if entry.comment:
+            raise DossierError(f"has a comment at {name[:200]!r}, which no signature covers")
         if stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG}:
             raise DossierError(f"has a member {name[:200]!r} that is a link or a device, and no file")
         if entry.flag_bits & 0x1 or entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
@@ -313,9 +315,19 @@ def _bytes_of(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     return archive.read(entry)
 
 
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Others may read the first of two members of one name."""
+    found: dict[str, Any] = {}
+    for name, value in members:
+        if name in found:
+            raise ValueError(f"{name[:40]!r} is there twice")
+        found[name] = value
+    return found
+
+
 def _envelope(data: bytes) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
     try:
-        envelope = json.loads(data)
+        envelope = json.loads(data, object_pairs_hook=_each_once)
         if envelope.keys() - {"payloadType", "payload", "signatures"} or envelope["payloadType"] != _PAYLOAD:
             raise ValueError("it is another envelope")
         signed = tuple(

@@ -217,6 +217,22 @@ def overlapping(file):
         archive._didModify = True
 
 
+def commented(file):
+    """What archive managers show beside a member."""
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.getinfo("report.html").comment = b"checked by the auditor"
+        archive._didModify = True
+
+
+def twice_in_list(name):
+    """A second value under one name, which other programs may read instead."""
+
+    def change(members):
+        members[LIST] = members[LIST].replace(b"{", b'{"%b": "", ' % name.encode(), 1)
+
+    return rewritten(change)
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize(
     ("tamper", "why"),
@@ -240,6 +256,9 @@ def overlapping(file):
         (raw(lambda data: data + b"more"), "bytes behind its last member"),
         (raw(lambda data: data[:-2] + b"\x04\x00read"), "a comment"),
         (overlapping, "in no member, or in two"),
+        (commented, "a comment at 'report.html'"),
+        (twice_in_list("payload"), "'payload' is there twice"),
+        (twice_in_list("signatures"), "'signatures' is there twice"),
         (bomb, "times its size"),
         (rewritten(lambda members: members.pop(LIST) and None), f"it has no {LIST}"),
         (rewritten(lambda members: members.pop(JOURNAL) and None), f"it has no {JOURNAL}"),
