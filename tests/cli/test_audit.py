@@ -115,6 +115,17 @@ def test_a_tampered_journal_is_named(cli, journal):
     assert (found.code, found.json["verdict"]) == (1, "altered")
 
 
+@pytest.mark.parametrize("form", [(), ("--json",), ("--html", "page.html"), ("--out", "t.csv")])
+def test_whoever_looks_at_an_altered_journal_is_told(form, cli, journal):
+    assert cli("audit", "show", "run.jsonl", *form).code == 0
+    text = journal.read_text("utf-8")
+    journal.write_text(text.replace('"result":"a', '"result":"A'), encoding="utf-8")
+    done = cli("audit", "show", "run.jsonl", *form)
+    assert (done.code, "altered: Call 1" in done.err) == (1, True)
+    if form == ("--html", "page.html"):
+        assert "altered" in (journal.parent / "page.html").read_text("utf-8")
+
+
 def test_missing_calls_and_a_missing_end_are_told_apart(cli, journal, tmp_path):
     lines = journal.read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "a.jsonl").write_text("".join(lines[:3] + lines[5:]), encoding="utf-8")
