@@ -1,6 +1,7 @@
 """The executor against a real server: order, limits, failures, retries, branches, loops, caches."""
 
 import json
+import re
 import shlex
 import subprocess
 import threading
@@ -456,7 +457,8 @@ def test_branches_that_call_their_own_tool_end_with_few_threads_and_a_clear_erro
     with McpGraphApi(load(yaml(tool(*RECURSION), servers=""))) as api, pytest.raises(RunError) as caught:
         api.execute_tool("t", hooks=hooks)
     assert max(seen) - before <= 128
-    assert "maximum node executions (1000) reached" in str(caught.value)
+    # Whichever it comes to first, which depends on the threads.
+    assert re.search(r"maximum node executions \(1000\) reached|more than 32 levels deep", str(caught.value))
     assert threading.active_count() == before
 
 
