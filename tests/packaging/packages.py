@@ -92,8 +92,8 @@ def extras(work: Path, wheel: Path) -> None:
 
 def lowest(work: Path, wheel: Path) -> None:
     """The demo with the lowest versions that pyproject.toml allows, as wheels for this Python."""
-    binary = ("--only-binary", ":all:", "--no-binary", "knime-mcp")
-    python = environment(work / "lowest", "--resolution", "lowest-direct", *binary, f"{wheel}[all]")
+    options = ("--resolution", "lowest-direct", "--only-binary", ":all:")
+    python = environment(work / "lowest", *options, f"{wheel}[all]")
     run(python.with_name("knime-mcp"), "demo")
     print("lowest versions run the demo")
 
