@@ -24,7 +24,7 @@ coverage: $(VENV)/.test peers  ## how much of the node knowledge its tests run: 
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/knowledge \
 	    --cov=src/knowledge --cov-report=term --cov-fail-under=90
 
-peers: $(VENV)/.test  ## pinned environments of the servers that tests talk to, under .peers/
+peers: $(VENV)/.test  ## pinned environments of the servers and agents that tests talk to, under .peers/
 	$(BIN)/python tests/peers/build_peers.py
 
 check: lint types requirements  ## everything that needs no server

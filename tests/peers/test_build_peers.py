@@ -49,12 +49,16 @@ def test_changed_pins_make_an_environment_stale(name, monkeypatch, tmp_path) -> 
     (project / "package.json").write_text("{}")
     monkeypatch.setattr(build_peers, "CONSTRAINTS", changed)
     monkeypatch.setattr(build_peers, "NODE_PROJECT", project)
+    monkeypatch.setattr(build_peers, "ADDED_PYTHON", {"agents": ("langchain==0.1",)})
     assert not build_peers.is_fresh(name)
 
 
 @pytest.mark.peer
 def test_what_was_installed_is_what_is_pinned() -> None:
-    for name, pins in build_peers.PYTHON_PEERS.items():
+    shared = build_peers.CONSTRAINTS.read_text().splitlines()[1:]
+    servers = {name: (pins, [*pins, *shared]) for name, pins in build_peers.PYTHON_PEERS.items()}
+    added = {name: (pins, pins) for name, pins in build_peers.ADDED_PYTHON.items()}
+    for name, (pins, all_pins) in (servers | added).items():
         assert build_peers.is_fresh(name), "run `make peers`"
         code = (
             "import importlib.metadata as m, json;"
@@ -64,9 +68,7 @@ def test_what_was_installed_is_what_is_pinned() -> None:
             [build_peers.python(name), "-c", code], capture_output=True, text=True, check=True, timeout=60
         )
         installed: dict[str, str] = json.loads(found.stdout)
-        pinned = dict(
-            pin.lower().split("==") for pin in [*pins, *build_peers.CONSTRAINTS.read_text().splitlines()[1:]]
-        )
+        pinned = dict(pin.lower().split("==") for pin in all_pins)
         pinned = {package.split("[")[0]: version for package, version in pinned.items()}
         assert installed.items() <= pinned.items()
         assert {pin.split("==")[0].split("[")[0] for pin in pins} <= installed.keys()
