@@ -16,8 +16,10 @@ and nodes that are equal in this order, by name and id.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import compress
+from operator import mul
 from typing import TYPE_CHECKING, Final
 
 from .asked_phrases import asked_for, is_asked, is_unfinished, phrase_text
@@ -163,8 +165,10 @@ def search(
     _add_exact(found, index, query)
     query, corrected = respelled(reader, query)
     expansions = [expand(reader, word) for word in query.words]
+    nearness = _Nearness(expansions)
     _add_called(found, index, query)
-    _add_matches(found, reader, index, query, expansions, asked_for(reader, _respelled_words(reader, said)))
+    asked = asked_for(reader, _respelled_words(reader, said))
+    _add_matches(found, reader, index, query, nearness, asked)
     for hit in found.values():
         hit.elsewhere = node_type is None and index.is_elsewhere(hit.node)
     hits = sorted(
@@ -172,9 +176,10 @@ def search(
         key=lambda hit: hit.order,
     )
     shown = hits[offset : offset + limit]
-    _add_reasons(reader, shown, expansions)
+    _add_reasons(reader, shown, nearness)
+    translated = (entry for entry in instead.items() if not is_asked(reader, entry[0]))
     return SearchAnswer(
-        hits=tuple(shown), total=len(hits), corrected=(*instead.items(), *corrected.items()), cut=query.cut
+        hits=tuple(shown), total=len(hits), corrected=(*translated, *corrected.items()), cut=query.cut
     )
 
 
@@ -227,9 +232,10 @@ def _add_matches(
     reader: CatalogueReader,
     index: NodeIndex,
     query: Query,
-    expansions: list[Expansion],
+    nearness: _Nearness,
     asked: dict[int, Asked],
 ) -> None:
+    expansions = nearness.expansions
     bonus = _bonus_of_parts(index, query, expansions)
     for row, entry in asked.items():
         bonus[row] = bonus.get(row, 0.0) + _ASKED * entry.points
@@ -239,8 +245,7 @@ def _add_matches(
         if row in found:
             continue
         node, name, match = index.summaries[row], index.name_words(row), full_text.get(row, _NO_MATCH)
-        score = bonus.get(row, 0.0) + _FULL_TEXT * match.score
-        score += _NAMED * _name_coverage(name, expansions) + _IN_ORDER * _is_in_order(name, expansions)
+        score = bonus.get(row, 0.0) + _FULL_TEXT * match.score + _points_of_name(name, nearness)
         special = not _SPECIAL.isdisjoint(name) and _SPECIAL.isdisjoint(said.intersection(name))
         score -= _SPECIAL_LOSS * special
         tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
@@ -265,46 +270,38 @@ def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion])
     return bonus
 
 
-def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
-    """The overlap of name and query: 1 if each word of one is in the other."""
-    if not name or not expansions:
+def _points_of_name(name: tuple[str, ...], nearness: _Nearness) -> float:
+    """Points for the overlap of name and query, and for several words of the query in the same order."""
+    near = [found for word in name if (found := nearness[word])]
+    if not near:
         return 0.0
-    table = [[expansion.closeness(word) for word in name] for expansion in expansions]
-    asked = sum(max(row) * expansion.weight for row, expansion in zip(table, expansions, strict=True))
-    total = sum(expansion.weight for expansion in expansions) or 1.0
-    named = sum(max(column) for column in zip(*table, strict=True))
-    return (asked / total) * (0.6 + 0.4 * named / len(name))
+    asked = sum(map(mul, map(max, *(found.closeness for found in near), nearness.none), nearness.weights))
+    named = sum(found.closest for found in near)
+    places = [place for found in near for place in found.close_to]
+    is_in_order = len(set(places)) > 1 and places == sorted(places)
+    coverage = (asked / nearness.total) * (0.6 + 0.4 * named / len(name))
+    return _NAMED * coverage + _IN_ORDER * is_in_order
 
 
-def _is_in_order(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
-    """Returns whether several words of the query are in a name, in the same order."""
-    places = [
-        place for word in name for place, entry in enumerate(expansions) if entry.closeness(word) >= _CLOSE
-    ]
-    return len(set(places)) > 1 and places == sorted(places)
-
-
-def _add_reasons(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:
+def _add_reasons(reader: CatalogueReader, hits: list[Hit], nearness: _Nearness) -> None:
     for hit in hits:
         hit.score = max(round(hit.score, 2), _LEAST_SCORE)
         if not hit.words:
-            field, words = _matched_field(reader, hit.node.row, expansions)
+            field, words = _matched_field(reader, hit.node.row, nearness)
             if hit.phrase is not None and field != "name":
                 field, words = "phrase", (phrase_text(reader, hit.phrase),)
             hit.field, hit.words = (field, words) if words else (hit.field or "description", ())
 
 
-def _matched_field(
-    reader: CatalogueReader, row: int, expansions: list[Expansion]
-) -> tuple[str, tuple[str, ...]]:
+def _matched_field(reader: CatalogueReader, row: int, nearness: _Nearness) -> tuple[str, tuple[str, ...]]:
     """The first of `FIELDS` in which a node has words of the query, and these words."""
     columns = ", ".join(FIELDS)
     for texts in reader.rows(f"SELECT {columns} FROM texts WHERE row = ?", row):  # noqa: S608 - names of fields
         for name, text in zip(FIELDS, texts, strict=True):
-            words = set(text.split())
-            found = tuple(e.word.text for e in expansions if any(e.closeness(word) > 0 for word in words))
-            if found:
-                return name, found
+            near = [found for word in set(text.split()) if (found := nearness[word])]
+            if near:
+                fits = map(any, zip(*(found.closeness for found in near), strict=True))
+                return name, tuple(compress((e.word.text for e in nearness.expansions), fits))
     return "", ()
 
 
@@ -316,8 +313,6 @@ class Expansion:
     weight: float = 1.0  # larger for words that are rarer in this catalogue
     synonyms: tuple[str, ...] = ()
     frequent: bool = False  # in so many nodes that it is not searched on its own
-    # Results of `closeness`.
-    seen: dict[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
 
     def expression(self) -> str:
         """The FTS5 expression for the word: the word itself, words with its stem, its parts, and synonyms.
@@ -336,12 +331,6 @@ class Expansion:
 
     def closeness(self, word: str) -> float:
         """The closeness of a node's word: 1 for the same word, less for a form, a prefix or a synonym."""
-        found = self.seen.get(word)
-        if found is None:
-            found = self.seen[word] = self._closeness(word)
-        return found
-
-    def _closeness(self, word: str) -> float:
         own = self.word.text
         if word == own:
             return 1.0
@@ -358,6 +347,33 @@ class Expansion:
         if word.startswith(self.word.stem) and len(self.word.stem) > _SHORTEST_FOR_TYPOS:
             return 0.5
         return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Near:
+    """A word of a node that is close to words of the query."""
+
+    closeness: tuple[float, ...]  # to each of them
+    closest: float
+    close_to: tuple[int, ...]  # the places of those to which it is `_CLOSE`
+
+
+class _Nearness(dict[str, "_Near | None"]):
+    """Whether words of nodes are close to those of one query. Each is compared once: many nodes have it."""
+
+    def __init__(self, expansions: list[Expansion]) -> None:
+        super().__init__()
+        self.expansions = expansions
+        self.weights = [expansion.weight for expansion in expansions]
+        self.total = sum(self.weights) or 1.0
+        self.none = (0.0,) * len(expansions)
+
+    def __missing__(self, word: str) -> _Near | None:
+        closeness = tuple(expansion.closeness(word) for expansion in self.expansions)
+        close_to = tuple(place for place, value in enumerate(closeness) if value >= _CLOSE)
+        near = _Near(closeness=closeness, closest=max(closeness), close_to=close_to)
+        found = self[word] = near if any(closeness) else None
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
