@@ -82,13 +82,19 @@ def _key(made_of: Sequence[Path]) -> str:
     key = hashlib.sha256(f"{VERSION} {SCHEMA_VERSION}".encode())
     for pack in own_packs():
         key.update(pack.read_bytes())
-    for file in sorted(made_of):
+    for file in sorted((*made_of, *made_by())):
         try:
             found = file.stat()
         except FileNotFoundError:  # deleted by an update that is running
             continue
         key.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
     return key.hexdigest()[:16]
+
+
+def made_by() -> list[Path]:
+    """The modules and tables of words that write a catalogue: a change of one may change every catalogue."""
+    package = Path(__file__).parent
+    return [file for pattern in ("*.py", "*.toml", "sources/*.py") for file in package.glob(pattern)]
 
 
 def _remove_old(folder: Path, new: Path) -> None:

@@ -287,6 +287,11 @@ def test_the_default_catalogue_is_built_anew_when_what_it_is_made_of_changes(cac
     assert first.is_file()
 
 
+def test_the_default_catalogue_is_also_made_of_what_writes_it():
+    names = {file.name for file in default_catalogue.made_by()}
+    assert {"phrase_tables.py", "meanings.toml", "catalogue_file.py", "word_meanings.py"} <= names
+
+
 def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
