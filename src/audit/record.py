@@ -421,7 +421,8 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
 
 def prepare(record: CallRecord) -> None:
     """Writes the members that are known before the call is answered into the cache of `chained_with_text`."""
-    _early_members(vars(record))
+    if _fits_cache(vars(record)):
+        _early_members(vars(record))
 
 
 class _Members(NamedTuple):
@@ -443,8 +444,12 @@ _EARLY_KEYS, _LATE_KEYS = _keys_of("early"), _keys_of("late")
 
 
 def _early_members(values: dict[str, Any]) -> _Members:
-    kept = len(values["arguments"] or "") <= _LONGEST_KEPT
-    return (_kept_early_members if kept else _made_early_members)(_early_values(values))
+    members = _kept_early_members if _fits_cache(values) else _made_early_members
+    return members(_early_values(values))
+
+
+def _fits_cache(values: dict[str, Any]) -> bool:
+    return len(values["arguments"] or "") <= _LONGEST_KEPT
 
 
 def _made_early_members(values: tuple[Any, ...]) -> _Members:
@@ -485,7 +490,9 @@ def _tool_members(tool: str) -> tuple[str, str]:
 
 
 def _hash(previous: str, text: str) -> str:
-    return _PREFIX + hashlib.sha256(f"{previous}\n{text}".encode(errors="surrogatepass")).hexdigest()
+    digest = hashlib.sha256(f"{previous}\n".encode(errors="surrogatepass"))
+    digest.update(text.encode(errors="surrogatepass"))  # by itself, as it may be large
+    return _PREFIX + digest.hexdigest()
 
 
 def line_chain(previous: str, text: bytes) -> str:

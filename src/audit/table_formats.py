@@ -239,6 +239,7 @@ def _read_csv(file: Path) -> FileTable:
         if "invalid UTF8" in str(error):
             raise _not_utf8(file) from None
         raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it read the file with, as large as the file
     if _is_open_at_its_end(table, file):
         raise TableError(f"{file} has a quotation mark that is not closed: its last cell is in several lines")
     return FileTable(unguarded(table), typed=False)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ...types.errors import ConnectError, ConnectPhase, MCPError
+from ...types.errors import ConnectError, ConnectPhase, MCPError, SessionLost
 from ..clock import Wait
 from ..limits import Limits, Timeouts, exceeded
 from ..protocol.messages import Answer, Message, answers, as_object, encode, is_response
@@ -279,11 +279,12 @@ class PendingCalls:
             pending.finish(error=error)
 
     def count_other(self) -> None:
-        """Counts what is no reply; too much of it fails the calls."""
+        """Counts what is no reply; too much of it while calls wait ends the stream, as it may go on."""
         self._others += 1
-        if self._others > self._events:
+        if self._others > self._events and self._calls:
             what = f"The server sent {self._others:,} messages or lines, and no reply"
-            self.fail(None, exceeded("events", self._events, what))
+            fix = "Call again: a new session begins"
+            self.end(exceeded("events", self._events, what), SessionLost(what, fix=fix))
 
     def adopt(self, version: str) -> None:
         """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""

@@ -93,6 +93,8 @@ class StdioTransport(Transport):
         if pending.message is not None:
             return Response(pending.message, body=pending.body)
         assert pending.error is not None
+        if isinstance(pending.error, ResultTooLarge) and stream.calls.ended is not None:
+            stream.process.kill()  # it would go on with its flood, and read no request to end
         if isinstance(pending.error, ConnectError) and outgoing.give_up():
             # The line was not sent completely, so the server has not begun this call.
             raise SessionLost(pending.error.what, fix=pending.error.fix)

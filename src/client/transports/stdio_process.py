@@ -354,6 +354,7 @@ class StdioProcess:
                         raise BrokenPipeError
             with suppress(BlockingIOError):
                 left = left[outgoing.write(stream.fileno(), left) :]
+        outgoing.data = b""  # frees memory: the call waits for its reply with this object
 
 
 def _exit_text(code: int) -> str:

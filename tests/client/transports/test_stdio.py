@@ -45,11 +45,13 @@ def test_lines_that_are_no_messages_are_skipped():
         assert client.call_tool("noise").text == "quiet\u2028again"
 
 
-def test_a_flood_of_lines_that_are_no_messages_ends_the_call_and_not_the_server():
+def test_after_a_flood_of_lines_that_goes_on_the_next_call_has_a_server_anew():
     with connected(limits=Limits(events=1000)) as client:
+        first = pid_of(client)
         with pytest.raises(ResultTooLarge, match="1,001 messages or lines, and no reply"):
-            client.call_tool("babble", {"lines": 1500})
-        assert client.call_tool("echo", {"text": "still here"}).text == "still here"
+            client.call_tool("babble", {"lines": 50_000_000})
+        assert gone(first)
+        assert client.call_tool("echo", {"text": "here again"}).text == "here again"
 
 
 def test_a_server_that_only_babbles_is_not_called_silent():
