@@ -83,6 +83,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "studio": "graph_studio:studio",
             "lsp": "graph_language:lsp",
             "serve": "graph_commands:serve",
+            "toolkit": "graph_commands:toolkit",
         },
     ),
     "nodes": _Group(

@@ -28,7 +28,7 @@ from .files import (
 )
 from .guarding import check_exposure
 from .mcpgraph import DialectChoice, serve_document
-from .serving import LogLevel
+from .serving import LogLevel, end_now, log_to_stderr
 from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
 from .terminal import complain, note, print_json, print_text, say
 
@@ -433,3 +433,35 @@ def serve(
         log_level=log_level,
         keys=keys_file,
     )
+
+
+@reports_errors
+@needs_graph
+def toolkit(
+    file: FileArgument,
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    audit: AuditOption = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> ExitCode:
+    """Let an agent read, add, change, remove, test and run the tools of a graph document, over MCP.
+
+    Over standard input and output. A change is saved only if the document has no errors with it and no
+    recorded case fails. Running a tool calls its servers.
+
+    Example: knime-mcp graph toolkit tools.yaml
+    """
+    check_journal(audit)
+    import anyio
+
+    from ..graph.document_loading import load_document
+    from ..graph.graph_serving import serve_stdio
+    from ..graph.toolkit import Toolkit
+
+    log_to_stderr(log_level, "[%(levelname)s] %(message)s")
+    load_document(file, dialect=dialect, mcp_file=mcp)  # says what is wrong before a client comes
+    with recorded_run(audit, about=f"knime-mcp graph toolkit {file.name}") as run:
+        signaled = anyio.run(serve_stdio, Toolkit(file, dialect=dialect, mcp_file=mcp, run=run))
+    if signaled:
+        end_now()
+    return ExitCode.OK

@@ -11,6 +11,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,7 +144,8 @@ def serve_document(
         gc.freeze()  # long-lived objects; collecting them would delay calls
         signaled = False
         if http is None:
-            signaled = anyio.run(serve_stdio, service, watch)
+            beside = [] if watch is None else [partial(watch.run, service)]
+            signaled = anyio.run(lambda: serve_stdio(service, *beside))
         else:
             guard = None
             if keys is not None:

@@ -144,7 +144,7 @@ class GraphExecutor:
 
     def _finish(self, run: RunState, branch: tuple[str, ...] = ()) -> Any:
         schemas = self._schemas.get(run.tool.name)
-        problem = _violation(schemas[0], run.arguments, "the arguments") if schemas is not None else None
+        problem = violation(schemas[0], run.arguments, "the arguments") if schemas is not None else None
         if problem is not None:
             raise RunError(
                 f"The arguments violate the tool's inputSchema: {problem}",
@@ -155,7 +155,7 @@ class GraphExecutor:
         line = Line(run, run.history.view, branch)
         last = self._run_line(line, run.tool.entry.id)
         result = json_value(None if last is None else last.output)
-        problem = _violation(schemas[1], result, "the result") if schemas is not None else None
+        problem = violation(schemas[1], result, "the result") if schemas is not None else None
         if problem is not None:
             raise RunError(
                 f"The result violates the tool's outputSchema: {problem}",
@@ -421,7 +421,7 @@ def _schemas(tool: ToolDefinition) -> tuple[CompiledSchema, CompiledSchema]:
     return schemas
 
 
-def _violation(schema: CompiledSchema, value: Any, whole: str) -> str | None:
+def violation(schema: CompiledSchema, value: Any, whole: str) -> str | None:
     try:
         if schema.is_valid(value):
             return None

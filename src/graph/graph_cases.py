@@ -138,22 +138,30 @@ def _read_case(raw: Any, where: str) -> GraphCase:
     return GraphCase(**values)
 
 
-def known_from_file(document: Path | None) -> dict[tuple[str, str], CalledTool]:
-    """What the cases beside a document tell, see `known_from`; nothing if there are none.
+def cases_in(file: Path) -> tuple[GraphCase, ...]:
+    """The cases of a file; none if there is no such file.
 
     Raises:
-        SettingInvalid: The file of the cases cannot be read.
+        SettingInvalid: It cannot be read.
     """
-    file = None if document is None else cases_file(document)
-    if file is None or not file.exists():
-        return {}
+    if not file.exists():
+        return ()
     try:
         parsed = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingInvalid(f"{file} cannot be read: {error.strerror}", setting="cases") from None
     except (ValueError, RecursionError) as error:
         raise SettingInvalid(f"{file} cannot be read: {why_no_json(error)}", setting="cases") from None
-    return known_from(read_cases(parsed, str(file)))
+    return read_cases(parsed, str(file))
+
+
+def known_from_file(document: Path | None) -> dict[tuple[str, str], CalledTool]:
+    """What the cases beside a document tell, see `known_from`; nothing if there are none.
+
+    Raises:
+        SettingInvalid: The file of the cases cannot be read.
+    """
+    return {} if document is None else known_from(cases_in(cases_file(document)))
 
 
 def known_from(cases: Iterable[GraphCase]) -> dict[tuple[str, str], CalledTool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
@@ -13,29 +13,31 @@ from ..stdio.pipes import serve_one
 from ..stdio.session import StdioSession, is_handshake
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from ..stdio.pipes import Incoming, Outgoing
     from ..web.listening import Listener
     from .graph_service import GraphService, Reload
-    from .sdk_server import GraphServer
+    from .sdk_server import GraphServer, Served
 
 _PATIENCE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 3
 """Time for runs to finish after a signal over HTTP. Over stdio runs end at once: no client reads answers."""
 
 
-async def serve_stdio(service: GraphService, reload: Reload | None = None) -> bool:
-    """Serves one client over standard input and output; returns whether a signal ended it."""
-    beside = [] if reload is None else [partial(reload.run, service)]
+async def serve_stdio(service: Served, *beside: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    """Serves one client over standard input and output; returns whether a signal ended it.
+
+    What is `beside` runs as long.
+    """
     try:
         return await serve_one(partial(_serve_client, service), *beside)
     finally:
         service.close()
 
 
-async def _serve_client(service: GraphService, lines: tuple[Incoming, Outgoing] | None) -> None:
+async def _serve_client(service: Served, lines: tuple[Incoming, Outgoing] | None) -> None:
     # With spans, the SDK serves, as it makes spans for messages.
     if lines is not None and not service.is_observed and is_handshake(await lines[0].first()):
         session = StdioSession(service, *lines, list_changes=True)

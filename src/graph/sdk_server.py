@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakSet
 
 import mcp_types as types
@@ -13,15 +13,13 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ..stdio.session import Asked
+from ..stdio.session import Asked, Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
-
-    from .graph_service import GraphService
 
     OnResult = Callable[[str, str, float], None]
     """Told of each call: its tool, ``ok`` or the kind of error, and its seconds."""
@@ -50,10 +48,27 @@ class _Server(Server[Any]):
         return super().create_initialization_options(options, *args, **more)
 
 
+class Served(Service, Protocol):
+    """Tools that may change while they are served.
+
+    Attributes:
+        on_change: Called after they have changed; set by the server.
+    """
+
+    on_change: Callable[[], Awaitable[None]] | None
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether messages are to have spans."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class GraphServer:
     """Serves a document; its `server` is the SDK's, to be run over a transport."""
 
-    def __init__(self, service: GraphService, *, on_result: OnResult | None = None) -> None:
+    def __init__(self, service: Served, *, on_result: OnResult | None = None) -> None:
         self._service = service
         self._on_result = on_result
         self._connections: WeakSet[Any] = WeakSet()

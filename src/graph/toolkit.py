@@ -1,0 +1,339 @@
+"""A server with which an agent works on the tools of a document: it reads, changes, tests and runs them.
+
+Only `tools` can be changed. Servers cannot, as their commands and addresses are for people to decide. A
+change is saved if the document has no errors then, and no recorded case fails that held before.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import anyio
+
+from ..client.limits import Timeouts
+from ..stdio.session import INVALID_PARAMS, Asked, Info, Refused
+from ..types.errors import MCPError
+from ..types.texts import counted, without_surrogates
+from ..version import VERSION
+from ..yaml_text import Severity, as_list, as_mapping, did_you_mean
+from .api import McpGraphApi
+from .document_edits import GraphEditError, with_value
+from .document_loading import DocumentError, read_yaml
+from .executor import violation
+from .expressions.javascript import json_value
+from .graph_cases import cases_file, cases_in, known_from, run_case
+from .graph_model import compiled
+from .graph_service import GraphService
+from .server_configs import client_for
+from .studio.desk import ConflictError, Desk
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from ..runs.engine import Run
+    from ..stdio.session import Report
+    from .graph_cases import CaseOutcome, GraphCase
+    from .graph_model import Dialect, GraphDocument
+
+Raw = dict[str, Any]
+_Result = TypeVar("_Result")
+_SERVER_SECONDS: Final = 30.0
+
+_INSTRUCTIONS: Final = """Works on the graph tools of one document. Before you write one, look at others \
+with listGraphTools and getGraphTool, and at what servers offer with listMcpServerTools. A change is saved \
+at once if the document has no errors with it and no recorded case fails. Otherwise nothing is changed, and \
+the answer says why. undo takes back your last change."""
+
+_NAME: Final[Raw] = {"type": "string", "description": "Name of a tool of the document."}
+_TOOL: Final[Raw] = {
+    "type": "object",
+    "description": "name, description, inputSchema, outputSchema and nodes. Each node has an id and a type:"
+    " entry, exit, transform (transform: {expr: JSONata}), mcp (server, tool, args) or switch (conditions);"
+    " all but exit have a next.",
+}
+
+
+def _described(
+    name: str, description: str, properties: Raw, *, reads: bool = False, world: bool = False
+) -> Raw:
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    needed = [key for key, value in properties.items() if "default" not in value]
+    hints = {"readOnlyHint": reads, "openWorldHint": world}
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": schema | ({"required": needed} if needed else {}),
+        "annotations": hints,
+    }
+
+
+# The names are those of mcpgraph's toolkit, so that what was written for it can be used.
+_LISTED: Final = (
+    _described(
+        "listGraphTools",
+        "List the tools and the servers of the document, and what is wrong with it.",
+        {},
+        reads=True,
+    ),
+    _described(
+        "getGraphTool", "Read a tool as it is written in the document.", {"toolName": _NAME}, reads=True
+    ),
+    _described(
+        "listMcpServerTools",
+        "List the tools of a server of the document, which is started or connected for it.",
+        {"serverName": {"type": "string"}},
+        reads=True,
+        world=True,
+    ),
+    _described("addGraphTool", "Add a tool to the document.", {"tool": _TOOL}),
+    _described("updateGraphTool", "Replace a tool of the document.", {"toolName": _NAME, "tool": _TOOL}),
+    _described("deleteGraphTool", "Remove a tool from the document.", {"toolName": _NAME}),
+    _described("undo", "Take back your last change that was saved.", {}),
+    _described("testGraph", "Run the recorded cases of the document. No server is called.", {}, reads=True),
+    _described(
+        "runGraphTool",
+        "Run a tool of the document once. Its servers are called, and may change what is theirs.",
+        {"toolName": _NAME, "arguments": {"type": "object", "default": {}}},
+        world=True,
+    ),
+)
+_SCHEMAS: Final = {str(tool["name"]): cast("Raw", tool["inputSchema"]) for tool in _LISTED}
+
+
+class Toolkit:
+    """Serves one client, see `Service`.
+
+    Args:
+        file: The YAML file.
+        dialect: Its dialect; None or ``auto`` to detect it.
+        mcp_file: A ``mcp.json`` with further servers.
+        run: Records the calls that runs of tools make.
+    """
+
+    is_observed = False
+
+    def __init__(
+        self,
+        file: Path,
+        *,
+        dialect: Dialect | str | None = None,
+        mcp_file: Path | None = None,
+        run: Run | None = None,
+    ) -> None:
+        self._desk = Desk(file, dialect=dialect, mcp_file=mcp_file)
+        self._cases_file = cases_file(file)
+        self._desk.learn(known_from(cases_in(self._cases_file)))
+        self._run = run
+        self._lock = threading.Lock()
+        self._saved: list[str] = []  # the text after each change that can be undone
+        self._closing = threading.Event()
+        self._service: GraphService | None = None
+        self._ran: GraphDocument | None = None
+        self.on_change: Callable[[], Awaitable[None]] | None = None
+        self._actions: Mapping[str, Callable[..., Raw]] = {
+            "listGraphTools": self._list,
+            "getGraphTool": self._get,
+            "listMcpServerTools": self._server_tools,
+            "addGraphTool": self._add,
+            "updateGraphTool": self._update,
+            "deleteGraphTool": self._delete,
+            "undo": self._undo,
+            "testGraph": self._test,
+        }
+
+    @property
+    def info(self) -> Info:
+        title = f"Toolkit of {self._desk.file.name}"
+        return Info(name="knime-mcp-graph-toolkit", title=title, version=VERSION, instructions=_INSTRUCTIONS)
+
+    def tools(self, *, any_json: bool) -> list[Raw]:
+        """The tools in MCP's form. All results are objects, so `any_json` has no effect."""
+        del any_json
+        return list(_LISTED)
+
+    async def call(self, asked: Asked, report: Report | None = None) -> Raw:
+        if asked.tool not in _SCHEMAS:
+            raise Refused(INVALID_PARAMS, f"There is no tool '{asked.tool}'")
+        arguments = dict(asked.arguments or {})
+        if fault := violation(compiled(_SCHEMAS[asked.tool]), arguments, "The arguments"):
+            return _failed(fault)
+        try:
+            if asked.tool == "runGraphTool":
+                return await self._run_tool(asked, arguments, report)
+            return _answer(await self._in_thread(self._actions[asked.tool], **arguments))
+        except MCPError as error:
+            return _failed(error.sentence)
+
+    def close(self) -> None:
+        """Ends all runs; a change whose cases still run is not saved."""
+        self._closing.set()
+        if self._service is not None:
+            self._service.close()
+
+    async def _in_thread(self, action: Callable[..., _Result], **arguments: Any) -> _Result:
+        def work() -> _Result:
+            with self._lock:
+                self._desk.look()
+                return action(**arguments)
+
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+    def _document(self) -> GraphDocument:
+        checked = self._desk.checked()
+        if checked.document is None:
+            raise DocumentError(self._desk.file.name, checked.problems)
+        return checked.document
+
+    def _list(self) -> Raw:
+        checked = self._desk.checked()
+        tools = [{key: tool.get(key) for key in ("name", "description")} for tool in self._written()]
+        servers = [] if checked.document is None else sorted(checked.document.servers)
+        problems = [problem.text(self._desk.file.name) for problem in checked.problems]
+        return {"tools": tools, "servers": servers, "problems": problems}
+
+    def _get(self, *, toolName: str) -> Raw:  # noqa: N803 - as the reference calls it
+        tools = self._written()
+        return {"tool": tools[_index(tools, toolName)]}
+
+    def _written(self) -> list[Raw]:
+        return _tools(json_value(read_yaml(self._desk.text, self._desk.file.name).data))
+
+    def _server_tools(self, *, serverName: str) -> Raw:  # noqa: N803 - as the reference calls it
+        servers = self._document().servers
+        if serverName not in servers:
+            fix = did_you_mean(serverName, servers) or f"It has: {', '.join(servers) or 'none'}"
+            raise GraphEditError(f"The document has no server '{serverName}'", fix=fix)
+        clocks = Timeouts(connect=_SERVER_SECONDS, total=_SERVER_SECONDS)
+        with client_for(servers[serverName], timeouts=clocks) as client:
+            tools = client.list_tools()
+        keys = ("name", "description", "inputSchema", "outputSchema")
+        return {"tools": [{key: tool.raw[key] for key in keys if key in tool.raw} for tool in tools]}
+
+    def _add(self, *, tool: Raw) -> Raw:
+        return self._change(lambda tools: [*tools, tool])
+
+    def _update(self, *, toolName: str, tool: Raw) -> Raw:  # noqa: N803 - as the reference calls it
+        return self._change(lambda tools: _replaced(tools, toolName, [tool]))
+
+    def _delete(self, *, toolName: str) -> Raw:  # noqa: N803 - as the reference calls it
+        return self._change(lambda tools: _replaced(tools, toolName, []))
+
+    def _change(self, edit: Callable[[list[Raw]], list[Raw]]) -> Raw:
+        """Changes the tools, and saves that if nothing speaks against it; otherwise all is as before."""
+        desk = self._desk
+        before, number = desk.checked().document, desk.number
+
+        def edited(data: Any, _dialect: Dialect) -> Any:
+            tools = edit(_tools(data))
+            names = [tool.get("name") for tool in tools]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise GraphEditError(f"There is a tool '{twice}' already", fix="Choose another name")
+            return with_value(data, ("tools",), tools)
+
+        desk.change(number, edited)
+        if desk.number == number:
+            raise GraphEditError("The document is so already; nothing was changed")
+        try:
+            answer = self._accepted(before)
+            desk.save()
+        except Exception:
+            desk.undo()
+            desk.take_theirs()  # if somebody changed the file just now
+            raise
+        self._saved.append(desk.text)
+        return answer
+
+    def _accepted(self, before: GraphDocument | None) -> Raw:
+        """Judges the document as it is now, with a change that is not saved yet."""
+        checked, name = self._desk.checked(), self._desk.file.name
+        if checked.document is None:
+            lines = self._desk.text.splitlines()
+            errors = [problem for problem in checked.problems if problem.severity is Severity.ERROR]
+            told = "".join(
+                (f"\n  {lines[problem.position.line - 1].strip()}" if problem.position else "")
+                + f"\n    {problem.text(name)}"
+                for problem in errors
+            )
+            found = counted(len(errors), "error")
+            raise GraphEditError(
+                f"Nothing was changed. With the change, the document would have {found}:{told}"
+            )
+        failed = [outcome for outcome in self._outcomes(checked.document) if outcome.failures]
+        broken = [one for one in failed if before is None or not self._outcome(before, one.case).failures]
+        if broken:
+            told = "".join(f"\n  {one.case.name}: {'; '.join(one.failures)}" for one in broken)
+            fix = f"What a case expects, a person decides, in {self._cases_file.name}"
+            found = counted(len(broken), "recorded case")
+            raise GraphEditError(f"Nothing was changed. With the change, {found} would fail:{told}", fix=fix)
+        warnings = [problem.text(name) for problem in checked.problems]
+        return {"saved": True, "warnings": warnings, "failedBefore": [one.case.name for one in failed]}
+
+    def _undo(self) -> Raw:
+        if not self._saved:
+            raise GraphEditError("There is no change of yours to take back")
+        if self._desk.text != self._saved[-1]:
+            raise ConflictError(
+                "The document was changed by somebody else after your last change",
+                fix="Read it again, and change what shall be otherwise",
+            )
+        self._desk.undo()
+        try:
+            self._desk.save()
+        except Exception:
+            self._desk.redo()
+            raise
+        self._saved.pop()
+        return {"saved": True, "canUndo": bool(self._saved)}
+
+    def _test(self) -> Raw:
+        cases = [
+            {"name": one.case.name, "tool": one.case.tool, "failures": list(one.failures)}
+            for one in self._outcomes(self._document())
+        ]
+        return {"ok": not any(case["failures"] for case in cases), "cases": cases}
+
+    def _outcomes(self, document: GraphDocument) -> list[CaseOutcome]:
+        return [self._outcome(document, case) for case in cases_in(self._cases_file)]
+
+    def _outcome(self, document: GraphDocument, case: GraphCase) -> CaseOutcome:
+        return run_case(document, case, is_canceled=self._closing.is_set)
+
+    async def _run_tool(self, asked: Asked, arguments: Raw, report: Report | None) -> Raw:
+        document = await self._in_thread(self._document)
+        if self._service is None:
+            self._service = GraphService(McpGraphApi(document, run=self._run))
+        elif document is not self._ran:
+            await self._service.replace(McpGraphApi(document, run=self._run))
+        self._ran = document
+        wanted = replace(asked, tool=arguments["toolName"], arguments=arguments.get("arguments"))
+        return await self._service.call(wanted, report)
+
+
+def _tools(data: Any) -> list[Raw]:
+    return [as_mapping(tool) for tool in as_list(as_mapping(data).get("tools"))]
+
+
+def _index(tools: list[Raw], name: str) -> int:
+    names = [str(tool.get("name")) for tool in tools]
+    if name not in names:
+        fix = did_you_mean(name, names) or f"It has: {', '.join(names) or 'none'}"
+        raise GraphEditError(f"The document has no tool '{name}'", fix=fix)
+    return names.index(name)
+
+
+def _replaced(tools: list[Raw], name: str, by: list[Raw]) -> list[Raw]:
+    index = _index(tools, name)
+    return [*tools[:index], *by, *tools[index + 1 :]]
+
+
+def _answer(found: Raw) -> Raw:
+    text = without_surrogates(json.dumps(found, ensure_ascii=False, separators=(",", ":")))
+    return {"content": [{"type": "text", "text": text}], "structuredContent": json.loads(text)}
+
+
+def _failed(text: str) -> Raw:
+    return {"content": [{"type": "text", "text": without_surrogates(text)}], "isError": True}
