@@ -1,0 +1,38 @@
+"""What commands hold in memory at most, each in a process of its own."""
+
+import json
+import re
+import subprocess
+import sys
+
+from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
+
+MIB = 2**20
+MEASURED = """
+import re, sys
+from pathlib import Path
+from knime_mcp.cli.app import main
+try:
+    main()
+finally:
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    print("peak", re.search(r"VmHWM:\\s+(\\d+)", status)[1], file=sys.stderr)
+"""
+TOOLS = 49_000
+
+
+def measured(folder, *words):
+    """What the command printed, and the most memory that it held, in bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *words], cwd=folder, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, int(re.search(r"^peak (\d+)$", done.stderr, re.MULTILINE)[1]) * 1024
+
+
+def test_a_list_of_very_many_tools(tmp_path):
+    tools = [tool(f"tool_{number}") for number in range(TOOLS)]
+    with ScriptedServer(modern(tools__list=rpc({"tools": tools, "resultType": "complete"}))) as server:
+        out, peak = measured(tmp_path, "list", server.url, "--json")
+    assert len(json.loads(out)["tools"]) == TOOLS
+    assert peak < 500 * MIB  # 225 MiB on Linux, Python 3.11
