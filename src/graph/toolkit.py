@@ -71,7 +71,7 @@ def _described(
     }
 
 
-# The names are those of mcpgraph's toolkit, so that what was written for it can be used.
+# The tools are named like those of mcpgraph's toolkit, so that agents find what they know.
 _LISTED: Final = (
     _described(
         "listGraphTools",

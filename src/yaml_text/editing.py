@@ -47,8 +47,10 @@ def edited(text: str, data: Any, rules: Rules) -> str:
         raise EditError("The text cannot be read; correct it first") from None
     if root is None:
         return _checked(f"{text}{_with_end(text)}{block_text(data, 0, rules)}\n", data, rules)
-    cuts = list(_Difference(text, rules).of(root, before.data, data, _Place(indent=0, flow=root.flow)))
-    for cut in sorted(cuts, key=lambda cut: (cut.start, cut.end), reverse=True):
+    found = _Difference(text, rules).of(root, before.data, data, _Place(indent=0, flow=root.flow))
+    # Stable: at one place, what is added within an entry (found first) stands before what is added behind it.
+    cuts = sorted(found, key=lambda cut: (cut.start, cut.end))
+    for cut in reversed(cuts):
         text = f"{text[: cut.start]}{cut.text}{text[cut.end :]}"
     return _checked(text, data, rules)
 

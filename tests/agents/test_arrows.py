@@ -17,6 +17,8 @@ MAY_IMPORT = {
     "agent_loop": {"toolbox", "model", "message_content", "agent_events", "model_messages", "model_calls"},
     "timeline": {"toolbox", "agent_events", "model_messages"},
     "timeline_page": {"toolbox", "agent_events", "message_content", "timeline"},
+    "questions": {"toolbox", "agent_events"},
+    "server_model": {"toolbox", "model", "agent_events", "agent_loop", "model_messages"},
     "_tool": {"toolbox", "model"},
     "server_tools": {"toolbox", "_tool"},
     "prompter": {
@@ -28,6 +30,8 @@ MAY_IMPORT = {
         "model_messages",
         "model_calls",
         "agent_loop",
+        "questions",
+        "server_model",
         "timeline",
     },
 }

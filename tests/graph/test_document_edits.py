@@ -182,6 +182,15 @@ def test_settings_by_their_place():
     assert "inputSchema" not in with_value(data, ("tools", 0, "inputSchema"), None)["tools"][0]
 
 
+def test_a_node_after_one_that_led_nowhere():
+    """Its way is added at the place in the text where the new node begins."""
+    text = STARTER.read_text("utf-8")
+    text = changes(text, without_node(data_of(text), NODES, "exit"))[0]
+    node = {"id": "new", "type": "transform", "transform": {"expr": "1"}}
+    after = with_node(data_of(text), NODES, node, after="morning", dialect=NEXT)
+    assert data_of(changes(text, after)[0]) == after
+
+
 def test_what_does_not_fit_is_refused():
     data = data_of(ALL_KINDS)
     for change in (

@@ -186,8 +186,8 @@ class Prompter:
         """A context in which the servers' questions are about this prompt."""
         if self.questions is None:
             return nullcontext()
+        from ..questions import Questions
         from ..server_model import ServerModel
-        from ..toolbox.questions import Questions
 
         sample = ServerModel(self.model, self.options, meter)
         return self.questions.answered_by(Questions(executor=executor, sample=sample, tell=tell).answer)

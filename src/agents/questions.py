@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ...client.protocol.messages import INVALID_PARAMS, RpcError
-from ...runs.server_questions import answered_question, planned_question
-from ...types.errors import ArgumentsInvalid
-from ..agent_events import ToolFinished, ToolStarted
-from .replies import ToolReply, ToolRequest
+from ..client.protocol.messages import INVALID_PARAMS, RpcError
+from ..runs.server_questions import answered_question, planned_question
+from ..types.errors import ArgumentsInvalid
+from .agent_events import ToolFinished, ToolStarted
+from .toolbox.replies import ToolReply, ToolRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ...runs.call_values import Ask, CallOutcome, PlannedCall, ToolAnswer, Verdict
-    from ...runs.engine import CallInProgress
-    from ...runs.server_questions import Reply
-    from ...types.routing import ServerRoute
-    from ..agent_events import AgentEvent
-    from .tool_executor import ToolExecutor
+    from ..runs.call_values import Ask, CallOutcome, PlannedCall, ToolAnswer, Verdict
+    from ..runs.engine import CallInProgress
+    from ..runs.server_questions import Reply
+    from ..types.routing import ServerRoute
+    from .agent_events import AgentEvent
+    from .toolbox.tool_executor import ToolExecutor
 
 _PREFIX: Final = "asked"
 """Begins the ids of questions among those of the model's calls."""
