@@ -9,11 +9,12 @@ import pytest
 
 from knime_mcp.audit.calls_table import calls_table
 from knime_mcp.audit.record import CallRecord, CallStatus
+from knime_mcp.audit.verdicts import Verification
 from knime_mcp.runs.recorded_calls import RecordedCall
 from knime_mcp.runs.replay_comparison import document_of
 from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection
 from knime_mcp.runs.replay_rules import ReplayRules
-from knime_mcp.runs.replaying import Replayer, read_recording, recording_of
+from knime_mcp.runs.replaying import Replayer, ReplaySummary, read_recording, recording_of
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.texts import canonical_json
 from tests.support import peers
@@ -55,6 +56,14 @@ def test_every_call_has_a_verdict_and_nothing_is_changed(recorded, notes):
     skipped = found.of("note")
     assert skipped.new is None
     assert skipped.reason == "The tool is not declared as read-only. The arguments fit its present definition"
+
+
+def test_only_calls_that_reached_the_server_count_as_made(recorded):
+    summary = ReplaySummary(Verification((), ()))
+    for call in replay(recorded()).calls:
+        summary.add(call)
+    assert summary.counts.total() == 6
+    assert summary.called == 4  # not the skipped one, nor that whose arguments do not fit
 
 
 def test_patches_are_correct(recorded):
