@@ -11,7 +11,7 @@ missing on purpose: LangChain reads annotations in every call, and would compile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Protocol, assert_never, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -24,6 +24,7 @@ from ..types.tool import MCPTool, Tool, WorkflowTool
 from .model.langchain_fit import require_fit
 from .model.tool_fitting import declared_properties, simpler_schema
 from .toolbox.replies import ToolReply
+from .toolbox.tool_executor import ToolExecutor
 from .toolbox.tool_threads import in_thread
 from .toolbox.toolset import arguments_schema, bound_names, description_for_model
 
@@ -122,12 +123,14 @@ class LangchainToolConverter:
     """Turns tools of both types into LangChain's, which `ctx` executes.
 
     With `raises` a call that fails raises LangChain's ``ToolException``, as do calls after which the run must
-    end; otherwise the failure is the tool's answer, with the status ``error``.
+    end; otherwise the failure is the tool's answer, with the status ``error``. With `images` the content of a
+    result has them, as LangChain's content blocks.
     """
 
-    def __init__(self, ctx: ToolContext, *, raises: bool = False) -> None:
+    def __init__(self, ctx: ToolContext, *, raises: bool = False, images: bool = False) -> None:
         self._ctx = ctx
         self._raises = raises
+        self._images = images
 
     def to_langchain_tool(self, tool: Tool, name: str | None = None) -> StructuredTool:  # @ToolTypeDispatch
         """Converts a tool of either type.
@@ -137,8 +140,7 @@ class LangchainToolConverter:
             name: The bound name; None takes the bound name of the tool alone.
 
         Returns:
-            A tool with ``invoke`` and ``ainvoke``. Its content is text; its artifact is the `ToolReply`, with
-            the images.
+            A tool with ``invoke`` and ``ainvoke``. Its artifact is the `ToolReply`, with the images.
 
         Raises:
             ToolFormatError: The cell holds malformed JSON.
@@ -153,35 +155,57 @@ class LangchainToolConverter:
 
     def to_langchain_tool_from_mcp(self, tool: MCPTool, name: str | None = None) -> StructuredTool:
         """Converts a tool on an MCP server; its ``args_schema`` is the server's schema, unchanged."""
-        return _structured(tool, name, self._ctx._execute_mcp_tool, raises=self._raises)  # pyright: ignore[reportPrivateUsage] - KNIME's name
+        return self._real(tool, name, self._ctx._execute_mcp_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
     def to_langchain_tool_from_workflow(self, tool: WorkflowTool, name: str | None = None) -> StructuredTool:
         """Converts a KNIME workflow; its arguments are ``configuration`` and ``data_inputs``."""
-        return _structured(tool, name, self._ctx._execute_workflow_tool, raises=self._raises)  # pyright: ignore[reportPrivateUsage] - KNIME's name
+        return self._real(tool, name, self._ctx._execute_workflow_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
+    def reading_tool(self, executor: ToolExecutor) -> StructuredTool:
+        """The tool that reads on in results that were cut, which say so from now on."""
+        definition = executor.reader_for_others()["function"]
+        return self._structured(
+            executor.read_on, definition["name"], definition["description"], definition["parameters"]
+        )
 
-def _structured(
-    tool: Tool, name: str | None, execute: Callable[..., ToolReply | str], *, raises: bool
-) -> StructuredTool:
-    def function(params: dict[str, Any]) -> tuple[Any, ToolReply | None]:
-        reply = execute(tool, params)
-        if isinstance(reply, ToolReply) and (reply.stop or (raises and reply.failed)):
-            raise ToolException(reply.text)
-        # Text alone: most vendors' endpoints refuse a conversation for an image in the result of a tool.
-        return (reply.text, reply) if isinstance(reply, ToolReply) else (reply, None)
+    def _real(self, tool: Tool, name: str | None, execute: Callable[..., ToolReply | str]) -> StructuredTool:
+        return self._structured(
+            partial(execute, tool),
+            name or bound_names([tool])[0],
+            description_for_model(tool),
+            arguments_schema(tool),
+            _hints(tool),
+        )
 
-    async def coroutine(params: dict[str, Any]) -> Any:
-        return await in_thread(function, params)
+    def _structured(
+        self,
+        execute: Callable[[dict[str, Any]], ToolReply | str],
+        name: str,
+        description: str,
+        schema: dict[str, Any],
+        hints: dict[str, Any] | None = None,
+    ) -> StructuredTool:
+        def function(params: dict[str, Any]) -> tuple[Any, ToolReply | None]:
+            reply = execute(params)
+            if not isinstance(reply, ToolReply):
+                return reply, None
+            if reply.stop or (self._raises and reply.failed):
+                raise ToolException(reply.text)
+            # Most vendors' endpoints refuse a conversation for an image in the result of a tool.
+            return (reply.content if self._images else reply.text), reply
 
-    return MCPStructuredTool(
-        name=name or bound_names([tool])[0],
-        description=description_for_model(tool),
-        args_schema=arguments_schema(tool),
-        metadata=_hints(tool),
-        func=function,
-        coroutine=coroutine,
-        response_format="content_and_artifact",
-    )
+        async def coroutine(params: dict[str, Any]) -> Any:
+            return await in_thread(function, params)
+
+        return MCPStructuredTool(
+            name=name,
+            description=description,
+            args_schema=schema,
+            metadata=hints,
+            func=function,
+            coroutine=coroutine,
+            response_format="content_and_artifact",
+        )
 
 
 def _hints(tool: Tool) -> dict[str, Any] | None:  # @ToolTypeDispatch

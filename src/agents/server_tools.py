@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -13,10 +14,12 @@ from ..types.errors import SettingInvalid
 from ..types.routing import ServerRoute, server_labels
 from ._tool import LangchainToolConverter
 from .toolbox.tool_executor import ToolExecutor, ToolOptions
+from .toolbox.tool_threads import in_thread
 from .toolbox.toolset import Toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
+    from contextlib import AbstractContextManager
 
     from langchain_core.tools import StructuredTool
 
@@ -26,22 +29,22 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 
 
-@contextmanager
 def langchain_tools(
     *clients: MCPClient,
     options: ToolOptions | None = None,
     journal: Journal | None = None,
     prefix: str = "",
     on_tool_error: Literal["answer", "raise"] = "answer",
-) -> Generator[list[StructuredTool]]:
-    """Provides the tools of MCP servers in LangChain's form.
+    images: bool = False,
+) -> _Block:
+    """Provides the tools of MCP servers in LangChain's form, with ``with`` or ``async with``.
 
     Example:
         with langchain_tools(MCPClient("https://host/mcp")) as tools:
             agent = create_agent("openai:gpt-5", tools)
 
     Args:
-        *clients: One client per server; connected here, and closed at the end of the ``with`` block.
+        *clients: One client per server; connected and closed by the block.
         options: The allowed calls, the length of results for the model, what becomes of tools with suspicious
             descriptions. With ``stop_on_error`` a tool that fails raises ``ToolException``.
         journal: The journal for the record of every call; stays open.
@@ -49,15 +52,58 @@ def langchain_tools(
         on_tool_error: ``answer`` makes a failure the tool's answer, with the status ``error``, which models
             can correct; ``raise`` raises ``ToolException`` instead, which LangChain's callbacks
             (``on_tool_error``), retries and ``handle_tool_error`` know.
+        images: Whether the content of a result with images is a list of LangChain's content blocks, text and
+            images, for models that take images from tools. Otherwise it is text alone; the artifact has the
+            images in any case.
 
-    Yields:
-        The tools of all servers. Their names are unique, and every model's endpoint accepts them. They work
-        until the end of the ``with`` block, in any thread and any event loop.
+    Returns:
+        A block that gives the tools of all servers, and `read_result`, which reads on in results that were
+        cut. Their names are unique, and every model's endpoint accepts them. They work until the end of the
+        block, in any thread and any event loop.
 
     Raises:
         MCPError: A server cannot be reached, two clients have the same server, or tools are suspicious and
             the options say fail.
     """
+    return _Block(clients, _opened(clients, options or ToolOptions(), journal, prefix, on_tool_error, images))
+
+
+class _Block:
+    """What ``with`` and ``async with`` enter, once."""
+
+    def __init__(
+        self, clients: Sequence[MCPClient], tools: AbstractContextManager[list[StructuredTool]]
+    ) -> None:
+        self._clients = clients
+        self._tools = tools
+
+    def __enter__(self) -> list[StructuredTool]:
+        return self._tools.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._tools.__exit__(None, None, None)
+
+    async def __aenter__(self) -> list[StructuredTool]:
+        try:
+            return await in_thread(self._tools.__enter__)
+        except asyncio.CancelledError:
+            for client in self._clients:  # also those that connect at this moment
+                await in_thread(client.close)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await in_thread(self._tools.__exit__, None, None, None)
+
+
+@contextmanager
+def _opened(
+    clients: Sequence[MCPClient],
+    options: ToolOptions,
+    journal: Journal | None,
+    prefix: str,
+    on_tool_error: Literal["answer", "raise"],
+    images: bool,
+) -> Generator[list[StructuredTool]]:
     with ExitStack() as closing:
         by_route: dict[ServerRoute, MCPClient] = {}
         for client in clients:
@@ -74,7 +120,6 @@ def langchain_tools(
         run.records.journal = journal
         closing.enter_context(run.pool)
         labels = server_labels([route.url for route in by_route])
-        options = options or ToolOptions()
         toolset = Toolset(
             [
                 pinned_tool(definition, route, shown_name=prefix.replace("{server}", label) + name)
@@ -87,8 +132,10 @@ def langchain_tools(
             _log.warning("%s", remark)
         closing.callback(run.records.finish)
         executor = ToolExecutor(toolset, run, options=options)
-        converter = LangchainToolConverter(executor, raises=on_tool_error == "raise")
+        converter = LangchainToolConverter(executor, raises=on_tool_error == "raise", images=images)
         tools = [converter.to_langchain_tool(bound.tool, bound.name) for bound in toolset.bound]
         for tool, bound in zip(tools, toolset.bound, strict=True):
             tool.description = bound.definition["function"]["description"]  # with its server, if need be
+        if tools:
+            tools.append(converter.reading_tool(executor))
         yield tools

@@ -1,6 +1,9 @@
 """The tools of servers for agents of other libraries, with one call."""
 
+import asyncio
+import base64
 import json
+import socket
 import threading
 
 import pytest
@@ -15,6 +18,7 @@ from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.errors import ConnectError, SettingInvalid
 from tests.support import peers
+from tests.support import scripted_server as scripted
 from tests.support.waiting import until
 
 NOBODY = "http://127.0.0.1:9/mcp"
@@ -32,6 +36,11 @@ def named(tools, name):
     return [tool for tool in tools if tool.name.startswith(name)]
 
 
+def one_call(name, **arguments):
+    """A call as agents make it, whose answer is a message."""
+    return {"name": name, "args": arguments, "id": "c", "type": "tool_call"}
+
+
 def test_the_tools_of_a_server_keep_their_names_and_can_be_called(server):
     with langchain_tools(MCPClient(server.url("/one"))) as tools:
         by_name = {tool.name: tool for tool in tools}
@@ -42,6 +51,7 @@ def test_the_tools_of_a_server_keep_their_names_and_can_be_called(server):
 def test_tools_of_several_servers_have_unique_names(server):
     with langchain_tools(*(MCPClient(server.url(path)) for path in ("/one", "/two"))) as tools:
         assert len({tool.name for tool in tools}) == len(tools)
+        assert tools[-1].name == "read_result"
         assert [tool.invoke({}) for tool in named(tools, "who")] == ["one", "two"]
 
 
@@ -145,3 +155,82 @@ def test_a_failure_that_stops_the_run_is_an_exception(server):
         with pytest.raises(ToolException, match="rain"):
             named(tools, "fail")[0].invoke({"why": "rain"})
         assert "is missing" in named(tools, "add")[0].invoke({})
+
+
+def test_a_block_in_a_coroutine(server):
+    async def added():
+        async with langchain_tools(MCPClient(server.url("/one"))) as tools:
+            return tools, await named(tools, "add")[0].ainvoke({"a": 1, "b": 2})
+
+    tools, result = asyncio.run(added())
+    assert result == "3"
+    assert "is closed" in named(tools, "add")[0].invoke({"a": 1})
+
+
+def test_an_error_in_the_block_comes_out_of_it_and_closes_it(server):
+    seen = []
+
+    async def broken():
+        async with langchain_tools(MCPClient(server.url("/one"))) as tools:
+            seen.extend(tools)
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        asyncio.run(broken())
+    assert "is closed" in named(seen, "add")[0].invoke({"a": 1})
+
+
+def test_who_stops_waiting_for_the_block_ends_the_connecting(server):
+    """The event loop goes on while a server is silent, and the connection to it does not stay."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        port = silent.getsockname()[1]
+
+        async def give_up():
+            opening = asyncio.create_task(
+                langchain_tools(MCPClient(f"http://127.0.0.1:{port}/mcp")).__aenter__()
+            )
+            connection, _ = await asyncio.to_thread(silent.accept)
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            return connection
+
+        with asyncio.run(give_up()) as connection:
+            connection.settimeout(30)
+            while connection.recv(65_536):  # what was sent, then its end
+                pass
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_images_are_in_the_content_if_asked_for(server, images):
+    with langchain_tools(MCPClient(server.url("/one")), images=images) as tools:
+        message = named(tools, "pixel")[0].invoke(one_call("pixel"))
+        assert named(tools, "who")[0].invoke({}) == "one"
+    text, picture = message.artifact.content
+    assert message.content == ([text, picture] if images else text["text"])
+    assert text["text"] == "[image image/png, 70 bytes]"
+    assert (picture["type"], picture["mime_type"]) == ("image", "image/png")
+    assert base64.b64decode(picture["base64"]).startswith(b"\x89PNG")
+
+
+def test_reading_on_in_a_long_result(server):
+    with langchain_tools(MCPClient(server.url("/one")), options=ToolOptions(longest_result=1000)) as tools:
+        read = named(tools, "read_result")[0]
+        assert "no result 'r1'" in read.invoke({"id": "r1"})
+        shown = named(tools, "big")[0].invoke({"megabytes": 1})
+        assert 'call read_result with {"id": "r1", "offset": 750}' in shown
+        more = read.invoke({"id": "r1", "offset": 750, "limit": 10})
+        place = "Characters 750 to 760 of the 1,048,576 of result r1; 1,047,816 characters follow"
+        assert more == f"[{place}]\nxxxxxxxxxx"
+        assert read.invoke(one_call("read_result", id="r2")).status == "error"
+        assert set(read.args) == {"id", "offset", "limit"}
+
+
+def test_a_server_with_a_tool_of_the_readers_name_keeps_it():
+    listed = scripted.rpc({"tools": [scripted.tool("read_result")]})
+    with (
+        scripted.ScriptedServer(scripted.legacy(tools__list=listed)) as server,
+        langchain_tools(MCPClient(server.url)) as tools,
+    ):
+        assert [tool.name for tool in tools] == ["read_result", "read_result_2"]

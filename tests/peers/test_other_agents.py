@@ -15,6 +15,7 @@ from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI
 
 from knime_mcp.agents import langchain_tools
+from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.tools import MCPClient
 from tests.peers import build_peers
@@ -83,10 +84,9 @@ def test_calls_in_an_event_loop_and_failures_that_the_model_corrects(server, mod
 
     async def answer():
         client = MCPClient(server.url("/one"))
-        async with httpx.AsyncClient() as http:
-            with langchain_tools(client) as tools:
-                agent = create_agent(model(scripted, http_async_client=http), tools)
-                return (await agent.ainvoke(QUESTION))["messages"]
+        async with httpx.AsyncClient() as http, langchain_tools(client) as tools:
+            agent = create_agent(model(scripted, http_async_client=http), tools)
+            return (await agent.ainvoke(QUESTION))["messages"]
 
     with ChatServer(turns) as scripted:
         messages = asyncio.run(answer())
@@ -98,6 +98,28 @@ def test_calls_in_an_event_loop_and_failures_that_the_model_corrects(server, mod
     assert [message.status for message in messages if message.type == "tool"] == ["error", "error", "success"]
     assert told["add"].artifact.record.result == "42"
     assert messages[-1].text == "42"
+
+
+def test_pictures_reach_the_model_and_long_results_are_read_on(server, model):
+    from langchain.agents import create_agent
+
+    turns = [
+        calls(call("pixel"), call("big", {"megabytes": 1})),
+        calls(call("read_result", {"id": "r1", "offset": 1_048_570})),
+        says("A pixel, and an x at the end."),
+    ]
+    options = ToolOptions(longest_result=1000)
+    with (
+        ChatServer(turns) as scripted,
+        langchain_tools(MCPClient(server.url("/one")), options=options, images=True) as tools,
+    ):
+        answer = create_agent(model(scripted), tools).invoke(QUESTION)["messages"][-1].text
+    (text, picture), cut, rest = results(scripted)
+    assert text["text"] == "[image image/png, 70 bytes]"
+    assert picture["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    assert "call read_result" in cut
+    assert rest.endswith("this is its end]\nxxxxxx")
+    assert answer == "A pixel, and an x at the end."
 
 
 def test_failures_that_are_raised_are_tried_again(server, model):

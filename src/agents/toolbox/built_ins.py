@@ -60,7 +60,8 @@ class BuiltIns:
 
     ``search_above`` are the estimated tokens of all functions above which the model has to search for tools,
     and the most tokens for the tools that it found. With more functions than endpoints accept, the model
-    always searches; with None never. `finder` is None if all tools are bound from the beginning.
+    always searches; with None never. `finder` is None if all tools are bound from the beginning. `reader` is
+    the function that reads on.
     """
 
     def __init__(self, toolset: Toolset, large: LargeResults, *, search_above: int | None) -> None:
@@ -74,7 +75,7 @@ class BuiltIns:
         too_many = len(toolset) > _MOST_FUNCTIONS
         has_finder = search_above is not None and (toolset.tokens > search_above or too_many)
         self.finder = toolset.free_name("find_tools") if has_finder else None
-        self._read = built_in_definition(large.reader, _READER_TEXT, _PLACE)
+        self.reader = built_in_definition(large.reader, _READER_TEXT, _PLACE)
         self._find = built_in_definition(self.finder, _finder_text(toolset), _QUERY) if self.finder else None
 
     def definitions(self) -> list[dict[str, Any]]:
@@ -84,12 +85,12 @@ class BuiltIns:
         definitions = list(self._all) if self._find is None else [self._find]
         if self._find is not None:
             definitions += [bound.definition for name in names if (bound := self._toolset.by_name.get(name))]
-        return [*definitions, self._read] if self._large.any else definitions
+        return [*definitions, self.reader] if self._large.any else definitions
 
     def run(self, request: ToolRequest) -> ToolReply | None:
         """Runs a call of a built-in tool; returns None for a real tool, which is bound from now on."""
         if request.name == self._large.reader and self._large.any:
-            return self._answer(request, self._read)
+            return self.read_on(request)
         if self._find is None:
             return None
         if request.name == self.finder:
@@ -97,6 +98,9 @@ class BuiltIns:
         if request.name in self._toolset.by_name:
             self._bind(request.name)
         return None
+
+    def read_on(self, request: ToolRequest) -> ToolReply:
+        return self._answer(request, self.reader)
 
     def _answer(self, request: ToolRequest, definition: Mapping[str, Any]) -> ToolReply:
         from ...runs.checked_calls import ArgumentValidator

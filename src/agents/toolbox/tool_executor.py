@@ -61,8 +61,7 @@ class ToolOptions:
         stop_on_error: Whether the run ends when a tool, its server or its workflow fails. Errors that a model
             can correct do not count: invalid arguments, an unknown name, a call that is not allowed.
         rules: Which calls are allowed.
-        longest_result: The most characters of one result in a message to the model. In the agent's loop a
-            built-in tool reads on.
+        longest_result: The most characters of one result in a message to the model. A built-in tool reads on.
         suspicious_tools: What becomes of tools whose descriptions hold suspicious texts.
         limits: How many calls are made.
         search_above: Estimated tokens of all functions above which the model has to search for tools; None
@@ -122,6 +121,7 @@ class ToolExecutor:
         self._reader = toolset.free_name("read_resource")
         self._workflow_lock = threading.Lock()
         self._outer_calls = itertools.count(1)  # each call from outside the agent's loop counts as a turn
+        self._others_read_on = False
         trusted = all(map(self._trusts, earlier))
         self._untrusted_since = None if trusted else 0  # turn of the first answer of an untrusted server
 
@@ -171,8 +171,21 @@ class ToolExecutor:
 
     def _execute_for_others(self, tool: Tool, params: Mapping[str, Any]) -> ToolReply:
         bound = self._toolset.of(tool)
-        request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._outer_calls))
-        return self._execute(bound, request, nobody_waits(), reads_on=False)
+        request = self._outer_request(bound.name, params)
+        return self._execute(bound, request, nobody_waits(), reads_on=self._others_read_on)
+
+    def _outer_request(self, name: str, params: Mapping[str, Any]) -> ToolRequest:
+        return ToolRequest(id="", name=name, arguments=params, iteration=next(self._outer_calls))
+
+    def reader_for_others(self) -> Mapping[str, Any]:
+        """The function of `read_on`, which agents of others have from now on."""
+        self._others_read_on = True
+        return self._built_ins.reader
+
+    def read_on(self, params: Mapping[str, Any]) -> ToolReply:
+        """Reads on in a result that was cut, for agents of others."""
+        name = self._built_ins.reader["function"]["name"]
+        return self._built_ins.read_on(self._outer_request(name, params))
 
     def _execute(  # @ToolTypeDispatch
         self,

@@ -59,7 +59,7 @@ def test_langchain_tools_are_scanned(caplog):
     listed = scripted.rpc({"tools": [scripted.tool("add", description=ORDER + HIDDEN)]})
     with scripted.ScriptedServer(scripted.legacy(tools__list=listed)) as server:
         with caplog.at_level(logging.WARNING), langchain_tools(MCPClient(server.url)) as tools:
-            assert [made.description for made in tools] == [ORDER]
+            assert tools[0].description == ORDER
         assert "Descriptions by servers hold suspicious texts: 'add'" in caplog.text
         options = ToolOptions(suspicious_tools=SuspiciousTools.LEAVE_OUT)
         with langchain_tools(MCPClient(server.url), options=options) as tools:
