@@ -1,5 +1,6 @@
 """``knime-mcp chat`` on a terminal: a scripted model, a real server, and what people type and see."""
 
+import codecs
 import json
 import os
 import pty
@@ -15,7 +16,7 @@ import pytest
 from tests.support import peers
 from tests.support.chat_server import ChatServer, call, calls, says
 
-DEADLINE = 40
+DEADLINE = 120  # seconds; it only detects a hang: a busy machine takes a minute to start a program
 
 
 class Terminal:
@@ -36,6 +37,7 @@ class Terminal:
         os.close(its)
         self.shown = ""
         self._read = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a character may arrive in two parts
 
     def until(self, text):
         """Waits until a text is shown, after what was waited for before; returns what came before it."""
@@ -44,11 +46,14 @@ class Terminal:
             assert time.monotonic() < deadline, f"{text!r} never came: {self.shown}"
             if select.select([self._ours], [], [], 0.2)[0]:
                 try:
-                    self.shown += os.read(self._ours, 4096).decode()
+                    self._take()
                 except OSError:
                     raise AssertionError(f"it ended without {text!r}: {self.shown}") from None
         before, self._read = self.shown[self._read : found], found + len(text)
         return before
+
+    def _take(self):
+        self.shown += self._decoder.decode(os.read(self._ours, 4096))
 
     def type(self, line):
         os.write(self._ours, f"{line}\n".encode())
@@ -59,7 +64,7 @@ class Terminal:
     def ends(self):
         while self._process.poll() is None and select.select([self._ours], [], [], DEADLINE)[0]:
             try:
-                self.shown += os.read(self._ours, 4096).decode()
+                self._take()
             except OSError:
                 break
         return self._process.wait(DEADLINE)

@@ -15,7 +15,7 @@ JSON = {"content-type": "application/json"}
 CALL = {"name": "get_node_types", "arguments": {}}
 
 
-def raw(gateway, data, *, seconds=15):
+def raw(gateway, data, *, seconds=60):
     """Sends bytes and reads until the other side closes."""
     with socket.create_connection(gateway.address, timeout=seconds) as connection:
         connection.sendall(data)
@@ -189,7 +189,7 @@ def test_slow_and_silent_clients_are_cut_off(start):
         connection.sendall(b"POST /mcp/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")
         with pytest.raises(OSError):
-            trickle(connection, seconds=20)
+            trickle(connection, seconds=60)
     assert raw(running, b"NONSENSE\r\n\r\n").startswith(b"HTTP/1.1 400")
     with running.client() as client:
         assert client.get("/mcp/tools").status_code == 200

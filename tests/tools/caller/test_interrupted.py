@@ -1,7 +1,5 @@
 """Runs that fail or are canceled in the middle, and what happens then."""
 
-import time
-
 import pytest
 
 from knime_mcp.audit.journal import held
@@ -46,12 +44,11 @@ def test_failing_names_the_journal_and_resuming_calls_only_the_rest(
 
 def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_of, journals):
     tools = tools_of(server.url("/one"))
-    rows = {"seconds": [0.01] * 10 + [30.0] * 10}
-    started = time.monotonic()
+    rows = {"seconds": [0.01] * 10 + [300.0] * 10}
 
     def after_half():
         lines = journals()[-1:] or [[]]
-        return sum(line["kind"] == "call" for line in lines[0]) >= 10 or time.monotonic() - started > 60
+        return sum(line["kind"] == "call" for line in lines[0]) >= 10
 
     canceled = call(tools, rows, tool_name="wait", cancel=after_half)
     assert not canceled.ok
@@ -60,7 +57,6 @@ def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_o
     lines = journals()[-1]
     assert lines[-1]["outcome"] == "canceled"
     assert sum(line.get("status") == "ok" for line in lines) == 10
-    assert time.monotonic() - started < 60
 
     rows["seconds"][10:] = [0.02] * 10
     resumed = call(tools, rows, tool_name="wait", resume=True)
