@@ -50,7 +50,7 @@ class Limits:
         event_bytes: Bytes of one server-sent event.
         events: Other messages than the reply on the stream of one call (progress, logging, requests).
         pages: Pages of one listing.
-        tools: Tools of one listing.
+        tools: Entries of one listing: tools, resources, templates or prompts.
         listing_bytes: JSON text of all pages of one listing together.
         schema_bytes: JSON text of one schema that is compiled for validation.
         schema_depth: Levels of nesting of such a schema.

@@ -1,6 +1,7 @@
-"""The server's list of tools: reads all pages, keeps it while the server allows, and listens for changes.
+"""What a server lists: all pages of its tools, resources, templates and prompts.
 
-Legacy servers announce changes on the session's stream, modern ones to a subscription
+The list of tools is kept while the server allows it, and its changes are listened for. Legacy servers
+announce them on the session's stream, modern ones to a subscription
 (https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions): the server answers
 ``subscriptions/listen`` only to end it; until then notifications arrive on the reply's stream. There is one
 thread per client, started when a list of tools is cached and ended with the client.
@@ -10,15 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..types.errors import (
-    ConnectError,
-    MCPError,
-    ProtocolError,
-    ServerError,
-    TimedOut,
-)
+from ..types.errors import ConnectError, MCPError, ProtocolError, ServerError, TimedOut
 from ..types.texts import collector_paused, counted
 from .clock import Listener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
@@ -43,9 +38,26 @@ from .protocol.tools import (
 )
 from .transports.base import Delivery, Step
 
+if TYPE_CHECKING:
+    from .protocol.offers import PromptDefinition, ResourceDefinition
+
 _logger = logging.getLogger(__name__)
 _LONGEST_TTL: Final = 24 * 3600.0
 _FURTHER: Final = ("(further tools)", "every page is the first one; a gateway may pass no cursors on")
+
+
+class _Kind(NamedTuple):
+    """Something that a server can list."""
+
+    method: str
+    key: str  # of the entries in a page
+    words: str
+
+
+_TOOLS: Final = _Kind("tools/list", "tools", "tools")
+_RESOURCES: Final = _Kind("resources/list", "resources", "resources")
+_TEMPLATES: Final = _Kind("resources/templates/list", "resourceTemplates", "templates of resources")
+_PROMPTS: Final = _Kind("prompts/list", "prompts", "prompts")
 
 
 class Listing:
@@ -75,7 +87,7 @@ class _Pages:
 
 
 class Listings:
-    """Lists the tools of one server, and keeps the list while the server allows it.
+    """Lists what one server has, and keeps the list of tools while the server allows it.
 
     `send` sends a request that changes nothing, again and again if need be, and returns its result.
     """
@@ -118,7 +130,7 @@ class Listings:
             return listing
         started = time.monotonic()
         changes = self.changes
-        pages = self._fetch(wait)
+        pages = self._fetch(_TOOLS, wait)
         listing = self._read(pages)
         if changes != self.changes:  # while the pages arrived
             listing.fresh_until = 0.0
@@ -128,7 +140,25 @@ class Listings:
             self._trace(Step("tools", "tools/list", True, what, time.monotonic() - started))
         return listing
 
-    def _fetch(self, wait: Wait, *, is_second: bool = False) -> _Pages:
+    def resources(self, wait: Wait) -> list["ResourceDefinition"]:
+        """All resources, and behind them all templates. Entries without a URI are left out."""
+        from .protocol.offers import ResourceDefinition  # here, as most clients call tools only
+
+        return [
+            definition
+            for kind in (_RESOURCES, _TEMPLATES)
+            for raw in self._fetch(kind, wait).entries
+            if (definition := ResourceDefinition.from_raw(raw, is_template=kind is _TEMPLATES)).uri
+        ]
+
+    def prompts(self, wait: Wait) -> list["PromptDefinition"]:
+        """All prompts that have a name."""
+        from .protocol.offers import PromptDefinition
+
+        listed = map(PromptDefinition.from_raw, self._fetch(_PROMPTS, wait).entries)
+        return [prompt for prompt in listed if prompt.name]
+
+    def _fetch(self, kind: _Kind, wait: Wait, *, is_second: bool = False) -> _Pages:
         pages = _Pages()
         limits = self._limits
         seen: set[str] = set()
@@ -136,19 +166,20 @@ class Listings:
         entries: list[dict[str, Any]] = []
         while pages.count < limits.pages:
             try:
-                response = self._page(cursor, wait)
+                response = self._page(kind, cursor, wait)
             except ServerError as error:
                 if cursor is None or error.code != INVALID_PARAMS or is_second:
                     raise
                 # The list may have changed meanwhile, which makes the server forget its cursors: start over.
-                return self._fetch(wait, is_second=True)
+                return self._fetch(kind, wait, is_second=True)
             pages.count += 1
             if response is None:
                 return pages
             result = result_of(response.message)
             asked, before = cursor, entries
-            entries, cursor = parse_page(result)
-            if asked is not None and asked == cursor and entries == before:
+            entries, cursor = parse_page(result, kind.key)
+            is_again = asked is not None and asked == cursor and entries == before
+            if is_again and (kind is _TOOLS or not cursor):  # for the others it is a circle, see below
                 pages.is_whole = not cursor  # against the protocol, some servers end with an empty cursor
                 return pages
             pages.entries.extend(entries)
@@ -157,12 +188,13 @@ class Listings:
             pages.ttl = min(pages.ttl, ttl_seconds(result))
             pages.may_mirror = pages.may_mirror or response.may_mention(ANNOTATION)
             if len(pages.entries) > limits.tools:
-                raise exceeded("tools", limits.tools, f"The server lists more than {limits.tools} tools")
+                what = f"The server lists more than {limits.tools} {kind.words}"
+                raise exceeded("tools", limits.tools, what)
             if pages.bytes > limits.listing_bytes:
-                what = f"The server's list of tools is larger than {format_size(limits.listing_bytes)}"
+                what = f"The server's list of {kind.words} is larger than {format_size(limits.listing_bytes)}"
                 raise exceeded("listing_bytes", limits.listing_bytes, what)
             if pages.values > limits.values:
-                what = f"The server's list of tools has more than {limits.values:,} values"
+                what = f"The server's list of {kind.words} has more than {limits.values:,} values"
                 raise exceeded("values", limits.values, f"{what}: {pages.values:,} on {pages.count} pages")
             if cursor is None:
                 return pages
@@ -170,20 +202,22 @@ class Listings:
             # are opaque, so the same one again is the only sign of a circle.
             if cursor in seen:
                 raise ProtocolError(
-                    f"The server's list of tools runs in circles after {pages.count} pages",
+                    f"The server's list of {kind.words} runs in circles after {pages.count} pages",
                     fix="Ask whoever runs the server",
                 )
             seen.add(cursor)
-        what = f"The server's list of tools has more than {limits.pages} pages"
+        what = f"The server's list of {kind.words} has more than {limits.pages} pages"
         raise exceeded("pages", limits.pages, what)
 
-    def _page(self, cursor: str | None, wait: Wait) -> Response | None:
-        """Reads one page; None if the server has no tools at all."""
+    def _page(self, kind: _Kind, cursor: str | None, wait: Wait) -> Response | None:
+        """Reads one page; None if the server has nothing of the kind."""
         params = {} if cursor is None else {"cursor": cursor}
         try:
-            return self._send("tools/list", params, wait)
+            return self._send(kind.method, params, wait)
         except ServerError as error:
-            if error.code == METHOD_NOT_FOUND and "tools" not in self._server().capabilities:
+            # What declares tools has them. What declares resources may still know no templates.
+            is_declared = kind is _TOOLS and "tools" in self._server().capabilities
+            if error.code == METHOD_NOT_FOUND and cursor is None and not is_declared:
                 return None
             raise
 

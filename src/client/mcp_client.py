@@ -277,10 +277,8 @@ class MCPClient:
 
     def list_resources(self, *, is_canceled: IsCanceled | None = None) -> list["ResourceDefinition"]:
         """All resources, and behind them all templates of resources; none if the server offers none."""
-        from .offers import resources  # here, as most clients call tools only
-
         with self._completed_errors():
-            return resources(self._calls.ask, self._limits, self._wait(is_canceled))
+            return self._calls.listings.resources(self._wait(is_canceled))
 
     def read_resource(self, uri: str, *, is_canceled: IsCanceled | None = None) -> dict[str, Any]:
         """The result of ``resources/read``, whose contents `protocol.offers.contents_of` gives."""
@@ -289,10 +287,8 @@ class MCPClient:
 
     def list_prompts(self, *, is_canceled: IsCanceled | None = None) -> list["PromptDefinition"]:
         """All prompts; none if the server offers none."""
-        from .offers import prompts
-
         with self._completed_errors():
-            return prompts(self._calls.ask, self._limits, self._wait(is_canceled))
+            return self._calls.listings.prompts(self._wait(is_canceled))
 
     def get_prompt(
         self,

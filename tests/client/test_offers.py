@@ -2,8 +2,9 @@
 
 import pytest
 
+from knime_mcp.client.limits import Limits
 from knime_mcp.tools import MCPClient
-from knime_mcp.types.errors import ProtocolError, ServerError
+from knime_mcp.types.errors import ProtocolError, ResultTooLarge, ServerError
 from tests.support.scripted_server import ScriptedServer, legacy, modern, rpc, rpc_error
 
 
@@ -41,6 +42,23 @@ def test_a_list_in_circles_ends():
         pytest.raises(ProtocolError, match="in circles"),
     ):
         client.list_prompts()
+
+
+def test_all_pages_of_a_list_together_end_at_the_limit():
+    """Each of them is small enough by itself."""
+
+    def page(request):
+        number = int(request.params.get("cursor", "0"))
+        resource = {"uri": f"a:{number}", "description": "x" * 1000}
+        return rpc({"resources": [resource], "nextCursor": str(number + 1)})(request)
+
+    with (
+        ScriptedServer(legacy(resources__list=page)) as server,
+        MCPClient(server.url, limits=Limits(listing_bytes=10_000)) as client,
+        pytest.raises(ResultTooLarge, match=r"list of resources is larger than 10\.0 KB"),
+    ):
+        client.list_resources()
+    assert len(server.named("resources/list")) < 11
 
 
 def test_modern_requests_name_what_they_want_in_a_header():
