@@ -26,13 +26,13 @@ from ..runs.server_questions import ServerQuestions
 from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
 from .agent_timeline import AgentTimeline, ChatTimeline
-from .asking import PersonAsked, can_ask
+from .asking import PersonAsked
 from .command_errors import CommandError, UsageError, command_line_hint
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
 from .sessions import Sessions
-from .terminal import complain, note
+from .terminal import can_ask, complain, note
 from .workflow_files import load_host, workflow_runner, workflow_tools
 
 if TYPE_CHECKING:

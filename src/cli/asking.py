@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..agents.toolbox.approvals import Approvals, called, form_of
 from ..agents.toolbox.question_form import checked_form, form_fields
 from ..runs.call_values import Deny
 from ..types.errors import ArgumentsInvalid
-from .terminal import err, is_terminal, plain
+from .terminal import err, plain, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..agents.toolbox.question_form import FormField
     from ..runs.call_values import Allow, Ask, Edit, PlannedCall
-
-_POLL_SECONDS: Final = 0.1
-_LONGEST_LINE: Final = 1 << 16
-
-
-def can_ask() -> bool:
-    """Whether somebody sits at the terminal."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 class PersonAsked:
@@ -117,11 +106,7 @@ class PersonAsked:
 
     def _read(self, prompt: str) -> str | None:
         """A line; None at the end of the input, or if the turn is stopped."""
-        err().print(plain(prompt), end="")
-        while not self._is_stopped():
-            if select.select([0], [], [], _POLL_SECONDS)[0]:
-                return os.read(0, _LONGEST_LINE).decode(errors="replace") or None
-        return None
+        return read_line(prompt, self._is_stopped)
 
     def _say(self, text: str) -> None:
         err().print(plain(text))

@@ -26,6 +26,7 @@ from .files import (
     write_page,
     writing,
 )
+from .graph_questions import ApproveOption, DenyOption, approver
 from .guarding import check_exposure
 from .mcpgraph import DialectChoice, serve_document
 from .serving import LogLevel, end_now, log_to_stderr
@@ -250,6 +251,8 @@ def run(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
+    approve: ApproveOption = None,
+    deny: DenyOption = None,
     validate: ValidateOption = True,
 ) -> ExitCode:
     """Run a tool of a graph document once, and print its result.
@@ -285,7 +288,11 @@ def run(
         definition = document.tool(tool)
         shown = secrets.mark(values, *([definition.input_schema_json] if definition else []))
         printer = _Printer(secrets, full=trace)
-        hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
+        hooks = Hooks(
+            on_node_complete=printer.completed,
+            on_node_error=printer.failed,
+            approve=approver(document, approve, deny, interrupt),
+        )
         try:
             result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
         except RunError as error:

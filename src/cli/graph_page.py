@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..graph.graph_drawing import detail, lay_out
 from ..graph.graph_model import (
+    ApproveNode,
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -190,7 +191,7 @@ def _facts(node: Node) -> tuple[tuple[str, str | None], ...]:  # @NodeTypeDispat
             return (("At once", str(node.max_concurrency) if node.max_concurrency else "all"),)
         case ForEachNode():
             return (("At once", str(node.max_concurrency)), ("Entries at most", str(node.max_items)))
-        case EntryNode() | ExitNode() | TransformNode() | SwitchNode():
+        case EntryNode() | ExitNode() | TransformNode() | SwitchNode() | ApproveNode():
             return ()
 
 

@@ -16,6 +16,7 @@ from ..yaml_text import did_you_mean
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, needs_graph, reports_errors
 from .files import check_output, read_json, writing
 from .graph_commands import DialectOption, FileArgument, McpFileOption, SecretArgumentOption, given_arguments
+from .graph_questions import ApproveOption, DenyOption, approver
 from .mcpgraph import DialectChoice
 from .terminal import complain, note, print_json, say
 
@@ -55,6 +56,8 @@ def record(
     ] = None,
     cases: CasesOption = None,
     secret_argument: SecretArgumentOption = None,
+    approve: ApproveOption = None,
+    deny: DenyOption = None,
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
 ) -> ExitCode:
@@ -91,6 +94,7 @@ def record(
                 values,
                 call=api.sessions.call,
                 secrets=secrets,
+                approve=approver(document, approve, deny, interrupt),
                 is_canceled=interrupt,
             )
         except RunError as error:

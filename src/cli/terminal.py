@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import re
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +38,8 @@ try:
 except ImportError:  # optional: orjson comes with LangChain, on platforms that have it
     _orjson = None
 
+_POLL_SECONDS = 0.1
+_LONGEST_LINE = 1 << 16
 _NARROWEST = 20  # characters; narrower tables would have no text
 # After a single carriage return, the end of a line would overwrite its beginning.
 _OVERWRITES = re.compile(r"\r(?!\n)")
@@ -133,6 +136,20 @@ def is_terminal(stream: IO[str]) -> bool:
     """Returns whether a stream is a terminal; a stream that does not say is none."""
     asks = getattr(stream, "isatty", None)
     return asks is not None and asks()
+
+
+def can_ask() -> bool:
+    """Whether somebody sits at the terminal."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def read_line(prompt: str, is_stopped: Callable[[], bool]) -> str | None:
+    """Asks for a line; None at the end of the input, or if nobody waits for it any more."""
+    err().print(plain(prompt), end="")
+    while not is_stopped():
+        if select.select([0], [], [], _POLL_SECONDS)[0]:
+            return os.read(0, _LONGEST_LINE).decode(errors="replace") or None
+    return None
 
 
 def _remark(text: str, style: str) -> None:

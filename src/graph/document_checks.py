@@ -16,6 +16,7 @@ from .expressions import check_jsonata, unset_variables
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata_functions import FUNCTIONS
 from .graph_model import (
+    ApproveNode,
     Dialect,
     EntryNode,
     ExitNode,
@@ -174,6 +175,10 @@ class GraphChecks:
             case ExitNode():
                 if placed.raw.get("next"):
                     yield "next node", placed.raw["next"], ("next",)
+            case ApproveNode():
+                yield "next node", node.next, ("next",)
+                if node.denied is not None:
+                    yield "denied node", node.denied, ("denied",)
             case _:
                 yield "next node", node.next, ("next",)
         if isinstance(target := placed.raw.get("onError"), str):
@@ -338,6 +343,8 @@ def check_expressions(
             checks.jsonata(node.items, "items")
         case McpNode() | ToolNode():
             checks.template(node.args, "args")
+        case ApproveNode():
+            checks.template(node.message, "message")
         case SwitchNode():
             for number, condition in enumerate(node.conditions, 1):
                 if not condition.always:

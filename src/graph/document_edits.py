@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..yaml_text import Path
 
 Raw = dict[str, Any]
-_WAYS: Final = ("next", "onError", "do")
+_WAYS: Final = ("next", "denied", "onError", "do")
 
 
 class GraphEditError(MCPError):

@@ -22,6 +22,7 @@ from ..yaml_text import (
 )
 from .document_checks import PlacedNode, PlacedTool
 from .graph_model import (
+    ApproveNode,
     Cache,
     Condition,
     Dialect,
@@ -261,6 +262,7 @@ class NodeReading:
             "parallel": self._parallel,
             "forEach": self._for_each,
             "tool": self._tool,
+            "approve": self._approve,
         }
 
     def node(self, raw: Any, path: Path) -> Node | None:
@@ -359,6 +361,20 @@ class NodeReading:
             args=self._args(fields.mapping("args"), (*fields.path, "args")),
             retry=self._retry(fields),
             timeout=self._seconds(fields, "timeout", default=None),
+        )
+
+    def _approve(self, fields: Fields) -> ApproveNode:
+        message, path = fields.get("message", TEXT, MAPPING), (*fields.path, "message")
+        if isinstance(message, dict):
+            written = fields.inside("message")
+            message = self._expression(written.text("expr"), (*path, "expr"))
+            written.end()
+        return ApproveNode(
+            id=fields.text("id"),
+            message=message,
+            next=fields.text("next"),
+            denied=fields.optional_text("denied"),
+            position=fields.position,
         )
 
     def _switch(self, fields: Fields) -> SwitchNode:

@@ -32,7 +32,7 @@ _PATH: Final = re.compile(
 _EXPRESSION: Final = re.compile(r"\b(?:expr|items|var):")
 _BRACKETS: Final = re.compile(r"\[[^\]]*\]")
 _WORD: Final = re.compile(r"[\w$.`-]+")
-_TARGETS: Final = frozenset({"next", "target", "onError", "do", "branches"})
+_TARGETS: Final = frozenset({"next", "target", "denied", "onError", "do", "branches"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from ..client.protocol.tools import ABSENT
 from ..types.texts import ours
 from ..yaml_text import as_mapping
+from .approvals import decided, way_on
 from .expressions import ExpressionError, holds
 from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped, address_space
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .graph_model import (
+    ApproveNode,
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -191,6 +193,7 @@ class GraphExecutor:
             _before(line, node, record)
             with nullcontext() if spans is None else spans.node(run, node, record):
                 output = self._output_or_error(line, node, record, last)
+                following = _following(node, output)
         except RunError as error:
             return record, _failed(line, node, record, error)
         except BaseException:
@@ -202,13 +205,7 @@ class GraphExecutor:
         line.view.add(record)
         if hook is not None:
             hook(record, node, seen)
-        match node:
-            case ExitNode():
-                return record, None
-            case SwitchNode():
-                return record, output
-            case _:
-                return record, node.next
+        return record, following
 
     def _output_or_error(self, line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> Any:
         given = line.run.hooks.output_for
@@ -245,6 +242,8 @@ class GraphExecutor:
                 return self._run_parallel(line, node, record)
             case ForEachNode():
                 return self._run_each(line, node, record)
+            case ApproveNode():
+                return decided(node, line, record)
             case _:
                 assert_never(node)
 
@@ -451,6 +450,18 @@ def _before(line: Line, node: Node, record: NodeRecord) -> None:
         if run.controller.is_stopped:
             raise run.stopped()
     record.start_time = now_ms()
+
+
+def _following(node: Node, output: Any) -> str | None:
+    match node:
+        case ExitNode():
+            return None
+        case SwitchNode():
+            return output
+        case ApproveNode():
+            return way_on(node, output)
+        case _:
+            return node.next
 
 
 def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:

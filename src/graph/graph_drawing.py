@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .graph_model import (
+    ApproveNode,
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -100,6 +101,8 @@ def detail(node: Node) -> str:
             return "for each"
         case ToolNode():
             return f"tool {node.tool}"
+        case ApproveNode():
+            return "approve"
 
 
 def _shape(node: Node) -> str:
@@ -109,7 +112,7 @@ def _shape(node: Node) -> str:
     match node:
         case EntryNode() | ExitNode():
             return f'(["{label}"])'
-        case SwitchNode():
+        case SwitchNode() | ApproveNode():
             return f'{{"{label}"}}'
         case McpNode() | ToolNode():
             return f'[["{label}"]]'

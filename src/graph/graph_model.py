@@ -192,7 +192,17 @@ class ToolNode(NodeBase):
     timeout: float | None = None  # seconds for one call; None: the rest of the run's time
 
 
-Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveNode(NodeBase):
+    """Asks a person whether the run may go on, and waits for the decision."""
+
+    message: Template  # what the person reads: a text, or an expression for it
+    next: str
+    denied: str | None = None  # node that follows if the person says no; None ends the run
+
+
+_Working = TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode | ApproveNode
+Node = EntryNode | ExitNode | _Working
 
 
 def type_name(node: Node) -> str:
@@ -217,6 +227,8 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
             return (("items", node.items.text),)
         case McpNode() | ToolNode():
             return (("arguments", template_json(node.args)),)
+        case ApproveNode():
+            return (("message", template_json(node.message)),)
         case SwitchNode():
             return tuple(
                 (f"rule {number} → {condition.next}", condition.rule)
@@ -245,6 +257,8 @@ def exits(node: Node) -> tuple[tuple[str, str], ...]:
             return (*first, ("joined", node.next), *_error(node.on_error))
         case ForEachNode():
             return (("each", node.body), ("done", node.next), *_error(node.on_error))
+        case ApproveNode():
+            return (("approved", node.next), *([("denied", node.denied)] if node.denied is not None else []))
         case TransformNode() | McpNode() | ToolNode():
             return (("", node.next), *_error(node.on_error))
 

@@ -14,6 +14,7 @@ from ..yaml_text import as_mapping
 from .expressions.jsonata_shapes import Doubt, shape_of
 from .expressions.shapes import ANY, INPUT, Others, Shape, constant, either, list_of, of_schema, seen
 from .graph_model import (
+    ApproveNode,
     EntryNode,
     ExitNode,
     Expression,
@@ -118,6 +119,10 @@ class NodeShapes:
                 given = {"item": items, "index": Shape.of("number", whose=whose)}
                 entry = Shape(kinds=frozenset({"object"}), fields=given, others=Others.NONE, whose=whose)
                 return either(entry, list_of(self._last_outputs(node.body, node.next), whose))
+            case ApproveNode():
+                texts = {name: Shape.of("string", whose=whose) for name in ("by", "comment")}
+                fields = {"approved": Shape.of("boolean", whose=whose), **texts}
+                return Shape(kinds=frozenset({"object"}), fields=fields, others=Others.NONE, whose=whose)
             case ExitNode():
                 return ANY
 

@@ -12,6 +12,7 @@ from ..types.errors import MCPError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from .approvals import Approver
     from .graph_model import Node
     from .run_state import NodeRecord
 
@@ -98,6 +99,7 @@ class Hooks:
         on_resume: Called without arguments when the run continues.
         on_progress: Node and text of the progress that tools report.
         output_for: Record and node, before its work: an output instead of the work, or `ABSENT` to do it.
+        approve: Asks a person where a node wants that; without it nobody can be asked.
     """
 
     on_node_start: Callable[[int, Node, Mapping[str, Any]], bool | None] | None = None
@@ -107,6 +109,7 @@ class Hooks:
     on_resume: Callable[[], None] | None = None
     on_progress: Callable[[Node, str], None] | None = None
     output_for: Callable[[NodeRecord, Node], Any] | None = None
+    approve: Approver | None = None
 
 
 class ControlError(MCPError):

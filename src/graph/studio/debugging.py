@@ -6,12 +6,14 @@ import re
 import threading
 from collections import defaultdict, deque
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from ...client.limits import Timeouts
 from ...client.protocol.tools import ABSENT
 from ...types.errors import MCPError
 from ..api import McpGraphApi
+from ..approvals import Decision
 from ..document_edits import GraphEditError
 from ..expressions.javascript import UNDEFINED
 from ..recorded_runs import context_in_run, evaluate_in_run, rule_in_run
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from ...audit.secrets import SecretMarker
     from ..api import GraphRun
+    from ..approvals import Question
     from ..graph_model import GraphDocument, Node
     from ..run_state import NodeRecord
     from ..server_configs import ServerConfig
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 Raw = dict[str, Any]
 _NUMBER: Final = re.compile(r"#[0-9]+\[")
 _LISTING_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.1
 _ACTIVE: Final = (RunStatus.NOT_STARTED, RunStatus.RUNNING, RunStatus.PAUSED)
 
 
@@ -98,6 +102,8 @@ class Debugger:
                 controller.resume()
             case "stop":
                 controller.stop()
+            case "approve" | "deny":
+                self._run.decide(approved=action == "approve")
             case _:
                 raise GraphEditError(f"A run cannot {action}")
         self._tell()
@@ -175,8 +181,29 @@ class _Watched:
         self._tell = tell
         self._records: list[NodeRecord] = []
         self._progress: dict[str, str] = {}
+        self._questions: list[tuple[Question, SimpleQueue[Decision]]] = []
         self._secrets: SecretMarker = api.secrets_of(tool, arguments)
         self.run: GraphRun
+
+    def decide(self, *, approved: bool) -> None:
+        """Answers the first question that waits."""
+        if not self._questions:
+            raise GraphEditError("Nothing waits for a decision")
+        _, answer = self._questions[0]
+        answer.put(Decision(approved=approved, by="a person in the studio"))
+
+    def _ask(self, question: Question) -> Decision | None:
+        asked = (question, SimpleQueue[Decision]())
+        self._questions.append(asked)
+        self._tell()
+        try:
+            while not question.is_stopped():
+                with suppress(Empty):
+                    return asked[1].get(timeout=_POLL_SECONDS)
+            return None
+        finally:
+            self._questions.remove(asked)
+            self._tell()
 
     def start(self, breakpoints: Collection[str], *, paused: bool) -> None:
         hooks = Hooks(
@@ -186,6 +213,7 @@ class _Watched:
             on_pause=lambda _index, _node: self._tell(),
             on_progress=self._progressed,
             output_for=self._output_for,
+            approve=self._ask,
         )
         self.run = self._api.start(
             self._tool, self._arguments, hooks=hooks, breakpoints=breakpoints, start_paused=paused
@@ -234,6 +262,9 @@ class _Watched:
             "waiting": None if waiting is None else {"index": waiting[0], "node": waiting[1]},
             "progress": {node: self._secrets.text(text) for node, text in self._progress.items()},
         }
+        if self._questions:
+            question, _ = self._questions[0]
+            state["question"] = {"node": question.node, "message": self._secrets.text(question.message)}
         if self.is_active:
             return state
         try:

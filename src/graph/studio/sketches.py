@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...yaml_text import as_list, as_mapping
 from ..graph_drawing import laid_out, ways_around
@@ -75,6 +75,9 @@ def _belonging(nodes: dict[int, Raw], tool: str) -> dict[int, Raw]:
     return {index: node for index, node in nodes.items() if index in reached}
 
 
+_AFTER: Final = {"switch": "otherwise", "parallel": "joined", "forEach": "done", "approve": "approved"}
+
+
 def _ways(node: Raw) -> Iterator[_Way]:
     kind = node.get("type")
     written: list[tuple[str, str, Any]] = []
@@ -85,9 +88,10 @@ def _ways(node: Raw) -> Iterator[_Way]:
     for number, branch in enumerate(as_list(node.get("branches"))):
         written.append((f"branches.{number}", "branch", branch))
     written.append(("do", "each", node.get("do")))
-    after = {"switch": "otherwise", "parallel": "joined", "forEach": "done"}.get(str(kind), "")
+    after = _AFTER.get(str(kind), "")
     if kind != "exit":
         written.append(("next", after, node.get("next")))
+    written.append(("denied", "denied", node.get("denied")))
     written.append(("onError", "error", node.get("onError")))
     for key, label, target in written:
         if isinstance(target, str):

@@ -1,0 +1,99 @@
+"""Nodes that ask a person: who decides, where a run goes on, and what is said if nobody decides."""
+
+import threading
+
+import pytest
+
+from knime_mcp.graph import Hooks, McpGraphApi, RunError
+from knime_mcp.graph.approvals import Decision
+from knime_mcp.graph.document_loading import check_text
+from knime_mcp.graph.graph_cases import recorded_case, run_case
+from knime_mcp.yaml_text import Severity
+from tests.graph.graphs import ENTRY, EXIT, document, one_tool, texts, transform
+
+ASK = '{id: x, type: approve, message: {expr: \'"Delete " & entry.path & "?"\'}, next: done, denied: kept}'
+NODES = (
+    ENTRY,
+    ASK,
+    transform("{'gone': entry.path, 'because': x.comment}", node="done"),
+    transform("{'kept': entry.path, 'by': x.by}", node="kept"),
+    EXIT,
+)
+WITHOUT_A_WAY = (ENTRY, "{id: x, type: approve, message: Really?, next: exit}", EXIT)
+
+
+def run(nodes=NODES, *, approve=None, **arguments):
+    with McpGraphApi(document(*nodes)) as api:
+        return api.execute_tool("t", arguments, hooks=Hooks(approve=approve))
+
+
+def says(approved, **more):
+    return lambda _: Decision(approved=approved, by="Ada", **more)
+
+
+def test_the_person_reads_the_message_and_the_run_goes_that_way():
+    asked = []
+
+    def approve(question):
+        asked.append((question.node, question.message))
+        return Decision(approved=True, by="Ada", comment="it is old")
+
+    assert run(approve=approve, path="/a").result == {"gone": "/a", "because": "it is old"}
+    assert asked == [("x", "Delete /a?")]
+    found = run(approve=says(False), path="/a")
+    assert found.result == {"kept": "/a", "by": "Ada"}
+    assert [record.node_id for record in found.history] == ["entry", "x", "kept", "exit"]
+    assert found.history[1].output == {"approved": False, "by": "Ada"}
+    assert run(WITHOUT_A_WAY, approve=says(True)).result == {"approved": True, "by": "Ada"}
+
+
+@pytest.mark.parametrize(
+    ("approve", "said"),
+    [
+        (None, "nobody can be asked: Really?"),
+        (lambda _: None, "Nobody has decided: Really?"),
+        (says(False, comment="too early"), "Denied by Ada: too early"),
+    ],
+)
+def test_a_run_fails_where_nobody_says_yes_and_no_way_leads_on(approve, said):
+    with pytest.raises(RunError, match=said.replace("?", r"\?")) as caught:
+        run(WITHOUT_A_WAY, approve=approve)
+    assert caught.value.node == "x"
+
+
+def test_a_stopped_run_waits_for_nobody():
+    stop = threading.Event()
+
+    def approve(question):
+        stop.set()
+        assert question.is_stopped()
+
+    with McpGraphApi(document(*WITHOUT_A_WAY)) as api, pytest.raises(RunError, match="stopped"):
+        api.executor.run("t", {}, hooks=Hooks(approve=approve), is_canceled=stop.is_set)
+
+
+def test_cases_have_the_decisions():
+    graph = document(*NODES)
+    with McpGraphApi(graph) as api:
+        kept = {"call": api.sessions.call, "secrets": api.secrets}
+        case = recorded_case(graph, "yes", "t", {"path": "/a"}, approve=says(True, comment="old"), **kept)
+        no = recorded_case(document(*WITHOUT_A_WAY), "no", "t", {}, approve=says(False), **kept)
+    assert case.decisions == {"x": {"approved": True, "by": "Ada", "comment": "old"}}
+    assert run_case(graph, case).failures == ()
+    assert no.error == "Denied by Ada"
+    assert run_case(document(*WITHOUT_A_WAY), no).failures == ()
+
+
+def found(*nodes, severity=Severity.WARNING):
+    return "\n".join(texts(check_text(one_tool(*nodes), environ={}), severity))
+
+
+def test_check_knows_ways_and_output():
+    assert found(*NODES) == ""
+    assert "non-existent denied node" in found(ENTRY, ASK, *NODES[2:3], EXIT, severity=Severity.ERROR)
+    wrong = ENTRY, ASK, transform("{'a': x.comentt}", node="done"), NODES[3], EXIT
+    assert "comment" in found(*wrong)
+    never = ENTRY, ASK, transform("x.approved = 'yes'", node="done"), NODES[3], EXIT
+    assert "never" in found(*never)
+    broken = ENTRY, "{id: x, type: approve, message: {expr: '1 +'}, next: exit}", EXIT
+    assert "message" in found(*broken, severity=Severity.ERROR)

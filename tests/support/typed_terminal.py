@@ -1,0 +1,68 @@
+"""A program on a terminal of its own, into which a test types."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+DEADLINE = 120  # seconds; it only detects a hang: a busy machine takes a minute to start a program
+
+
+class Terminal:
+    """A program on a terminal, into which somebody types."""
+
+    def __init__(self, folder, *arguments):
+        self._ours, its = pty.openpty()
+        environment = {**os.environ, "TERM": "dumb", "COLUMNS": "200"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
+            cwd=folder,
+            env={**environment, "KNIME_MCP_SERVERS": str(folder / "servers.json")},
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            start_new_session=True,
+        )
+        os.close(its)
+        self.shown = ""
+        self._read = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a character may arrive in two parts
+
+    def until(self, text):
+        """Waits until a text is shown, after what was waited for before; returns what came before it."""
+        deadline = time.monotonic() + DEADLINE
+        while (found := self.shown.find(text, self._read)) < 0:
+            assert time.monotonic() < deadline, f"{text!r} never came: {self.shown}"
+            if select.select([self._ours], [], [], 0.2)[0]:
+                try:
+                    self._take()
+                except OSError:
+                    raise AssertionError(f"it ended without {text!r}: {self.shown}") from None
+        before, self._read = self.shown[self._read : found], found + len(text)
+        return before
+
+    def _take(self):
+        self.shown += self._decoder.decode(os.read(self._ours, 4096))
+
+    def type(self, line):
+        os.write(self._ours, f"{line}\n".encode())
+
+    def interrupt(self):
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def ends(self):
+        while self._process.poll() is None and select.select([self._ours], [], [], DEADLINE)[0]:
+            try:
+                self._take()
+            except OSError:
+                break
+        return self._process.wait(DEADLINE)
+
+    def close(self):
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        os.close(self._ours)
