@@ -1,6 +1,7 @@
 """Nodes that ask a person: who decides, where a run goes on, and what is said if nobody decides."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,19 @@ def test_cases_have_the_decisions():
     assert run_case(graph, case).failures == ()
     assert no.error == "Denied by Ada"
     assert run_case(document(*WITHOUT_A_WAY), no).failures == ()
+
+
+def test_the_example_of_the_documentation():
+    page = Path(__file__).parents[2] / "docs" / "graph-documents.md"
+    blocks = [block.split("```")[0] for block in page.read_text("utf-8").split("```yaml\n")[1:]]
+    (text,) = [block for block in blocks if "approve" in block]
+    checked = check_text(text, environ={})
+    assert checked.document is not None
+    assert checked.problems == ()
+    with McpGraphApi(checked.document) as api:
+        yes = api.execute_tool("tidy", {"path": "/a"}, hooks=Hooks(approve=says(True, comment="old")))
+        no = api.execute_tool("tidy", {"path": "/a"}, hooks=Hooks(approve=says(False)))
+    assert (yes.result, no.result) == ({"deleted": "/a", "because": "old"}, {"kept": "/a"})
 
 
 def found(*nodes, severity=Severity.WARNING):

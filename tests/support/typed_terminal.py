@@ -1,5 +1,6 @@
 """A program on a terminal of its own, into which a test types."""
 
+import codecs
 import os
 import pty
 import select
