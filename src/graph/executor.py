@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from ..client.protocol.tools import ABSENT
 from ..types.texts import ours
 from ..yaml_text import as_mapping
-from .approvals import decided, way_on
 from .expressions import ExpressionError, holds
 from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped, address_space
 from .expressions.javascript import UNDEFINED, json_value, truthy
@@ -243,6 +242,8 @@ class GraphExecutor:
             case ForEachNode():
                 return self._run_each(line, node, record)
             case ApproveNode():
+                from .approvals import decided  # imported late, as few graphs ask anybody
+
                 return decided(node, line, record)
             case _:
                 assert_never(node)
@@ -459,6 +460,8 @@ def _following(node: Node, output: Any) -> str | None:
         case SwitchNode():
             return output
         case ApproveNode():
+            from .approvals import way_on
+
             return way_on(node, output)
         case _:
             return node.next
