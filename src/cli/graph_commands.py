@@ -291,7 +291,9 @@ def run(
         hooks = Hooks(
             on_node_complete=printer.completed,
             on_node_error=printer.failed,
-            approve=approver(document, approve, deny, interrupt),
+            approve=approver(document, approve, deny, interrupt)
+            if document.questions or approve or deny
+            else None,
         )
         try:
             result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)

@@ -34,10 +34,8 @@ def approver(
     is_stopped: Callable[[], bool],
 ) -> Approver | None:
     """Takes what the options say, or asks at the terminal; None if there is nobody there and no option."""
-    from ..graph.graph_model import ApproveNode
-
     said = dict.fromkeys(approved or (), True) | dict.fromkeys(denied or (), False)
-    known = {node.id for tool in document.tools for node in tool.nodes if isinstance(node, ApproveNode)}
+    known = document.questions
     for name in said.keys() - known:
         fix = did_you_mean(name, known) or f"It has: {', '.join(sorted(known)) or 'none'}"
         raise UsageError(f"The document has no approve node '{name}'. {fix}.")

@@ -381,5 +381,12 @@ class GraphDocument:
     # the warnings that ``check`` reports; the tools can run all the same
     warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 
+    @property
+    def questions(self) -> frozenset[str]:
+        """The ids of the nodes that ask a person."""
+        return frozenset(
+            node.id for tool in self.tools for node in tool.nodes if isinstance(node, ApproveNode)
+        )
+
     def tool(self, name: str) -> ToolDefinition | None:
         return next((tool for tool in self.tools if tool.name == name), None)
