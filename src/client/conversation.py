@@ -94,12 +94,13 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+OnNotification = Callable[[str, Mapping[str, Any]], None]
 
 
 class CallInbox:
     """Handles the messages that a server sends while a call waits; progress extends the call's idle clock."""
 
-    __slots__ = ("_on_list_changed", "_on_progress", "_requests", "_wait", "token")
+    __slots__ = ("_on_list_changed", "_on_notification", "_on_progress", "_requests", "_wait", "token")
 
     def __init__(
         self,
@@ -108,12 +109,14 @@ class CallInbox:
         wait: Wait | None = None,
         on_progress: OnProgress | None = None,
         on_list_changed: Callable[[], None] | None = None,
+        on_notification: OnNotification | None = None,
     ) -> None:
         self.token: int | None = None
         self._requests = requests
         self._wait = wait
         self._on_progress = on_progress
         self._on_list_changed = on_list_changed
+        self._on_notification = on_notification
 
     @property
     def wants_progress(self) -> bool:
@@ -124,6 +127,8 @@ class CallInbox:
             self._progress(params)
         elif method == "notifications/tools/list_changed" and self._on_list_changed is not None:
             self._on_list_changed()
+        if self._on_notification is not None:
+            self._on_notification(method, params)
 
     def _progress(self, params: Mapping[str, Any]) -> None:
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress: the token is the
@@ -298,6 +303,7 @@ class ConnectSettings:
     requests: ServerRequests
     trace: Trace | None
     on_list_changed: Callable[[], None]
+    on_notification: OnNotification | None = None
 
     def memory_key(self, server: "Access") -> tuple[str, ...]:
         """The key under which the outcome of a negotiation is remembered."""
@@ -339,7 +345,11 @@ class _Connector:
         self._settings = settings
         self._wait = wait
         self._ids = ids
-        self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
+        self._inbox = CallInbox(
+            settings.requests,
+            on_list_changed=settings.on_list_changed,
+            on_notification=settings.on_notification,
+        )
         self._transport = self._first_transport()
         self._attempts: list[str] = []
         self._has_probed = False

@@ -28,7 +28,16 @@ from .authorization import (
 )
 from .calling import ToolCalls
 from .clock import IsCanceled, StoppableClock, Wait
-from .conversation import ConnectSettings, Conversation, OnProgress, Progress, connect, memory, request_ids
+from .conversation import (
+    ConnectSettings,
+    Conversation,
+    OnNotification,
+    OnProgress,
+    Progress,
+    connect,
+    memory,
+    request_ids,
+)
 from .limits import VARIABLE, Limits, Timeouts
 from .network import NetworkSettings, checked_url
 from .protocol.messages import INTERNAL_ERROR, RpcError
@@ -77,6 +86,7 @@ class MCPClient:
             have run, but the state of the old session is lost. False raises `SessionLost` for calls instead.
         stdio: A command to start and to speak to over its standard input and output, instead of a URL.
         secrets: What is secret in `headers` and the URL, beside what looks like it.
+        on_notification: Called with method and parameters of each notification, in a reader's thread.
 
     Raises:
         SettingInvalid: A URL, header or version is not valid.
@@ -100,6 +110,7 @@ class MCPClient:
         reopen_sessions: bool = True,
         stdio: StdioServer | None = None,
         secrets: Iterable[str] = (),
+        on_notification: OnNotification | None = None,
     ) -> None:
         if protocol_version is not None and protocol_version not in ALL_VERSIONS:
             raise SettingInvalid(
@@ -145,6 +156,7 @@ class MCPClient:
             ),
             trace=self._trace,
             on_list_changed=lambda: self._calls.listings.changed(),
+            on_notification=on_notification,
         )
         self._calls = ToolCalls(
             self, self._settings, check_results=check_results, reopen_sessions=reopen_sessions

@@ -35,13 +35,13 @@ class AuditedCalls:
         servers: Mapping[str, ServerConfig],
         secrets: SecretMarker,
     ) -> None:
-        self._client = client
         self._servers = servers
         self._names: dict[str, str] = {}
         self._run = run.part(lambda asked: client(self._names[asked.url]), secrets)
 
     def __call__(
         self,
+        call_tool: Callable[..., CallToolResult],
         server: str,
         tool: str,
         arguments: dict[str, Any],
@@ -49,7 +49,7 @@ class AuditedCalls:
         run: RunState,
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
-        """Makes a call (see `CallTool`) and records it, also if it fails."""
+        """Makes a call (see `CallTool`), and records it, also if it fails."""
         route = _route(self._servers[server])
         self._names[route.url] = server
         results: list[CallToolResult] = []
@@ -61,7 +61,7 @@ class AuditedCalls:
                 call.tool = pinned_tool(found, replace(route, tool=tool), shown_name=tool)
 
         def send(call: CallInProgress) -> ToolAnswer:
-            results.append(self._client(server).call_tool(tool, arguments, on_attempt=call.sent, **options))
+            results.append(call_tool(tool, arguments, on_attempt=call.sent, **options))
             return answer_of(results[0])
 
         secrets = run.secrets(self._run.secrets)

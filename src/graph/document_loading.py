@@ -39,6 +39,7 @@ from .graph_model import (
     GraphDocument,
     ServerMetadata,
 )
+from .publications import read_publications
 from .server_configs import ServerReading, read_mcp_file, unreadable
 
 if TYPE_CHECKING:
@@ -176,9 +177,11 @@ def check_text(
     servers, mcp_problems = _servers(findings, raw, path, mcp_file, environ)
     reading = ToolReading(findings, NodeReading(findings, chosen.dialect), raw)
     placed = reading.placed()
-    checks = GraphChecks(findings, chosen.dialect, set(servers) | _names(raw), [tool.name for tool in placed])
+    known = set(servers) | _names(raw)
+    checks = GraphChecks(findings, chosen.dialect, known, [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
+    publications = read_publications(findings, raw, known, [tool.name for tool in placed])
     tools, shapes = _check_shapes(findings, raw, placed, called or {}) if judged else (None, {})
     if not judged:
         _check_syntax(findings, placed)
@@ -195,6 +198,7 @@ def check_text(
         tools=reading.tools(),
         dialect=chosen.dialect,
         path=path,
+        publications=publications,
         warnings=problems,
     )
     return CheckedDocument(document=document, problems=problems, dialect=chosen, shapes=shapes, tools=tools)
@@ -242,7 +246,7 @@ def _check_syntax(findings: Findings, placed: Sequence[PlacedTool]) -> None:
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
     """Version, server and limits of a document; None, after reporting the errors, if they are invalid."""
-    for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST)):
+    for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST), ("publish", MAPPING)):
         fields.get(key, kind, default=None)
     version, server = fields.text("version"), fields.inside("server")
     name = server.text("name")

@@ -127,6 +127,7 @@ class GraphExecutor:
             controller=controller,
             is_canceled=is_canceled,
         )
+        began = time.monotonic()
         if most_milliseconds is not None:
             run.limits = shorter(run.limits, most_milliseconds)
         if controller is not None:
@@ -140,7 +141,7 @@ class GraphExecutor:
             run.end(error)
             raise
         run.end(None)
-        duration = (time.monotonic() - run.started) * 1000
+        duration = (time.monotonic() - began) * 1000
         return RunResult(result=result, history=run.history.records(), duration=duration)
 
     def _finish(self, run: RunState, branch: tuple[str, ...] = ()) -> Any:
@@ -310,7 +311,6 @@ class GraphExecutor:
             depth=outer.depth + 1,
             caller=outer,
             history=outer.history.nested(),
-            started=time.monotonic(),
         )
         return self._finish(inner, line.branch_of(record, tool.name))
 
@@ -439,17 +439,12 @@ def _before(line: Line, node: Node, record: NodeRecord) -> None:
         raise run.out_of_time()
     if line.is_stopped():
         raise run.stopped()
-    if run.controller is not None:
-        run.controller.before(record.index, node, run.hooks)
-        if run.controller.is_stopped:
-            raise run.stopped()
+    run.pause(record.index, node)
     hook = run.hooks.on_node_start
     if hook is not None and hook(record.index, node, line.view.context) is False:
         if run.controller is None:
             raise RunError("A hook asked for a pause, but the run has no controller", kind="graph")
-        run.controller.before(record.index, node, run.hooks, wants_pause=True)
-        if run.controller.is_stopped:
-            raise run.stopped()
+        run.pause(record.index, node, wants_pause=True)
     record.start_time = now_ms()
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..yaml_text import Problem
+    from .publications import Publication
     from .server_configs import ServerConfig
 
 
@@ -378,6 +379,8 @@ class GraphDocument:
     tools: tuple[ToolDefinition, ...]  # the tools, in the order of the document; names are unique
     dialect: Dialect
     path: Path | None = None
+    # what clients get of the servers themselves, by server
+    publications: Mapping[str, Publication] = field(default_factory=dict[str, "Publication"])
     # the warnings that ``check`` reports; the tools can run all the same
     warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 

@@ -12,27 +12,35 @@ import re
 import threading
 import time
 from collections import Counter
+from concurrent.futures import wait
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
 
-from ..stdio.session import Asked, Info, Report
+from ..client.clock import POLL_SECONDS
+from ..client.protocol.messages import INTERNAL_ERROR, RpcError
+from ..stdio.session import TOOLS_CHANGED, Asked, Info, Refused, Report
 from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
 from ..yaml_text import as_mapping
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, compiled
 from .graph_spans import is_traced
-from .run_control import Hooks, RunError
+from .run_control import Hooks, RunClient, RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
     from pathlib import Path
 
     from ..audit.secrets import SecretMarker
+    from ..client.mcp_client import Progress
+    from ..stdio.session import Client, Handler
     from .api import McpGraphApi
     from .executor import GraphExecutor, RunResult
     from .graph_model import Node, ToolDefinition
+    from .published import PublishedTool
 
 
 _log = logging.getLogger(__name__)
@@ -40,6 +48,7 @@ _log = logging.getLogger(__name__)
 HISTORY_KEY: Final = "knime-mcp/history"
 """Key in ``_meta``: true in a call requests the history, which is the value of this key in the result."""
 
+_T = TypeVar("_T")
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -58,12 +67,21 @@ class GraphService:
         self._used_by: Counter[McpGraphApi] = Counter()
         self._closing = threading.Event()
         self._runs = anyio.CapacityLimiter(_MOST_RUNS)
-        self.on_change: Callable[[], Awaitable[None]] | None = None
+        self.on_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._serve(api)
 
     def _serve(self, api: McpGraphApi) -> None:
         self._api = api
         self._quick_runs = QuickRuns(api.executor)
+        if (published := api.published) is not None:
+
+            def changed(method: str) -> None:
+                published.forget()
+                if self._loop is not None and self.on_change is not None:
+                    asyncio.run_coroutine_threadsafe(self.on_change(method), self._loop)
+
+            api.sessions.watch(changed)
 
     @property
     def info(self) -> Info:
@@ -76,8 +94,15 @@ class GraphService:
     def is_observed(self) -> bool:
         return self._api.executor.spans is not None or is_traced()
 
-    def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
+    async def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """The tools, as MCP lists them; `any_json`: the client takes results that are not objects."""
+        published = self._api.published
+        if published is None or not published.has("tools"):
+            return self._own_tools(any_json=any_json)
+        theirs = await self._in_thread(partial(published.listed_tools, any_json=any_json))
+        return [*self._own_tools(any_json=any_json), *theirs]
+
+    def _own_tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = []
         for tool in self._api.list_tools():
             described: dict[str, Any] = {"name": tool.name, "description": tool.description}
@@ -91,6 +116,16 @@ class GraphService:
             listed.append(described)
         return listed
 
+    @property
+    def offers(self) -> Mapping[str, Handler]:
+        """Resources and prompts that servers publish, and their logs."""
+        published = self._api.published
+        return {} if published is None else published.offers(self._in_thread)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        self._loop = asyncio.get_running_loop()
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
+
     async def replace(self, api: McpGraphApi) -> None:
         """Serves another document from now on. Current runs finish with the old document."""
         with self._used_changed:
@@ -100,7 +135,7 @@ class GraphService:
         if unused:
             await anyio.to_thread.run_sync(old.close)
         if self.on_change is not None:
-            await self.on_change()
+            await self.on_change(TOOLS_CHANGED)
 
     def end_runs(self) -> None:
         """Ends all runs; their clients receive errors."""
@@ -137,12 +172,17 @@ class GraphService:
         def is_canceled() -> bool:
             return canceled.is_set() or self._closing.is_set()
 
+        client = None if asked.client is None else _run_client(asked.client, is_canceled)
+
         def work() -> dict[str, Any]:
-            hooks = None
+            hooks = Hooks(client=client)
             if reporter is not None:
-                hooks = Hooks(on_progress=reporter.tool, on_node_start=reporter.node)
+                hooks = replace(hooks, on_progress=reporter.tool, on_node_start=reporter.node)
             with self._used() as api:
                 try:
+                    if api.published is not None and api.document.tool(asked.tool) is None:
+                        tool = api.published.tool(asked.tool)
+                        return _passed_on(asked, tool, api, hooks, reporter, is_canceled)
                     result = api.executor.run(
                         asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
                     )
@@ -181,13 +221,55 @@ class GraphService:
                 api.close()
 
 
+def _passed_on(
+    asked: Asked,
+    tool: PublishedTool,
+    api: McpGraphApi,
+    hooks: Hooks,
+    reporter: _Reporter | None,
+    is_canceled: Callable[[], bool],
+) -> dict[str, Any]:
+    """The result of a server's own tool."""
+    assert api.published is not None
+    result = api.published.call(
+        tool, asked.arguments or {}, hooks, None if reporter is None else reporter.server, is_canceled
+    )
+    if not asked.any_json and not isinstance(result.get("structuredContent", {}), dict):
+        del result["structuredContent"]  # only objects, before 2026-07-28; the blocks say the same
+    return api.secrets.data(result, Counter())
+
+
+def _run_client(client: Client, is_canceled: Callable[[], bool]) -> RunClient:
+    """A client for the threads of a run, which end their waiting when it is canceled."""
+    loop = asyncio.get_running_loop()
+
+    def ask(method: str, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
+        answer = asyncio.run_coroutine_threadsafe(client.ask(method, params), loop)
+        while not is_canceled():
+            done, _ = wait((answer,), timeout=POLL_SECONDS)
+            if done:
+                break
+        else:
+            answer.cancel()
+            return RpcError(INTERNAL_ERROR, "The call has ended")
+        try:
+            return answer.result()
+        except Refused as refused:
+            return RpcError(refused.code, str(refused))
+
+    def tell(method: str, params: Mapping[str, Any]) -> None:
+        asyncio.run_coroutine_threadsafe(client.tell(method, params), loop)
+
+    return RunClient(capabilities=client.capabilities, ask=ask, tell=tell)
+
+
 class _Reporter:
     """Carries progress from the threads of a run to its client."""
 
     def __init__(self, secrets: SecretMarker) -> None:
         self._secrets = secrets
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Progress | str | None] = asyncio.Queue()
 
     def node(self, _index: int, node: Node, _context: Any) -> None:
         self._put(node.id)
@@ -195,18 +277,26 @@ class _Reporter:
     def tool(self, node: Node, text: str) -> None:
         self._put(f"{node.id}: {self._secrets.foreign(text)}")
 
+    def server(self, progress: Progress) -> None:
+        """The progress of a server's own tool."""
+        text = None if progress.message is None else self._secrets.foreign(progress.message)
+        self._put(replace(progress, message=text))
+
     def close(self) -> None:
         """Ends the reports; call it in the loop's thread."""
         self._queue.put_nowait(None)
 
     async def send(self, report: Report) -> None:
         count = 0
-        while (text := await self._queue.get()) is not None:
+        while (said := await self._queue.get()) is not None:
             count += 1
-            await report(float(count), None, text)
+            if isinstance(said, str):
+                await report(float(count), None, said)
+            else:
+                await report(said.progress, said.total, said.message)
 
-    def _put(self, text: str) -> None:
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
+    def _put(self, said: Progress | str) -> None:
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, said)
 
 
 def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..client.clock import StoppableClock
 from .expressions import Bounds, evaluate
 from .expressions.javascript import UNDEFINED, json_value
 from .expressions.jsonata import function
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ..audit.secrets import SecretMarker
-    from .graph_model import ExecutionLimits, ToolDefinition
+    from .graph_model import ExecutionLimits, Node, ToolDefinition
 
 
 @dataclass(slots=True, kw_only=True)
@@ -271,13 +272,17 @@ class RunState:
     depth: int = 0  # number of the document's tools that called each other before this run
     caller: RunState | None = None  # the run whose node calls this tool, or None
     history: History = field(default_factory=History)
-    started: float = field(default_factory=time.monotonic)  # time of the beginning, from `time.monotonic`
+    clock: StoppableClock = field(default_factory=StoppableClock)  # stands while the run waits for a person
+    started: float = field(init=False)  # time of the beginning, from the `clock`
     span: Any = None  # OpenTelemetry's span of the run, or None
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
 
     @property
     def left(self) -> float:
         """Seconds until the run's time is over; negative afterwards."""
-        return self.started + self.limits.max_execution_time_ms / 1000 - time.monotonic()
+        return self.started + self.limits.max_execution_time_ms / 1000 - self.clock()
 
     def secrets(self, known: SecretMarker) -> SecretMarker:
         """What is `known`, and the secrets among the arguments of this run and of those that called it."""
@@ -289,12 +294,21 @@ class RunState:
             return True
         return self.is_canceled is not None and self.is_canceled()
 
+    def pause(self, index: int, node: Node, *, wants_pause: bool = False) -> None:
+        """Pauses before a node, if the controller wants it, or in any case; the clock stands meanwhile."""
+        if self.controller is None:
+            return
+        with self.clock.stopped():
+            self.controller.before(index, node, self.hooks, wants_pause=wants_pause)
+        if self.controller.is_stopped:
+            raise self.stopped()
+
     def stopped(self) -> RunError:
         return RunError("Execution was stopped", tool=self.tool.name, kind="stopped")
 
     def out_of_time(self) -> RunError:
         most = self.limits.max_execution_time_ms
-        elapsed = round((time.monotonic() - self.started) * 1000)
+        elapsed = round((self.clock() - self.started) * 1000)
         return RunError(
             f"Execution limit exceeded: maximum execution time ({most}ms) reached. Elapsed time: {elapsed}ms",
             tool=self.tool.name,

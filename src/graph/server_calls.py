@@ -6,6 +6,8 @@ import json
 import threading
 import time
 from collections import OrderedDict
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 
 from ..client.limits import Timeouts
@@ -23,17 +25,21 @@ from ..types.errors import (
 from ..types.texts import canonical_json
 from ..yaml_text import as_mapping, kind_of
 from .expressions.javascript import UNDEFINED, json_value, plain_number
+from .forwarding import LOG_LEVEL, ForwardingSessions, nobody
 from .graph_model import Expression, InvalidExpression
 from .run_control import RunError, ToolFailedError
 from .server_configs import client_for, marker_of_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from ..client.mcp_client import MCPClient, Progress
     from ..client.protocol.tools import CallToolResult
     from ..runs.engine import Run
+    from .audited_calls import AuditedCalls
     from .graph_model import McpNode, Retry, Template
+    from .publications import Publication
     from .run_state import Line, NodeRecord, RunState
     from .server_configs import ServerConfig
 
@@ -240,6 +246,7 @@ def _number(text: str) -> float | int:
 
 # Each call has its own timeout. Connecting may take long, as some programs are downloaded before they start.
 _CLOCKS: Final = Timeouts(connect=60, idle=86_400, total=86_400)
+_client: Final = partial(client_for, check_results=False, timeouts=_CLOCKS)
 
 
 class GraphSessions:
@@ -249,17 +256,33 @@ class GraphSessions:
     """
 
     def __init__(
-        self, servers: Mapping[str, ServerConfig], *, run: Run | None = None, named: Iterable[str] = ()
+        self,
+        servers: Mapping[str, ServerConfig],
+        publications: Mapping[str, Publication] | None = None,
+        *,
+        run: Run | None = None,
+        named: Iterable[str] = (),
     ) -> None:
         self._servers = dict(servers)
         self._clients: dict[str, MCPClient] = {}
         self._lock = threading.Lock()
         self._closed = False
-        self._audited: CallTool | None = None
+        self._on_changed: Callable[[str], None] | None = None
+        self._asking = {name for name, one in (publications or {}).items() if one.questions}
+        self._forwarding = {
+            name: ForwardingSessions(partial(_client, servers[name]), publication)
+            for name, publication in (publications or {}).items()
+            if publication.goes_on
+        }
+        self._audited: AuditedCalls | None = None
         if run is not None:
             from .audited_calls import AuditedCalls
 
             self._audited = AuditedCalls(run, self.client, self._servers, marker_of_servers(servers, named))
+
+    def watch(self, on_changed: Callable[[str], None]) -> None:
+        """Has changes of servers' lists told, by the method of the notification. Before the first call."""
+        self._on_changed = on_changed
 
     def client(self, server: str) -> MCPClient:
         """The client of a server; it connects when it is first used."""
@@ -273,8 +296,21 @@ class GraphSessions:
             if config is None:
                 raise SettingInvalid(f"There is no server '{server}' in the document", setting="mcpServers")
 
-            made = self._clients[server] = client_for(config, check_results=False, timeouts=_CLOCKS)
+            # Servers may have tools only for clients that can be asked.
+            asked = {"elicitation": nobody, "sampling": nobody} if server in self._asking else {}
+            made = self._clients[server] = _client(config, on_notification=self._hear, **asked)
             return made
+
+    def _hear(self, method: str, _params: Mapping[str, Any]) -> None:
+        if method.endswith("/list_changed") and self._on_changed is not None:
+            self._on_changed(method)
+
+    def _session(self, server: str, run: RunState) -> AbstractContextManager[MCPClient]:
+        """The session for a call of a run: one that knows its client, if the server may speak to it."""
+        forwarding, client = self._forwarding.get(server), run.hooks.client
+        if forwarding is None or client is None:
+            return nullcontext(self.client(server))
+        return forwarding.session(run, client)
 
     def call(
         self,
@@ -285,15 +321,17 @@ class GraphSessions:
         run: RunState,
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
-        if self._audited is not None:
-            return self._audited(server, tool, arguments, run=run, **options)
-        return self.client(server).call_tool(tool, arguments, **options)
+        with self._session(server, run) as client:
+            send = partial(client.call_tool, meta=LOG_LEVEL if server in self._forwarding else None)
+            if self._audited is not None:
+                return self._audited(send, server, tool, arguments, run=run, **options)
+            return send(tool, arguments, **options)
 
     def close(self) -> None:
         """Closes all connections and ends all processes; running calls fail."""
         with self._lock:
             self._closed = True
-            clients, self._clients = list(self._clients.values()), {}
+            clients, self._clients = [*self._clients.values(), *self._forwarding.values()], {}
         threads = [threading.Thread(target=client.close, daemon=True) for client in clients]
         for thread in threads:
             thread.start()

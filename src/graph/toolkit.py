@@ -31,11 +31,11 @@ from .server_configs import client_for
 from .studio.desk import ConflictError, Desk
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
     from ..runs.engine import Run
-    from ..stdio.session import Report
+    from ..stdio.session import Handler, Report
     from .graph_cases import CaseOutcome, GraphCase
     from .graph_model import Dialect, GraphDocument
 
@@ -133,7 +133,8 @@ class Toolkit:
         self._closing = threading.Event()
         self._service: GraphService | None = None
         self._ran: GraphDocument | None = None
-        self.on_change: Callable[[], Awaitable[None]] | None = None
+        self.offers: Mapping[str, Handler] = {}
+        self.on_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
         self._actions: Mapping[str, Callable[..., Raw]] = {
             "listGraphTools": self._list,
             "getGraphTool": self._get,
@@ -150,7 +151,7 @@ class Toolkit:
         title = f"Toolkit of {self._desk.file.name}"
         return Info(name="knime-mcp-graph-toolkit", title=title, version=VERSION, instructions=_INSTRUCTIONS)
 
-    def tools(self, *, any_json: bool) -> list[Raw]:
+    async def tools(self, *, any_json: bool) -> list[Raw]:
         """The tools in MCP's form. All results are objects, so `any_json` has no effect."""
         del any_json
         return list(_LISTED)

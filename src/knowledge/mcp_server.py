@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from ..stdio.pipes import Incoming, Outgoing
+    from ..stdio.session import Handler
     from .node_service import NodeKnowledgeMCPService
     from .tool_definitions import ToolDefinition
 
@@ -101,7 +102,8 @@ class ServedTools:
     def __init__(self, service: NodeKnowledgeMCPService) -> None:
         self.is_brief = service.is_brief
         self._service = service
-        self._listed = [_described(tool) for tool in service.get_available_tools()]
+        self.offers: Mapping[str, Handler] = {}
+        self.listed = [_described(tool) for tool in service.get_available_tools()]
 
     @property
     def info(self) -> Info:
@@ -109,10 +111,10 @@ class ServedTools:
             name="knime-mcp-nodes", title="Node knowledge", version=VERSION, instructions=INSTRUCTIONS
         )
 
-    def tools(self, *, any_json: bool = False) -> list[dict[str, Any]]:
+    async def tools(self, *, any_json: bool = False) -> list[dict[str, Any]]:
         """The tools in MCP's form. All results are objects, so `any_json` has no effect."""
         del any_json
-        return self._listed
+        return self.listed
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool on the event loop: over pipes there is only one client, so no other request waits."""
@@ -170,7 +172,7 @@ def sdk_server(tools: ServedTools) -> Server[Any]:
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError as ProtocolFailure
 
-    listed = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.tools()])
+    listed = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.listed])
     threads = anyio.CapacityLimiter(_MOST_AT_ONCE)
 
     async def list_tools(_: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:

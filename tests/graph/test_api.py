@@ -3,11 +3,13 @@
 import asyncio
 import json
 import threading
+import time
 
 import pytest
 
 from knime_mcp.graph import Graph, GraphExecutor, Hooks, McpGraphApi, RunError, RunStatus
-from knime_mcp.graph.run_control import ControlError
+from knime_mcp.graph.run_control import ControlError, Controller
+from knime_mcp.graph.run_state import RunState
 from tests.graph.graphs import ENTRY, EXIT, call, document, tool, transform, yaml
 from tests.support.scripted_server import ScriptedServer, modern
 from tests.support.sse_server import SseServer
@@ -154,3 +156,26 @@ def test_validate_finds_mistakes_without_starting_anything(tmp_path):
     checked = McpGraphApi.validate(file)
     assert checked.document is None
     assert checked.problems
+
+
+def test_the_clock_of_a_run_stands_still_at_a_breakpoint():
+    seen = []
+
+    def paused(*_):
+        seen.append(run.left)
+        time.sleep(0.002)
+        seen.append(run.left)
+        run.controller.resume()
+
+    made = document(ENTRY, transform("entry"), EXIT)
+    run = RunState(
+        expression_seconds=1,
+        tool=made.tools[0],
+        arguments={},
+        limits=made.limits,
+        hooks=Hooks(on_pause=paused),
+        controller=Controller(["x"]),
+        is_canceled=None,
+    )
+    run.pause(0, made.tools[0].by_id["x"])
+    assert seen[0] == seen[1] > run.left

@@ -1,0 +1,137 @@
+"""Calls that ask something of a client of 2026-07-28: the questions are results, the answers a new request.
+
+Servers of this revision send no requests:
+https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/mrtr. A call that asks goes on in the
+background, and is found again by the ``requestState`` of the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from ..stdio.session import INVALID_PARAMS, Asked, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ..stdio.session import Client, Report
+
+    Call = Callable[[Asked, Report | None], Awaitable[dict[str, Any]]]
+
+_KEPT_SECONDS: Final = 3600.0
+"""Time in which a client has to answer; calls that wait longer end."""
+
+
+class InputRounds:
+    """The calls that wait for answers. For one event loop.
+
+    Args:
+        call: Makes a call to its end.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._waiting: dict[str, Conversation] = {}
+
+    async def call(
+        self,
+        asked: Asked,
+        report: Report | None,
+        *,
+        state: str | None,
+        answers: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Begins a call, or goes on with the one of a `state`; the result may ask for input."""
+        if state is None:
+            conversation = Conversation(self._call, asked)
+        else:
+            found = self._waiting.pop(state, None)
+            if found is None or not found.is_about(asked):
+                raise Refused(INVALID_PARAMS, "No call waits for these answers any more; call again")
+            conversation = found
+            conversation.expiry.cancel()
+        questions = await conversation.round(asked.client, report, answers)
+        if questions is None:
+            return conversation.task.result()
+        state = secrets.token_urlsafe(24)
+        self._waiting[state] = conversation
+        loop = asyncio.get_running_loop()
+        conversation.expiry = loop.call_later(_KEPT_SECONDS, self._give_up, state)
+        return {"resultType": "input_required", "inputRequests": questions, "requestState": state}
+
+    def _give_up(self, state: str) -> None:
+        self._waiting.pop(state).task.cancel()
+
+    def close(self) -> None:
+        """Ends the calls that wait."""
+        for state in list(self._waiting):
+            self._waiting[state].expiry.cancel()
+            self._give_up(state)
+
+
+class Conversation:
+    """A call that may take several requests; for the call itself it is the `Client`."""
+
+    expiry: asyncio.TimerHandle
+
+    def __init__(self, call: Call, asked: Asked) -> None:
+        self.capabilities: Mapping[str, Any] = {} if asked.client is None else asked.client.capabilities
+        self._asked = asked
+        self._client = asked.client
+        self._report: Report | None = None
+        self._keys = count(1)
+        self._news = asyncio.Event()
+        self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
+        self.task = asyncio.ensure_future(self._run(call, replace(asked, client=self)))
+
+    async def _run(self, call: Call, asked: Asked) -> dict[str, Any]:
+        # The first round has begun: a task starts only when the one that made it waits.
+        return await call(asked, None if self._report is None else self._tell_progress)
+
+    def is_about(self, asked: Asked) -> bool:
+        return (asked.tool, asked.arguments) == (self._asked.tool, self._asked.arguments)
+
+    async def round(
+        self, client: Client | None, report: Report | None, answers: Mapping[str, Any]
+    ) -> dict[str, dict[str, Any]] | None:
+        """Takes answers, and waits until the call has ended (None) or asks something."""
+        self._client, self._report = client, report
+        for key, (_, answer) in self._open.items():
+            if key in answers and not answer.done():
+                answer.set_result(answers[key])
+        if all(answer.done() for _, answer in self._open.values()):
+            self._news.clear()
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait({self.task, news}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self.task.cancel()
+            raise
+        finally:
+            news.cancel()
+        if self.task.done():
+            return None
+        return {key: question for key, (question, answer) in self._open.items() if not answer.done()}
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Client`."""
+        key, answer = f"q{next(self._keys)}", asyncio.get_running_loop().create_future()
+        self._open[key] = {"method": method, "params": dict(params)}, answer
+        self._news.set()
+        try:
+            return await answer
+        finally:
+            del self._open[key]
+
+    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """See `Client`."""
+        if self._client is not None:
+            await self._client.tell(method, params)
+
+    async def _tell_progress(self, done: float, total: float | None, text: str | None) -> None:
+        if self._report is not None:
+            await self._report(done, total, text)
