@@ -12,8 +12,8 @@ from ..types.errors import MCPError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from .approvals import Approver
     from ..client.protocol.messages import RpcError
+    from .approvals import Approver
     from .graph_model import Node
     from .run_state import NodeRecord
 
