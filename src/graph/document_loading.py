@@ -39,7 +39,6 @@ from .graph_model import (
     GraphDocument,
     ServerMetadata,
 )
-from .publications import read_publications
 from .server_configs import ServerReading, read_mcp_file, unreadable
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
     from .document_checks import PlacedTool
     from .node_shapes import CalledTool, CalledTools, NodeShapes
+    from .publications import Publication
     from .server_configs import ServerConfig
 
 
@@ -181,7 +181,7 @@ def check_text(
     checks = GraphChecks(findings, chosen.dialect, known, [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
-    publications = read_publications(findings, raw, known, [tool.name for tool in placed])
+    publications = _publications(findings, raw, known, [tool.name for tool in placed])
     tools, shapes = _check_shapes(findings, raw, placed, called or {}) if judged else (None, {})
     if not judged:
         _check_syntax(findings, placed)
@@ -392,6 +392,16 @@ def _servers(
         return servers, []
     others, problems = read_mcp_file(Path(mcp_file), environ, without=_names(raw))
     return {**others, **servers}, problems
+
+
+def _publications(
+    findings: Findings, raw: dict[str, Any], servers: set[str], tools: Sequence[str]
+) -> dict[str, Publication]:
+    if not as_mapping(raw.get("publish")):
+        return {}
+    from .publications import read_publications
+
+    return read_publications(findings, raw, servers, tools)
 
 
 def _names(raw: dict[str, Any]) -> set[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_KEPT: Final = 4  # sessions of a server that wait for the next call
 
-LOG_LEVEL: Final = {"io.modelcontextprotocol/logLevel": "debug"}
+_LOG_LEVEL: Final = {"io.modelcontextprotocol/logLevel": "debug"}
 """Asks a server of 2026-07-28 for its logs, in the ``_meta`` of a call; the client chooses among them."""
 
 
@@ -41,6 +41,12 @@ class ForwardingSessions:
         self._free: list[ForwardingSession] = []
         self._used: set[ForwardingSession] = set()
         self._lock = threading.Lock()
+        self.meta = _LOG_LEVEL if publication.logs else None
+
+    def connect_for_nobody(self, **options: Any) -> MCPClient:
+        """A session without a client; servers may list some tools only to those that can be asked."""
+        asked = {"elicitation": nobody, "sampling": nobody} if self._publication.questions else {}
+        return self._connect(**asked, **options)
 
     @contextmanager
     def session(self, run: RunState, client: RunClient) -> Generator[MCPClient]:

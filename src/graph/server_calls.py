@@ -25,7 +25,6 @@ from ..types.errors import (
 from ..types.texts import canonical_json
 from ..yaml_text import as_mapping, kind_of
 from .expressions.javascript import UNDEFINED, json_value, plain_number
-from .forwarding import LOG_LEVEL, ForwardingSessions, nobody
 from .graph_model import Expression, InvalidExpression
 from .run_control import RunError, ToolFailedError
 from .server_configs import client_for, marker_of_servers
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from ..client.protocol.tools import CallToolResult
     from ..runs.engine import Run
     from .audited_calls import AuditedCalls
+    from .forwarding import ForwardingSessions
     from .graph_model import McpNode, Retry, Template
     from .publications import Publication
     from .run_state import Line, NodeRecord, RunState
@@ -268,12 +268,15 @@ class GraphSessions:
         self._lock = threading.Lock()
         self._closed = False
         self._on_changed: Callable[[str], None] | None = None
-        self._asking = {name for name, one in (publications or {}).items() if one.questions}
-        self._forwarding = {
-            name: ForwardingSessions(partial(_client, servers[name]), publication)
-            for name, publication in (publications or {}).items()
-            if publication.goes_on
-        }
+        self._forwarding: dict[str, ForwardingSessions] = {}
+        if publications:
+            from .forwarding import ForwardingSessions
+
+            self._forwarding = {
+                name: ForwardingSessions(partial(_client, servers[name]), publication)
+                for name, publication in publications.items()
+                if publication.goes_on
+            }
         self._audited: AuditedCalls | None = None
         if run is not None:
             from .audited_calls import AuditedCalls
@@ -296,9 +299,9 @@ class GraphSessions:
             if config is None:
                 raise SettingInvalid(f"There is no server '{server}' in the document", setting="mcpServers")
 
-            # Servers may have tools only for clients that can be asked.
-            asked = {"elicitation": nobody, "sampling": nobody} if server in self._asking else {}
-            made = self._clients[server] = _client(config, on_notification=self._hear, **asked)
+            forwarding = self._forwarding.get(server)
+            connect = partial(_client, config) if forwarding is None else forwarding.connect_for_nobody
+            made = self._clients[server] = connect(on_notification=self._hear)
             return made
 
     def _hear(self, method: str, _params: Mapping[str, Any]) -> None:
@@ -322,7 +325,8 @@ class GraphSessions:
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
         with self._session(server, run) as client:
-            send = partial(client.call_tool, meta=LOG_LEVEL if server in self._forwarding else None)
+            forwarding = self._forwarding.get(server)
+            send = partial(client.call_tool, meta=None if forwarding is None else forwarding.meta)
             if self._audited is not None:
                 return self._audited(send, server, tool, arguments, run=run, **options)
             return send(tool, arguments, **options)
