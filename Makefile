@@ -32,9 +32,12 @@ check: lint types requirements  ## everything that needs no server
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/actionlint
 
 types: $(VENV)/.dev
 	$(BIN)/pyright src
+	$(BIN)/pyright --pythonplatform Windows src/system.py
+	$(BIN)/pyright --pythonplatform Darwin src/system.py
 
 requirements: $(VENV)/.dev  ## docs/requirements.md is what the tests' marks say
 	$(BIN)/python docs/requirements.py --check

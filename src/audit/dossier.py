@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
+from ..system import replace_file
 from ..types.texts import canonical_json
 from .journal import keys_file, who
 from .record import utc_text
@@ -114,7 +115,7 @@ class DossierWriter:
                 if kind is None:
                     self._zip.writestr(_entry(LIST), self._signed_list())
             if kind is None:
-                self._part.replace(self._file)
+                replace_file(self._part, self._file)
         finally:
             self._part.unlink(missing_ok=True)
 

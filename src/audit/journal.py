@@ -30,7 +30,6 @@ import os
 import platform
 import re
 import secrets
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, TypedDict
 
+from ..system import try_to_lock
 from ..types.texts import canonical_json
 from ..version import VERSION
 from .journal_lines import SECOND, JournalEnd, JournalError, end_of, part_file
@@ -426,27 +426,10 @@ def held(path: Path) -> Generator[None]:
 def _lock(file: BinaryIO, path: Path, *, seconds: float) -> None:
     """Locks a file until it is closed, or its process ends; `JournalBusy` if another run has for so long."""
     until = time.monotonic() + seconds
-    while not _is_locked(file):
+    while not try_to_lock(file):
         if time.monotonic() >= until:
             raise JournalBusy(f"{path.name} is being written by another run: wait for its end, or stop it")
         time.sleep(0.02)
-
-
-def _is_locked(file: BinaryIO) -> bool:
-    """Tries to lock a file; True also where its file system has no locks."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            file.seek(1 << 62)  # a byte that is never there: Windows lets nobody read a locked one
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
-    return True
 
 
 def _now() -> str:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Self
 
+from ..system import replace_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
@@ -261,7 +263,7 @@ def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:
     # Nobody else may read it, not even for a moment; and a crash leaves the old file or the new one.
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
         json.dump({"keys": entries}, out, indent=1)
-    part.replace(file)
+    replace_file(part, file)
     return public
 
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..system import ENDING
 from .terminal import is_embedded
 
 _CANCELED = 3
 _CANCELED_BY_TYPER = 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def until_canceled(run: Callable[[], None]) -> None:
 
     It raises `SystemExit`; commands handle signals themselves.
     """
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in ENDING}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run()
@@ -43,7 +43,7 @@ def until_canceled(run: Callable[[], None]) -> None:
 
 
 def _handle_signals(handler: Any) -> None:
-    for number in _SIGNALS:
+    for number in ENDING:
         signal.signal(number, handler)
 
 

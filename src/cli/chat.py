@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..system import edit_typed_lines
 from ..types.errors import Canceled, MCPError
 from .agent import AgentSettings, checked_settings
 from .command_errors import ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
@@ -164,7 +164,7 @@ def _turn(
 def _line(before: str = "> ") -> str | None:
     """The next line that is typed; None at the end."""
     if is_terminal(sys.stdin):
-        import_module("readline")  # `input` then knows the lines before, and keys to edit them
+        edit_typed_lines()
     while True:
         try:
             return input(visible(before))

@@ -16,6 +16,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, cast
 
+from ..system import ENDING
 from ..types.errors import UNEXPECTED, AuthError, Canceled, MCPError, SettingInvalid, coded
 from .terminal import complain, is_embedded
 
@@ -220,7 +221,7 @@ class Interrupt:
         return self._since is not None
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             self._before[number] = signal.signal(number, self._remember)
         return self
 

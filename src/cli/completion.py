@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import typer
 
+from ..system import user_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -130,5 +132,6 @@ def _listed(server: str) -> "Iterator[ToolDefinition]":
 
 
 def _file(server: str) -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return folder / "knime-mcp" / "tools" / f"{hashlib.sha256(server.encode()).hexdigest()}.json"
+    return (
+        user_folder("cache") / "knime-mcp" / "tools" / f"{hashlib.sha256(server.encode()).hexdigest()}.json"
+    )

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -14,6 +13,7 @@ import typer
 
 from ..client.limits import Timeouts
 from ..client.transports.stdio_server import StdioServer
+from ..system import words_of
 from ..types.errors import SettingInvalid
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from ..types.secret_rules import is_secret_variable
@@ -65,12 +65,8 @@ def parse_servers(commands: Sequence[str], variables: Sequence[str]) -> tuple[St
 
 def _server(text: str, env: dict[str, str]) -> StdioServer:
     named = _NAMED.fullmatch(text.strip())
-    lexer = shlex.shlex(named[2] if named else text, posix=True, punctuation_chars=False)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    if os.name == "nt":
-        lexer.escape = ""  # a backslash is part of a path on Windows
     try:
-        command = list(lexer)
+        command = words_of(named[2] if named else text)
     except ValueError:
         # The text is not shown, as it may contain a key.
         raise UsageError("A command of --stdio has a quotation mark that is not closed.") from None

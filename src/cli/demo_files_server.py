@@ -21,6 +21,7 @@ from mcp.server.mcpserver.resources import FileResource
 from mcp.types import BlobResourceContents, EmbeddedResource, ToolAnnotations
 from pydantic import Field
 
+from ..system import take_port_again
 from ..version import VERSION
 from . import demo_file_tools as files
 from .demo_file_tools import ColumnCheck, ColumnSummary, FileInfo, Match, WordCount
@@ -149,7 +150,7 @@ def serve(folder: Path, port: int) -> None:
     """Serves the files of a folder until standard input closes; port 0 takes a free one."""
     # asyncio sets TCP_NODELAY only if the protocol is given; without it a reply waits 40 ms.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    take_port_again(listening)
     listening.bind(("127.0.0.1", port))
     listening.listen()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from ..system import in_own_group
 from .command_errors import CommandError, missing_extra
 
 START_SECONDS = 120.0  # a cold start of the SDK on a busy machine takes half a minute
@@ -50,8 +50,7 @@ class ServerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
-            start_new_session=os.name == "posix",
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows'
+            **in_own_group(),
         )
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 import typer
 
 from ..headless import extension_folder
+from ..system import NAME, pythons_in, user_folder
 from ..types.texts import counted
 from ..version import EXTENSION_ID, VERSION
 from .command_errors import CommandError, ExitCode, reports_errors
@@ -26,7 +28,6 @@ from .knime_installations import (
     with_extension,
     without_extension,
 )
-from .named_servers import settings_folder
 from .terminal import is_terminal, note, print_json, say
 
 if TYPE_CHECKING:
@@ -223,10 +224,8 @@ def _look_at(place: Installation) -> Iterator[Finding]:
 
 def _python_of(entry: Mapping[str, Any]) -> Path | None:
     if folder := entry.get("conda_env_path"):  # it counts more than the other, for KNIME
-        names = ("python.exe", "bin/python") if sys.platform == "win32" else ("bin/python", "python.exe")
-        return next(
-            (own for name in names if (own := Path(str(folder), name)).is_file()), Path(str(folder), names[0])
-        )
+        likely = pythons_in(Path(str(folder)))
+        return next((own for own in likely if own.is_file()), likely[0])
     return Path(str(named)) if (named := entry.get("python_executable")) else None
 
 
@@ -234,14 +233,13 @@ def _look_at_python(python: Path, place: Installation | None) -> Iterator[Findin
     where = str(python)
     code = [] if place is None else _knimes_code(place)
     module = _MODULE if code else ""
-    path = ":" if sys.platform != "win32" else ";"
     asked = json.dumps([list(_PACKAGES), module, EXTENSION_ID, VERSION])
     try:
         # As KNIME starts it: with this path and no other.
         done = subprocess.run(  # noqa: S603 - the Python that the user named
             [where, "-c", _PROBE, asked],
             capture_output=True, timeout=_PROBE_SECONDS, check=True, text=True,
-            env=_environment(path.join(map(str, [*code, extension_folder() / "src"] if code else []))),
+            env=_environment(os.pathsep.join(map(str, [*code, extension_folder() / "src"] if code else []))),
         )  # fmt: skip
         version, packages, hiding, said = cast("list[Any]", json.loads(done.stdout.splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
@@ -308,14 +306,12 @@ def _environment(path: str) -> dict[str, str]:
 
 
 def _own_config() -> Path:
-    return settings_folder() / "knime-mcp" / "knime-extensions.yml"
+    return user_folder("settings") / "knime-mcp" / "knime-extensions.yml"
 
 
 def _found() -> list[Installation]:
-    import os
-
     home = Path.home()
-    return installations(sys.platform, home, os.environ, Path(home.anchor))
+    return installations(NAME, home, os.environ, Path(home.anchor))
 
 
 def _one(named: Path | None) -> Installation:

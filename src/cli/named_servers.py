@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
+from ..system import replace_file, user_folder
 from ..types.secret_rules import secrets_in_environment
 from ..types.texts import why_no_json
 from .command_errors import CommandError, UsageError
@@ -40,18 +40,7 @@ def servers_file() -> Path:
     named = os.environ.get(_FILE)
     if named:
         return Path(named)
-    return settings_folder() / "knime-mcp" / "servers.json"
-
-
-def settings_folder() -> Path:
-    """The folder in which programs of this user keep their settings."""
-    # https://specifications.freedesktop.org/basedir-spec/, or the system's own rule
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    named = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return named if named.is_absolute() else Path.home() / ".config"
+    return user_folder("settings") / "knime-mcp" / "servers.json"
 
 
 def is_name(word: str) -> bool:
@@ -133,7 +122,7 @@ def write_entries(file: Path, entries: Mapping[str, Entry]) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             json.dump({"mcpServers": dict(entries)}, out, ensure_ascii=False, indent=2)
             out.write("\n")
-        fresh.replace(file)
+        replace_file(fresh, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +134,7 @@ class Program:
 
 
 def programs() -> dict[str, Program]:
-    home, settings = Path.home(), settings_folder()
+    home, settings = Path.home(), user_folder("settings")
     known = {
         "claude": ("Claude Desktop", (settings / "Claude" / "claude_desktop_config.json",)),
         "claude-code": ("Claude Code", (Path(".mcp.json"), home / ".claude.json")),

@@ -11,12 +11,12 @@ import functools
 import json
 import os
 import re
-import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
+from ..system import typed_line
 from ..types.texts import escape, shortened
 from ..types.texts import visible as escape_hidden
 
@@ -39,7 +39,6 @@ except ImportError:  # optional: orjson comes with LangChain, on platforms that 
     _orjson = None
 
 _POLL_SECONDS = 0.1
-_LONGEST_LINE = 1 << 16
 _NARROWEST = 20  # characters; narrower tables would have no text
 # After a single carriage return, the end of a line would overwrite its beginning.
 _OVERWRITES = re.compile(r"\r(?!\n)")
@@ -147,8 +146,8 @@ def read_line(prompt: str, is_stopped: Callable[[], bool]) -> str | None:
     """Asks for a line; None at the end of the input, or if nobody waits for it any more."""
     err().print(plain(prompt), end="")
     while not is_stopped():
-        if select.select([0], [], [], _POLL_SECONDS)[0]:
-            return os.read(0, _LONGEST_LINE).decode(errors="replace") or None
+        if (line := typed_line(_POLL_SECONDS)) is not None:
+            return line or None
     return None
 
 

@@ -14,7 +14,6 @@ import re
 import selectors
 import socket
 import ssl
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,15 +22,13 @@ from typing import Any, Final, Literal, cast
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ..system import SYSTEM_CHECKS_CERTIFICATES, keep_connection_alive
 from ..types.errors import ConnectError, ConnectPhase, SettingInvalid
 from ..types.texts import origin_and_path, without_surrogates
 from .clock import Wait
 from .transports.base import Step, Trace
 
 _NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is not a number
-# On these systems truststore lets the operating system check certificates. Its contexts do one handshake at a
-# time, so they are not shared: a server that stalls would stop the handshakes with all others.
-_ASKS_THE_SYSTEM: Final = sys.platform in {"win32", "darwin"}
 # The usual places of certificates, for a Python whose OpenSSL was built for another system.
 _BUNDLES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian
@@ -168,7 +165,11 @@ class NetworkSettings:
     verify: bool = True
 
     def ssl_context(self) -> ssl.SSLContext:
-        return (_ssl_context if _ASKS_THE_SYSTEM else _shared_context)(self._trusted_file, self.verify)
+        # A context of truststore does one handshake at a time, so it is not shared: a server that stalls
+        # would stop the handshakes with all others.
+        return (_ssl_context if SYSTEM_CHECKS_CERTIFICATES else _shared_context)(
+            self._trusted_file, self.verify
+        )
 
     @property
     def _trusted_file(self) -> str | None:
@@ -245,7 +246,7 @@ _shared_context: Final = functools.cache(_ssl_context)
 
 
 def _trusting_the_system() -> ssl.SSLContext:
-    if _ASKS_THE_SYSTEM:
+    if SYSTEM_CHECKS_CERTIFICATES:
         import truststore  # imported here: takes 10 ms, and plain http does not need it
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -508,8 +509,4 @@ def _begin(address: Address) -> socket.socket:
 
 def _set_options(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # Keep-alive packets, as routers drop connections without traffic after minutes.
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # names differ between systems
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), _KEEP_ALIVE_SECONDS)
+    keep_connection_alive(sock, _KEEP_ALIVE_SECONDS)

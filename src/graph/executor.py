@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..client.protocol.tools import ABSENT
+from ..system import addresses_left
 from ..types.texts import ours
 from ..yaml_text import as_mapping
 from .expressions import ExpressionError, holds
-from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped, address_space
+from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .graph_model import (
     ApproveNode,
@@ -37,11 +38,6 @@ from .graph_model import (
 from .run_control import Hooks, RunError, RunStatus
 from .run_state import Line, NodeRecord, RunState, Telemetry, now_ms, shorter, telemetry_of
 from .server_calls import ResultCache, arguments_of, call_node, retried
-
-try:
-    import resource
-except ImportError:  # Windows has no such limits
-    resource = None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -407,10 +403,7 @@ def _has_room() -> bool:
 
     A thread that dies of it while it begins would never tell the one that waits for its beginning.
     """
-    if resource is None:
-        return True
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return most == resource.RLIM_INFINITY or most - address_space() > _ROOM_OF_THREAD
+    return addresses_left() > _ROOM_OF_THREAD
 
 
 def _schemas(tool: ToolDefinition) -> tuple[CompiledSchema, CompiledSchema]:

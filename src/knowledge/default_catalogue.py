@@ -10,7 +10,6 @@ import atexit
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -18,16 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..system import keep, remove_unless_kept, user_folder
 from ..version import VERSION
 from .catalogue_file import SCHEMA_VERSION
 from .packs import own_packs
 
-if TYPE_CHECKING:
-    from .node_model import NodeSpec
-
-
-if sys.platform != "win32":
-    import fcntl
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -40,11 +34,11 @@ _KEPT: Final = 2
 
 def user_catalogue() -> Path:
     """The default target of `nodes build`."""
-    return _base("XDG_DATA_HOME", (".local", "share"), ("Library", "Application Support")) / "nodes.sqlite"
+    return user_folder("data") / _FOLDER / "nodes.sqlite"
 
 
 def cache_folder() -> Path:
-    return _base("XDG_CACHE_HOME", (".cache",), ("Library", "Caches"))
+    return user_folder("cache") / _FOLDER
 
 
 def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: Sequence[Path] = ()) -> Path:
@@ -102,7 +96,7 @@ def _remove_old(folder: Path, new: Path) -> None:
     with suppress(FileNotFoundError):  # another process removes files, too
         others = [(_last_use(file), file) for file in folder.glob("default-*.sqlite") if file != new]
         for _, old in sorted(others, reverse=True)[_KEPT:]:
-            _remove_unless_held(old)
+            remove_unless_kept(old)
 
 
 def _last_use(file: Path) -> float:
@@ -113,29 +107,4 @@ def _last_use(file: Path) -> float:
 @cache
 def _hold(file: Path) -> None:
     """Keeps other processes from removing a file until this one ends."""
-    if sys.platform != "win32":
-        with suppress(OSError):  # not every file system has locks
-            fcntl.flock(os.open(file, os.O_RDONLY), fcntl.LOCK_SH)
-
-
-def _remove_unless_held(file: Path) -> None:
-    with suppress(PermissionError, BlockingIOError):
-        if sys.platform == "win32":
-            file.unlink()  # fails while a process has the file open
-            return
-        handle = os.open(file, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.unlink()
-        finally:
-            os.close(handle)
-
-
-def _base(variable: str, unix: tuple[str, ...], mac: tuple[str, ...]) -> Path:
-    """This program's folder, by https://specifications.freedesktop.org/basedir-spec/ or the system's rule."""
-    named = os.environ.get(variable, "")
-    if named and Path(named).is_absolute():
-        return Path(named) / _FOLDER
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / _FOLDER
-    return Path.home().joinpath(*(mac if sys.platform == "darwin" else unix)) / _FOLDER
+    keep(file)

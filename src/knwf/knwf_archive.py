@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import IO, TYPE_CHECKING, Final
 
+from ..system import replace_file
 from .settings_xml import KnwfError
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str,
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(_mode_of(target))  # mkstemp's files are for their owner only
-        Path(temporary).replace(target)
+        replace_file(Path(temporary), target)
     except BaseException:
         with contextlib.suppress(OSError):
             Path(temporary).unlink()

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from ..system import ENDING, in_forked_children
 from ..types.errors import Canceled, MCPError, OutcomeUnknown
 from ..types.routing import ServerRoute
 from ..version import VERSION
@@ -149,15 +150,14 @@ def _forget() -> None:
     _sessions = _Sessions()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+in_forked_children(_forget)
 
 
 def begin_process(stop: Any) -> None:
     """Initializes a worker process, whose calls end when ``stop`` is set."""
     global _stop
     _stop = stop
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group; the parent decides
+    for number in ENDING:  # sent to the whole group; the parent decides
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="mcp-parent", daemon=True).start()
 

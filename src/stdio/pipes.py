@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 
+from ..system import LOOPS_READ_PIPES
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 
@@ -27,7 +29,7 @@ _MOST_WAITING: Final = 1 << 19
 @asynccontextmanager
 async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
     """The lines of standard input and output; None if they are not pipes."""
-    if sys.platform == "win32" or not all(map(_is_pipe, (0, 1))):
+    if not LOOPS_READ_PIPES or not all(map(_is_pipe, (0, 1))):
         yield None
         return
     loop = asyncio.get_running_loop()

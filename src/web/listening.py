@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import json
 import logging
 import re
-import select
-import signal
 import socket
-import struct
-import sys
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ..system import end_if_unread, is_ready, let_nobody_connect, on_ending, take_port_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _UNREAD_MS: Final = 30_000
 _OPEN_DOOR: Final = 1.0
 """Seconds for which an ending listener still accepts, so that clients hear of its end with an answer."""
@@ -46,7 +42,6 @@ _OF_CONNECTION: Final = ("cycle", "loop", "transport")
 
 _TWO_LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})
 
-_SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h; Python has no name for it
 
 _log = logging.getLogger(__name__)
 _MAYBE_NO_ID: Final = re.compile(rb'"id"\s*:\s*(?:[\[{ntf]|-?[0-9]+[.eE])')
@@ -111,7 +106,7 @@ class Listener:
             return
         self._door.ending = True
         await self._emptied(_OPEN_DOOR)
-        _let_nobody_connect(self._socket)
+        let_nobody_connect(self._socket)
         await self._all_accepted()
         for server in self._server.servers:
             server.close()
@@ -126,7 +121,7 @@ class Listener:
         """
         rounds = 0
         while rounds < 4:
-            waiting = select.select([self._socket], [], [], 0)[0]
+            waiting = is_ready(self._socket, 0)
             rounds = 0 if waiting else rounds + 1
             await asyncio.sleep(0)
 
@@ -183,11 +178,7 @@ async def serve(
     `stop` also ends the serving; for threads, which get no signals.
     """
     stop = stop or asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        # Windows has no such handlers, and only the main thread may set them.
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, stop.set)
+    ignore_signals = on_ending(asyncio.get_running_loop(), stop.set)
     log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.ERROR)
     running = [asyncio.create_task(listener.run()) for listener in listeners]
@@ -200,39 +191,12 @@ async def serve(
         await stop.wait()
     finally:
         # A second signal ends the process at once.
-        for number in _SIGNALS:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.remove_signal_handler(number)
+        ignore_signals()
         log.setLevel(logging.CRITICAL)  # requests that are cut off now are not errors
         if on_end is not None:
             on_end()
         await asyncio.gather(*(listener.end() for listener in listeners))
         await asyncio.gather(*running)
-
-
-def _let_nobody_connect(listening: socket.socket) -> None:
-    """Lets a listening socket ignore who wants to connect from now on; who is connecting may end doing so.
-
-    A client that asks again, a second later, finds the socket closed: its connection is refused, and it has
-    sent nothing. Without this some are always connected in the moment in which the socket is closed, and
-    are reset with the request that they have just sent.
-    """
-    if sys.platform != "linux":
-        listening.listen(0)  # a short queue is all that there is
-        return
-    # "Drop each packet with SYN" for the kernel's packet filter, which sees packets from the TCP header on:
-    # https://docs.kernel.org/networking/filter.html
-    load_flags, jump_if_syn, drop, keep = (
-        (0x30, 0, 0, 13),
-        (0x45, 0, 1, 0x02),
-        (6, 0, 0, 0),
-        (6, 0, 0, 0xFFFFFFFF),
-    )
-    code = b"".join(struct.pack("HBBI", *step) for step in (load_flags, jump_if_syn, drop, keep))
-    program = ctypes.create_string_buffer(code)
-    attached = struct.pack("HP", 4, ctypes.addressof(program))
-    with suppress(OSError):  # a sandbox may forbid it
-        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -241,7 +205,7 @@ def bound(host: str, port: int) -> socket.socket:
     # asyncio sets TCP_NODELAY only if the protocol is given; without it an answer waits 40 ms.
     bound_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        take_port_again(bound_socket)
         bound_socket.bind((host, port))
     except OSError as error:
         bound_socket.close()
@@ -284,8 +248,8 @@ class _PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         accepted = transport.get_extra_info("socket")
-        if accepted is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)
+        if accepted is not None:
+            end_if_unread(accepted, _UNREAD_MS)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -40,7 +40,7 @@ MAY_IMPORT = {
         "web",
     },
 }
-EVERYBODY = {"version"}
+EVERYBODY = {"version", "system"}
 #: Folder of the client -> the folders of `client` that it may import beside itself.
 CLIENT_LAYERS = {"protocol": set(), "transports": {"protocol"}, "validation": {"protocol"}}
 IO_MODULES = {

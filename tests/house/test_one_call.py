@@ -10,7 +10,8 @@ import pytest
 from tests.house.traced_calls import WORKS
 from tests.support import peers
 
-#: At most so many own modules; what stands in for KNIME (`headless`) does not count.
+#: At most so many own modules; what stands in for KNIME (`headless`) or before the operating
+#: system (`system.py`) does not count.
 LIMITS = {
     "client.call_tool": 10,
     "Provider node": 25,

@@ -9,7 +9,6 @@ With `--bench` also what only the benchmarks need: LangChain's adapter, what dra
 the graph server.
 """
 
-import fcntl
 import importlib.util
 import json
 import os
@@ -24,6 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+
+from knime_mcp.system import try_to_lock
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent / ".peers"
@@ -216,8 +217,9 @@ def _built(name: str, build: Callable[[], None]) -> str:
 def _alone() -> Iterator[None]:
     """Two `make peers` in one checkout take turns."""
     ROOT.mkdir(exist_ok=True)
-    with (ROOT / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (ROOT / "lock").open("wb") as lock:
+        while not try_to_lock(lock):
+            time.sleep(0.2)
         yield
 
 

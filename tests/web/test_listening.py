@@ -1,7 +1,5 @@
 """uvicorn is changed from inside: a version in which that no longer works is refused with what is missing."""
 
-import socket
-import sys
 import tomllib
 from pathlib import Path
 
@@ -46,23 +44,3 @@ def test_the_bound_is_the_one_of_the_extras():
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
     bounds = {entry for packages in extras.values() for entry in packages if entry.startswith("uvicorn")}
     assert bounds == {f"uvicorn{listening._UVICORN}"}
-
-
-def test_who_is_connected_is_accepted_and_nobody_else_can_connect():
-    assert sys.platform == "linux"  # the only one with packet filters for a socket
-    with listening.bound("127.0.0.1", 0) as door, socket.socket() as early, socket.socket() as late:
-        door.listen(5)
-        address = door.getsockname()
-        early.settimeout(30)
-        early.connect(address)
-        listening._let_nobody_connect(door)
-        late.settimeout(0.2)
-        with pytest.raises(TimeoutError):  # rather than a connection that nobody serves
-            late.connect(address)
-        accepted, _ = door.accept()
-        with accepted:
-            accepted.sendall(b"x")
-            assert early.recv(1) == b"x"
-        door.close()
-        with socket.socket() as later, pytest.raises(ConnectionRefusedError):
-            later.connect(address)

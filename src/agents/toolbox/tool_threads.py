@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import threading
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ...system import in_forked_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,5 +119,4 @@ def _forget_threads() -> None:
     _threads = _Threads()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)  # a forked process has none of the threads
+in_forked_children(_forget_threads)

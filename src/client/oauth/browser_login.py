@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import secrets
 import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
+from ...system import take_port_again
 from ...types.errors import AuthError, Canceled, SettingInvalid
 from ...types.texts import in_one_line, origin_and_path
 from ..clock import POLL_SECONDS, IsCanceled
@@ -211,9 +211,6 @@ class _Listener(ThreadingMixIn, TCPServer):
     timeout = POLL_SECONDS
     daemon_threads = True
     request_queue_size = _MOST_CONNECTIONS
-    # The port of the last login may still be in TIME_WAIT. On Windows this option would let other programs
-    # listen at the same port.
-    allow_reuse_address = sys.platform != "win32"
 
     def __init__(self, port: int) -> None:
         self.state = ""
@@ -221,6 +218,10 @@ class _Listener(ThreadingMixIn, TCPServer):
         self._open: deque[socket.socket] = deque()
         super().__init__(("127.0.0.1", port), _Handler)
         self.port: int = self.socket.getsockname()[1]
+
+    def server_bind(self) -> None:
+        take_port_again(self.socket)
+        super().server_bind()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Of too many connections the oldest goes, as a browser sends its request at once."""

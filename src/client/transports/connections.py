@@ -9,10 +9,8 @@ another thread.
 import base64
 import contextlib
 import re
-import select
 import socket
 import ssl
-import sys
 import threading
 import time
 from collections import deque
@@ -22,6 +20,7 @@ from typing import Final, NamedTuple
 import h11
 import httpx
 
+from ...system import is_ready
 from ...types.errors import ConnectError
 from ..clock import Wait
 from ..network import Dialer, Proxy, shut_down
@@ -340,11 +339,4 @@ def _kept_seconds(headers: Headers) -> float:
 
 def _is_ready(sock: socket.socket, seconds: float, *, writing: bool = False) -> bool:
     """Waits until the socket can be read, or written. A failed or closed socket is ready, too."""
-    if sock.fileno() < 0:
-        return True
-    # poll where it exists, as select cannot watch descriptors beyond 1023.
-    if sys.platform == "win32":
-        return any(select.select([] if writing else [sock], [sock] if writing else [], [sock], seconds))
-    poll = select.poll()
-    poll.register(sock, select.POLLOUT if writing else select.POLLIN)
-    return bool(poll.poll(1000 * seconds))
+    return sock.fileno() < 0 or is_ready(sock, seconds, writing=writing)

@@ -15,7 +15,6 @@ import os
 import queue
 import re
 import secrets
-import select
 import shutil
 import signal
 import subprocess
@@ -25,15 +24,15 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Final, Protocol
 
+from ...system import ProcessGroup, in_own_group, is_ready, program, without_waiting
 from ...types.errors import ConnectError
 from .stdio_server import StdioServer
 
 _logger = logging.getLogger(__name__)
 _CHUNK: Final = 64 * 1024
-_POLL_MS: Final = 250
+_POLL_SECONDS: Final = 0.25
 _POLITE_SECONDS: Final = 2.0  # time to end after standard input was closed, and again after SIGTERM
 _REAP_SECONDS: Final = 5.0
 _LEFTOVER_SECONDS: Final = 0.5  # for grandchildren to end after the server
@@ -42,10 +41,7 @@ _EXIT_SECONDS: Final = 1.0  # from the end of the output to the end of the proce
 _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
 _live: "weakref.WeakSet[StdioProcess]" = weakref.WeakSet()
-IS_WINDOWS: Final = os.name == "nt"
 MARK: Final = "KNIME_MCP_STARTED"
-# The watchdog sees the end of its input when the client is killed, and then ends the server's group.
-_WATCH: Final = 'read -r _; sleep 2; kill -TERM "-$1" || exit; sleep 2; kill -KILL "-$1"'
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
 _ERROR: Final = re.compile(r"((uncaught|unhandled) )?[\w.]*(error|exception)\b|panic:", re.IGNORECASE)
 # Lines that Node writes after an error, often more than are shown: the stack and lone brackets.
@@ -137,10 +133,10 @@ class StdioProcess:
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._kill_lock = threading.Lock()
-        self._mark = f"{MARK}={os.getpid()}-{secrets.token_hex(8)}"
-        self._process = start(server, self._mark)
+        mark = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._process = start(server, mark)
         _live.add(self)
-        self._watchdog = watch(self._process.pid)
+        self._group = ProcessGroup(self._process, f"{MARK}={mark}")
         assert self._process.stdin
         assert self._process.stdout
         assert self._process.stderr
@@ -195,7 +191,7 @@ class StdioProcess:
         try:
             if not self._has_ended(_POLITE_SECONDS):
                 _logger.debug("%s did not end when its input was closed", self._server.url)
-                self._signal(signal.SIGTERM)
+                self._group.ask_to_end()
                 self._has_ended(_POLITE_SECONDS)
         finally:  # also after Ctrl-C during the waits
             self.kill()
@@ -207,15 +203,12 @@ class StdioProcess:
     def kill(self) -> None:
         with self._kill_lock:
             if not self._has_ended(0):
-                self._kill_group()
+                self._group.kill()
                 if not self._has_ended(_REAP_SECONDS):
                     _logger.warning("%s cannot be ended", self._server.url)
             self._clear_group()
             _live.discard(self)
-            if self._watchdog is not None:
-                self._watchdog.kill()
-                self._watchdog.communicate()
-                self._watchdog = None
+            self._group.watch_no_more()
 
     def _has_ended(self, seconds: float) -> bool:
         try:
@@ -226,42 +219,12 @@ class StdioProcess:
 
     def _clear_group(self) -> None:
         """Ends the processes that an ended server has left, in its group or with its mark."""
-        if not self._signal(signal.SIGTERM) | _signal_marked(self._mark, signal.SIGTERM):
+        if not self._group.ask_to_end():
             return
         until = time.monotonic() + _LEFTOVER_SECONDS
-        while time.monotonic() < until and self._signal(0) | _signal_marked(self._mark, 0):
+        while time.monotonic() < until and self._group.is_alive():
             time.sleep(0.02)
-        self._kill_group()
-        _signal_marked(self._mark, signal.SIGKILL)
-
-    def _kill_group(self) -> None:
-        if IS_WINDOWS:
-            command = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
-            with suppress(OSError, subprocess.TimeoutExpired):
-                # Output is not captured, as that needs threads, which cannot start at interpreter exit.
-                subprocess.run(  # noqa: S603
-                    command,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=_REAP_SECONDS,
-                    check=False,
-                )
-            self._process.kill()
-        else:
-            self._signal(signal.SIGKILL)
-
-    def _signal(self, number: int) -> bool:
-        """Signals the whole group. Returns False if the group is empty."""
-        if IS_WINDOWS:
-            # Windows has no signals for groups; `_kill_group` ends the process and its children.
-            return self._process.poll() is None
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return False
-        except PermissionError:  # only zombies are left (macOS), or a process has changed its user
-            return False
-        return True
+        self._group.kill()
 
     def _read_output(self, stream: IO[bytes]) -> None:
         held = bytearray()
@@ -312,14 +275,11 @@ class StdioProcess:
 
     def _read(self, stream: IO[bytes]) -> bytes:
         """Waits for bytes and returns them; empty at the end of the stream or of the process."""
-        if not IS_WINDOWS:
-            poll = select.poll()
-            poll.register(stream, select.POLLIN)
-            while not poll.poll(_POLL_MS):
-                if self._has_been_over(0) and not poll.poll(0):
-                    return b""  # another process keeps the stream open
-            if self._has_been_over(_EXIT_SECONDS):
-                return b""  # another process keeps writing to the stream
+        while not is_ready(stream, _POLL_SECONDS):
+            if self._has_been_over(0) and not is_ready(stream, 0):
+                return b""  # another process keeps the stream open
+        if self._has_been_over(_EXIT_SECONDS):
+            return b""  # another process keeps writing to the stream
         return os.read(stream.fileno(), _CHUNK)
 
     def _has_been_over(self, seconds: float) -> bool:
@@ -333,8 +293,7 @@ class StdioProcess:
         """The work of the writer thread, until the process stops reading or `close` is called."""
         try:
             with stream:
-                if not IS_WINDOWS:
-                    os.set_blocking(stream.fileno(), False)
+                without_waiting(stream.fileno())
                 while (outgoing := self._outbox.get()) is not None:
                     if outgoing.begin():
                         self._write_line(stream, outgoing)
@@ -346,12 +305,9 @@ class StdioProcess:
     def _write_line(self, stream: IO[bytes], outgoing: Outgoing) -> None:
         left = memoryview(outgoing.data)
         while left:
-            if not IS_WINDOWS:
-                poll = select.poll()
-                poll.register(stream, select.POLLOUT)
-                while not poll.poll(_POLL_MS):
-                    if self._process.poll() is not None:
-                        raise BrokenPipeError
+            while not is_ready(stream, _POLL_SECONDS, writing=True):
+                if self._process.poll() is not None:
+                    raise BrokenPipeError
             with suppress(BlockingIOError):
                 left = left[outgoing.write(stream.fileno(), left) :]
         outgoing.data = b""  # frees memory: the call waits for its reply with this object
@@ -372,42 +328,19 @@ def _kill_all() -> None:
         process.kill()
 
 
-def _signal_marked(mark: str, number: int) -> bool:
-    """Signals the processes with the mark in their environment. Returns False if there are none.
-
-    Elsewhere than on Linux none are found.
-    """
-    found = False
-    for folder in Path("/proc").glob("[0-9]*") if hasattr(os, "pidfd_open") else ():
-        with suppress(OSError):  # it has ended, or belongs to another user
-            process = os.pidfd_open(int(folder.name))  # so that no later process of this number is meant
-            try:
-                if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    signal.pidfd_send_signal(process, number)
-                    found = True
-            finally:
-                os.close(process)
-    return found
-
-
 def start(server: StdioServer, mark: str) -> subprocess.Popen[bytes]:
     """Starts a server in its own process group, with its three streams as pipes."""
-    name, _, value = mark.partition("=")
-    environment = {**server.environment(), name: value}
-    program = server.program
-    if IS_WINDOWS:  # CreateProcess does not find npx.cmd
-        program = shutil.which(program, path=environment.get("PATH")) or program
+    environment = {**server.environment(), MARK: mark}
     try:
         return subprocess.Popen(  # noqa: S603 - to run it is what the caller asked for
-            [program, *server.command[1:]],
+            [program(server.program, environment.get("PATH")), *server.command[1:]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
             env=environment,
             cwd=server.cwd,
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            **in_own_group(),
         )
     except OSError as error:
         raise _not_started(server, error) from None
@@ -429,25 +362,6 @@ def _not_started(server: StdioServer, error: OSError) -> ConnectError:
         what = f"The program '{server.program}' cannot be started: {error.strerror or type(error).__name__}"
         fix = "Run the command in a terminal and see what it says"
     return ConnectError(what, phase="process", fix=fix)
-
-
-def watch(pid: int) -> subprocess.Popen[bytes] | None:
-    """Starts the watchdog process, which ends the group if this process is killed; None without sh."""
-    if IS_WINDOWS:
-        return None
-    try:
-        return subprocess.Popen(  # noqa: S603 - all of it is ours
-            ["/bin/sh", "-c", _WATCH, "sh", str(pid)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            env={"PATH": os.defpath},
-            cwd="/",
-            start_new_session=True,
-        )
-    except OSError:
-        return None
 
 
 _LINES, _LONGEST_END = 5, 300

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...system import needed_variables
 from ...types.errors import SettingInvalid
 from ...types.secret_rules import KnownSecrets, looks_secret, secrets_in_environment
 
@@ -20,17 +21,6 @@ _VARIABLE: Final = re.compile(
     r"(?<![\w/.-])(?<!code: ')(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w(])", re.ASCII
 )
 _MOST_NAMED: Final = 5
-
-# Only the variables that the official SDKs pass on: the rest of the environment may hold keys of other
-# servers, and KNIME's PYTHONPATH would make a Python server import the wrong packages.
-_INHERITED: Final = (
-    (
-        *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
-        *("SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
-    )
-    if os.name == "nt"
-    else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,7 @@ class StdioServer:
 
     def environment(self) -> dict[str, str]:
         """The whole environment of the process."""
-        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        inherited = {name: os.environ[name] for name in needed_variables() if name in os.environ}
         # bash exports functions as values that begin with "()", which attackers have used to run code.
         safe = {name: value for name, value in inherited.items() if not value.startswith("()")}
         return safe | dict(self.env)

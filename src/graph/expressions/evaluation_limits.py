@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...system import in_forked_children, memory_in_use
 from ...types.errors import MCPError
 
 if TYPE_CHECKING:
@@ -238,7 +237,7 @@ class Watch:
         _let_pass()
         # Python keeps what it needed: those that run now and begin later are not to blame for it.
         if self.is_excessive or time.monotonic() - self._began > _SHORT:
-            guard.size = _memory() or guard.size
+            guard.size = memory_in_use() or guard.size
         if self.is_excessive:
             for watch in list(guard.running):
                 watch.base = guard.size
@@ -274,7 +273,7 @@ class _Guard:
 
     def wake(self) -> None:
         self.is_awake = True
-        self.size = _memory()
+        self.size = memory_in_use()
         self._called.set()
         if self._thread is None:
             with self.lock:
@@ -306,7 +305,7 @@ class _Guard:
 
     def look_at_memory(self, current: Watch | None) -> None:
         """Ends the evaluation that made most if the process has grown too much; `current` asks for itself."""
-        self.size = _memory() or self.size
+        self.size = memory_in_use() or self.size
         running = list(self.running)
         if all(self.size - watch.base <= MOST_MEMORY for watch in running):
             return
@@ -334,28 +333,6 @@ def timed_out(bounds: Bounds) -> str:
     return f"Evaluation timeout after {round(bounds.seconds * 1000)} milliseconds. Check for infinite loop"
 
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-
-
-def _memory() -> int:
-    """Bytes of memory that this process uses; 0 where the system does not say."""
-    return _pages(1) * _PAGE
-
-
-def address_space() -> int:
-    """Bytes of addresses that this process has, used or not; 0 where the system does not say."""
-    return _pages(0) * _PAGE
-
-
-def _pages(column: int) -> int:
-    try:
-        with _STATM.open("rb") as file:
-            return int(file.read().split()[column])
-    except OSError:
-        return 0
-
-
-_STATM: Final = Path("/proc/self/statm")
 guard = _Guard()
 
 
@@ -364,8 +341,7 @@ def _after_fork() -> None:
     guard = _Guard()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+in_forked_children(_after_fork)
 
 
 class Matching(threading.local):

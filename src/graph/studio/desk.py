@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...system import replace_file
 from ...types.errors import MCPError
 from ...yaml_text import EditError, YamlError, as_mapping
 from ..document_edits import GraphEditError
@@ -151,7 +152,7 @@ class Desk:
                 beside.write_bytes((self._mark + self.text).encode("utf-8"))
                 with suppress(OSError):
                     beside.chmod(self.file.stat().st_mode)
-                beside.replace(self.file)
+                replace_file(beside, self.file)
             except OSError as error:
                 beside.unlink(missing_ok=True)
                 raise GraphEditError(f"{self.file} cannot be written: {error.strerror}") from None

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...system import replace_file, sync_folder
 from ...version import VERSION
 from ..catalogue_file import (
     APPLICATION_ID,
@@ -57,7 +58,6 @@ _SHORTEST_SPELLED: Final = 4
 _SPELLED_FIELDS: Final = 3
 """The number of first fields (names, aliases, categories) whose words are also found when misspelled."""
 
-_PATIENCE: Final = 5.0
 _DRAFT: Final = ".knime-mcp-catalogue."
 _LONGEST_BUILD: Final = 3600.0
 Step = tuple[str, int, int]
@@ -368,23 +368,11 @@ def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
 
 
 def _put_in_place(new: Path, path: Path) -> None:
-    """Replaces the file in one step. On Windows this waits until no process has the old file open."""
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            new.replace(path)
-            break
-        except PermissionError as error:
-            if time.monotonic() > end:
-                raise CatalogueError(
-                    f"{path} cannot be replaced: {error.strerror}",
-                    fix="Stop the programs that read it, or build to another file with --out.",
-                ) from None
-            time.sleep(0.1)
-    if hasattr(os, "O_DIRECTORY"):
-        # The folder's new entry has to be synced, too: https://man7.org/linux/man-pages/man2/fsync.2.html
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    try:
+        replace_file(new, path)
+    except PermissionError as error:
+        raise CatalogueError(
+            f"{path} cannot be replaced: {error.strerror}",
+            fix="Stop the programs that read it, or build to another file with --out.",
+        ) from None
+    sync_folder(path.parent)
