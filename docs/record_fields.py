@@ -1,8 +1,8 @@
-"""Writes the lists of fields in docs/audit.md from src/audit/record.py and src/audit/journal_fields.py."""
+"""Writes the lists of fields in docs/audit.md from src/audit/record.py and src/audit/journal_lines.py."""
 
 from pathlib import Path
 
-from knime_mcp.audit.journal_fields import LINES
+from knime_mcp.audit.journal_lines import LINES
 from knime_mcp.audit.record import FIELDS
 
 TARGET = Path(__file__).parent / "audit.md"

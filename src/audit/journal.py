@@ -123,7 +123,7 @@ class Journal:
             file must be empty.
         run: Id of the run.
         about: The run's tool and settings, by which `latest` finds the run. No secrets.
-        what: What the run was told to do, see `journal_fields.LINES`. No secrets.
+        what: What the run was told to do, see `journal_lines.LINES`. No secrets.
         calls: The number of calls that the run is going to make, if known.
         append: Whether the file may hold other runs. The chain continues from the last record in the file
             unless ``follows`` is given.
@@ -200,7 +200,7 @@ class Journal:
         self.note("sent", line)
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Writes a line of another kind than a call, see `journal_fields.LINES`. No secrets.
+        """Writes a line of another kind than a call, see `journal_lines.LINES`. No secrets.
 
         Raises:
             JournalWriteError: The line could not be written.

@@ -12,8 +12,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from .journal_fields import OTHERS, unknown_fields
-from .journal_lines import JournalLine, journal_parts, lines_between
+from .journal_lines import OTHERS, JournalLine, journal_parts, lines_between, unknown_fields
 from .record import link_of
 from .verdicts import ReadRecord, bare, has_hash, read_record
 

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..types.texts import counted
 from .journal import keys_file
-from .journal_fields import OTHERS, unknown_fields
-from .journal_lines import START, JournalLine, journal_lines, journal_parts, part_file
+from .journal_lines import (
+    OTHERS,
+    START,
+    JournalLine,
+    journal_lines,
+    journal_parts,
+    part_file,
+    unknown_fields,
+)
 from .record import blobs_of, link_of
 from .signatures import Checkpoint, PublicKey, own_public_keys, stamped_at
 from .verdicts import (

@@ -8,7 +8,7 @@ import platform
 import pytest
 
 from knime_mcp.audit.journal import Journal, SentCall
-from knime_mcp.audit.journal_fields import LINES, unknown_fields
+from knime_mcp.audit.journal_lines import LINES, unknown_fields
 from knime_mcp.audit.record import content_digests
 from knime_mcp.client.protocol.tools import parse_block
 from knime_mcp.version import VERSION
