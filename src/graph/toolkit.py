@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
@@ -23,10 +24,12 @@ from .api import McpGraphApi
 from .document_edits import GraphEditError, with_value
 from .document_loading import DocumentError, read_yaml
 from .executor import violation
-from .expressions.javascript import json_value
+from .expressions import UNDEFINED, Bounds, evaluate
+from .expressions.javascript import json_value, truthy
+from .expressions.json_logic import apply
 from .graph_cases import cases_file, cases_in, known_from, run_case
 from .graph_model import compiled
-from .graph_service import GraphService
+from .graph_service import HISTORY_KEY, GraphService
 from .server_configs import client_for
 from .studio.desk import ConflictError, Desk
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 Raw = dict[str, Any]
 _Result = TypeVar("_Result")
 _SERVER_SECONDS: Final = 30.0
+_TEST_SECONDS: Final = 10.0
 
 _INSTRUCTIONS: Final = """Works on the graph tools of one document. Before you write one, look at others \
 with listGraphTools and getGraphTool, and at what servers offer with listMcpServerTools. A change is saved \
@@ -57,11 +61,17 @@ _TOOL: Final[Raw] = {
 }
 
 
+_CONTEXT: Final[Raw] = {
+    "type": "object",
+    "description": "Outputs by ids of nodes; without it, those of the last runGraphTool.",
+}
+
+
 def _described(
     name: str, description: str, properties: Raw, *, reads: bool = False, world: bool = False
 ) -> Raw:
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    needed = [key for key, value in properties.items() if "default" not in value]
+    needed = [key for key, value in properties.items() if "default" not in value and value is not _CONTEXT]
     hints = {"readOnlyHint": reads, "openWorldHint": world}
     return {
         "name": name,
@@ -92,6 +102,22 @@ _LISTED: Final = (
     _described("addGraphTool", "Add a tool to the document.", {"tool": _TOOL}),
     _described("updateGraphTool", "Replace a tool of the document.", {"toolName": _NAME, "tool": _TOOL}),
     _described("deleteGraphTool", "Remove a tool from the document.", {"toolName": _NAME}),
+    _described(
+        "testJSONata",
+        "Evaluate an expression. Nothing is called.",
+        {"expression": {"type": "string"}, "context": _CONTEXT},
+        reads=True,
+    ),
+    _described(
+        "testJSONLogic",
+        "Evaluate a rule of a switch. Nothing is called.",
+        {
+            "expression": {"description": "The rule, JSON."},
+            "context": _CONTEXT,
+            "standard": {"type": "boolean", "description": "As with jsonLogic: standard.", "default": False},
+        },
+        reads=True,
+    ),
     _described("undo", "Take back your last change that was saved.", {}),
     _described("testGraph", "Run the recorded cases of the document. No server is called.", {}, reads=True),
     _described(
@@ -131,6 +157,8 @@ class Toolkit:
         self._lock = threading.Lock()
         self._saved: list[str] = []  # the text after each change that can be undone
         self._closing = threading.Event()
+        self._is_ended: Callable[[], bool] = self._closing.is_set  # whether nobody waits for what goes on
+        self._context: Raw = {}  # outputs of the last run
         self._service: GraphService | None = None
         self._ran: GraphDocument | None = None
         self.offers: Mapping[str, Handler] = {}
@@ -142,6 +170,8 @@ class Toolkit:
             "addGraphTool": self._add,
             "updateGraphTool": self._update,
             "deleteGraphTool": self._delete,
+            "testJSONata": self._test_jsonata,
+            "testJSONLogic": self._test_json_logic,
             "undo": self._undo,
             "testGraph": self._test,
         }
@@ -176,12 +206,24 @@ class Toolkit:
             self._service.close()
 
     async def _in_thread(self, action: Callable[..., _Result], **arguments: Any) -> _Result:
+        canceled = threading.Event()
+
         def work() -> _Result:
             with self._lock:
+                self._is_ended = lambda: canceled.is_set() or self._closing.is_set()
                 self._desk.look()
                 return action(**arguments)
 
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        try:
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            canceled.set()
+            raise
+
+    def _save(self) -> None:
+        if self._is_ended():
+            raise GraphEditError("The call was canceled, so nothing was saved")
+        self._desk.save()
 
     def _document(self) -> GraphDocument:
         checked = self._desk.checked()
@@ -240,7 +282,7 @@ class Toolkit:
             raise GraphEditError("The document is so already; nothing was changed")
         try:
             answer = self._accepted(before)
-            desk.save()
+            self._save()
         except Exception:
             desk.undo()
             desk.take_theirs()  # if somebody changed the file just now
@@ -283,7 +325,7 @@ class Toolkit:
             )
         self._desk.undo()
         try:
-            self._desk.save()
+            self._save()
         except Exception:
             self._desk.redo()
             raise
@@ -301,7 +343,7 @@ class Toolkit:
         return [self._outcome(document, case) for case in cases_in(self._cases_file)]
 
     def _outcome(self, document: GraphDocument, case: GraphCase) -> CaseOutcome:
-        return run_case(document, case, is_canceled=self._closing.is_set)
+        return run_case(document, case, is_canceled=self._is_ended)
 
     async def _run_tool(self, asked: Asked, arguments: Raw, report: Report | None) -> Raw:
         document = await self._in_thread(self._document)
@@ -310,8 +352,39 @@ class Toolkit:
         elif document is not self._ran:
             await self._service.replace(McpGraphApi(document, run=self._run))
         self._ran = document
-        wanted = replace(asked, tool=arguments["toolName"], arguments=arguments.get("arguments"))
-        return await self._service.call(wanted, report)
+        wanted = replace(
+            asked,
+            tool=arguments["toolName"],
+            arguments=arguments.get("arguments"),
+            meta={**asked.meta, HISTORY_KEY: True},
+        )
+        result = await self._service.call(wanted, report)
+        history: list[Raw] = result["_meta"][HISTORY_KEY]
+        self._context = {record["nodeId"]: record["output"] for record in history if "output" in record}
+        if not asked.meta.get(HISTORY_KEY):
+            del result["_meta"]
+        return result
+
+    def _test_jsonata(self, *, expression: str, context: Raw | None = None) -> Raw:
+        return _value(self._evaluate(expression, self._context if context is None else context))
+
+    def _test_json_logic(self, *, expression: Any, context: Raw | None = None, standard: bool = False) -> Raw:
+        values = self._context if context is None else context
+        evaluated = partial(self._evaluate, context=values)
+        value = apply(
+            expression,
+            values,
+            lambda text, bindings: evaluated(text, bindings=bindings),
+            standard=standard,
+            bounds=self._bounds(),
+        )
+        return _value(value) | {"holds": truthy(value)}
+
+    def _evaluate(self, text: str, context: Raw, bindings: Mapping[str, Any] | None = None) -> Any:
+        return evaluate(text, context, bindings, bounds=self._bounds())
+
+    def _bounds(self) -> Bounds:
+        return Bounds(seconds=_TEST_SECONDS, is_stopped=self._is_ended)
 
 
 def _tools(data: Any) -> list[Raw]:
@@ -329,6 +402,11 @@ def _index(tools: list[Raw], name: str) -> int:
 def _replaced(tools: list[Raw], name: str, by: list[Raw]) -> list[Raw]:
     index = _index(tools, name)
     return [*tools[:index], *by, *tools[index + 1 :]]
+
+
+def _value(value: Any) -> Raw:
+    """What an expression gives; nothing is not null."""
+    return {"isUndefined": True} if value is UNDEFINED else {"result": json_value(value)}
 
 
 def _answer(found: Raw) -> Raw:

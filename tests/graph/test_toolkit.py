@@ -1,6 +1,8 @@
 """``knime-mcp graph toolkit``, as a process, with the project's own client."""
 
+import asyncio
 import json
+import os
 from contextlib import contextmanager
 
 import pytest
@@ -131,3 +133,43 @@ def test_a_case_that_failed_before_stops_no_change(file):
     kept_in = file.with_suffix(".tests.json")
     kept_in.write_text(kept_in.read_text().replace('{"r": 4}', '{"r": 5}'))
     assert toolkit_here(file)("addGraphTool", tool=DOUBLE)["failedBefore"] == ["four"]
+
+
+def test_expressions_and_rules_are_tried_on_the_last_run(file):
+    ask = toolkit_here(file)
+    ask("addGraphTool", tool=DOUBLE)
+    assert ask("runGraphTool", toolName="double", arguments={"n": 21}) == {"r": 42}
+    assert ask("testJSONata", expression="twice.r + entry.n") == {"result": 63}
+    assert ask("testJSONata", expression="n", context={"n": [1]}) == {"result": [1]}
+    assert ask("testJSONata", expression="nothing") == {"isUndefined": True}
+    assert "Expected" in ask("testJSONata", expression="(")
+    rule = {">": [{"var": "twice.r"}, 40]}
+    assert ask("testJSONLogic", expression=rule) == {"result": True, "holds": True}
+    standard = {"var": ["a.b", 0]}
+    assert ask("testJSONLogic", expression=standard, context={}, standard=True) == {
+        "result": 0,
+        "holds": False,
+    }
+
+
+def test_a_change_whose_call_is_canceled_is_not_saved(file):
+    before, served = file.read_text(), Toolkit(file)
+    cases = file.with_name("graph.tests.json")
+    cases.unlink()
+    os.mkfifo(cases)  # the change waits for its cases until they are written
+
+    async def canceled():
+        asked = Asked(tool="addGraphTool", arguments={"tool": DOUBLE}, meta={}, any_json=True)
+        change = asyncio.create_task(served.call(asked))
+        out = await asyncio.to_thread(open, cases, "w")
+        change.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await change
+        with out:
+            out.write('{"cases": []}')
+        # It gets its turn only when the change has ended.
+        return await served.call(Asked(tool="listGraphTools", arguments={}, meta={}, any_json=True))
+
+    tools = run(canceled())["structuredContent"]["tools"]
+    assert [tool["name"] for tool in tools] == ["t"]
+    assert file.read_text() == before
