@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..audit.secrets import SecretMarker
     from ..graph.graph_model import Node, ToolDefinition
     from ..graph.run_state import NodeRecord
-    from ..yaml_text import Problem
 
 
 _LONGEST = 2000
@@ -146,7 +145,7 @@ def check(
                 "ok": not failed,
                 "dialect": checked.dialect.dialect.value if checked.dialect else None,
                 "tools": [tool.name for tool in document.tools] if document else [],
-                "problems": [_problem_json(problem) for problem in problems],
+                "problems": [problem.to_json() for problem in problems],
             }
         )
         return ExitCode.FAILED if failed else ExitCode.OK
@@ -160,19 +159,6 @@ def check(
         counts = f"{counted(len(checked.document.tools), 'tool')}, {counts}"
     say(f"{file}: {counts}", "bold red" if failed else "bold green")
     return ExitCode.FAILED if failed else ExitCode.OK
-
-
-def _problem_json(problem: Problem) -> dict[str, Any]:
-    position = problem.position
-    return {
-        "severity": problem.severity.value,
-        "message": problem.message,
-        "fix": problem.fix,
-        "file": problem.file,
-        "line": position.line if position else None,
-        "column": position.column if position else None,
-        "path": position.key_path if position else None,
-    }
 
 
 @reports_errors

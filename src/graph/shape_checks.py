@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..yaml_text import as_list, as_mapping, did_you_mean
 from .document_checks import HISTORY_FUNCTIONS, RULE_VARIABLES, check_expressions
+from .expressions import Bounds, ExpressionError, evaluate
 from .expressions.javascript import truthy
 from .expressions.json_logic import is_jsonata
 from .expressions.json_logic_shapes import always
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .graph_model import Condition, Node
 
 _OBJECT: Final = frozenset({"object"})
+_SUM: Final = re.compile(r"[\d\s.()+\-*/%]+")
 _NAMES: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
@@ -121,6 +123,7 @@ class ShapeChecks:
         path = node.expression.position.path if node.expression.position is not None else ()
         # What is false, such as 0 or null, becomes an empty object.
         is_false = given.values is not None and not any(map(truthy, given.values))
+        is_false = is_false or _is_false_sum(node.expression.text)
         if given.kinds and "object" not in given.kinds and wanted.kinds == _OBJECT and not is_false:
             message = f"{self._node}: the result of the tool is an object, but this gives {given.words}"
             self._findings.warn(message, path, "Write an object, as in {'result': ...}")
@@ -136,6 +139,16 @@ class ShapeChecks:
             if given.others is Others.NONE and isinstance(name, str) and name not in given.fields:
                 message = f"{self._node}: the outputSchema requires '{name}', which this does not give"
                 self._findings.warn(message, path, did_you_mean(name, given.fields))
+
+
+def _is_false_sum(text: str) -> bool:
+    """Whether an expression has only numbers, and comes to none or to zero, as ``0/0`` does."""
+    if not _SUM.fullmatch(text):
+        return False
+    try:
+        return not truthy(evaluate(text, {}, bounds=Bounds(seconds=1)))
+    except ExpressionError:
+        return False
 
 
 def _misfit(given: Shape, wanted: Shape) -> str | None:

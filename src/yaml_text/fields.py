@@ -61,6 +61,18 @@ class Problem:
         end = "." if fix and not fix.endswith("?") else ""
         return f"{where}: {self.severity.value}: {self.message}{path}{fix}{end}"
 
+    def to_json(self) -> dict[str, Any]:
+        position = self.position
+        return {
+            "severity": self.severity.value,
+            "message": self.message,
+            "fix": self.fix,
+            "file": self.file,
+            "line": position.line if position else None,
+            "column": position.column if position else None,
+            "path": position.key_path if position else None,
+        }
+
 
 def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Problems in the order of the file, each once."""

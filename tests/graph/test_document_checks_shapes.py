@@ -308,3 +308,9 @@ def test_recorded_replies_tell_of_outputs():
     (problem,) = check_text(text, environ={}, called=called).problems
     assert problem.message.endswith("what 'anything' gave when it was recorded has no field 'citty'")
     assert problem.fix == "Did you mean 'city'?"
+
+
+@pytest.mark.parametrize(("expression", "found"), [("0/0", 0), ("(1 - 1) * 3", 0), ("4/2", 1)])
+def test_a_number_that_becomes_an_empty_object_is_no_mistake(expression, found):
+    checked = check_text(one_tool(ENTRY, transform(expression), EXIT), environ={})
+    assert ["this gives number" in problem.message for problem in checked.problems] == [True] * found

@@ -19,7 +19,6 @@ from .sketches import sketches
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...yaml_text import Problem
     from ..document_loading import CheckedDocument
     from ..node_shapes import CalledTool
 
@@ -201,7 +200,10 @@ class Desk:
                 "canRedo": bool(self._redo),
                 "dialect": self.dialect.value,
                 "canRun": checked.document is not None,
-                "problems": [_problem(problem) for problem in checked.problems],
+                "problems": [
+                    {**problem.to_json(), "path": list(problem.position.path) if problem.position else []}
+                    for problem in checked.problems
+                ],
                 "servers": sorted(servers),
                 "tools": None if source is None else sketches(source),
             }
@@ -226,17 +228,3 @@ class Desk:
 
     def _become(self, text: str) -> None:
         self._text, self._number = text, self._number + 1
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    position = problem.position
-    return {
-        "severity": problem.severity.value,
-        "message": problem.message,
-        "fix": problem.fix,
-        "file": problem.file,
-        "line": position.line if position else None,
-        "column": position.column if position else None,
-        "path": list(position.path) if position else [],
-        "keyPath": position.key_path if position else "",
-    }
