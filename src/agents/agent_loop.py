@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .agent_events import AgentEvent
-    from .model.openai_model import EndpointModel
+    from .model.agent_model import AgentModel
     from .toolbox.replies import Toolbox
 
 POLL_SECONDS: Final = 0.1
@@ -70,7 +70,7 @@ _SHORTER: Final = "Your message was cut off at the token limit. Ask for fewer ca
 
 
 def run_agent(
-    model: EndpointModel,
+    model: AgentModel,
     toolbox: Toolbox,
     messages: Sequence[BaseMessage],
     options: AgentOptions | None = None,
@@ -83,7 +83,7 @@ def run_agent(
     """Runs an agent, blocking. Do not call it inside a running event loop.
 
     Args:
-        model: The model, without LangChain's retries (``max_retries=0``).
+        model: The model.
         toolbox: The tools.
         messages: System message, history and prompt, each optional. A history with unanswered calls is
             repaired, and the outcome says so.
@@ -122,7 +122,7 @@ class Turns(Protocol):
 class _AgentLoop:
     def __init__(
         self,
-        model: EndpointModel,
+        model: AgentModel,
         toolbox: Toolbox,
         messages: Sequence[BaseMessage],
         options: AgentOptions,
@@ -151,7 +151,7 @@ class _AgentLoop:
         self._fallback = ""
         self._calls = self._calls_of(model)
 
-    def _calls_of(self, model: EndpointModel) -> ModelCalls:
+    def _calls_of(self, model: AgentModel) -> ModelCalls:
         return ModelCalls(
             model,
             emit=self._emit,
@@ -311,12 +311,12 @@ class _AgentLoop:
                 other = self._model.fallback
                 if other is None or self._fallback or isinstance(problem, PromptFiltered):
                     raise
-                self._fallback = other.model_name
-                instead = f"{problem.what}; {other.model_name} is asked instead"
+                self._fallback = other.name
+                instead = f"{problem.what}; {other.name} is asked instead"
                 self._emit(ModelRetried(iteration=iteration, reason=instead, wait=0.0))
                 self._notes += [
                     *self._calls.notes,
-                    f"{self._model.model_name} failed, so {other.model_name} answered: {problem.what}",
+                    f"{self._model.name} failed, so {other.name} answered: {problem.what}",
                 ]
                 self._calls = self._calls_of(other)
 

@@ -26,6 +26,7 @@ from langchain_core.messages import (
 
 from .agent_events import ModelRetried, TextDelta, TokenUsage
 from .message_content import blocks_of, text_of
+from .model.agent_model import ModelRequest
 from .model.model_errors import (
     ContextTooLong,
     ModelAnswerInvalid,
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
     from .agent_events import AgentEvent
     from .answer_schema import AnswerSchema
+    from .model.agent_model import AgentModel
     from .model.model_errors import ModelError
-    from .model.openai_model import EndpointModel
 
 
 _LONGEST_UNASKED_WAIT: Final = 60.0
@@ -83,7 +84,7 @@ class _ToolOffer:
 
 
 class ModelCalls:
-    """Requests the turns of one run from a model, which must not have LangChain's retries.
+    """Requests the turns of one run from a model.
 
     ``emit`` is called with retries and, when streaming, with text. ``seconds_left`` gives the seconds until
     the run's total clock runs out, infinite without one; no wait is longer than ``longest_wait``.
@@ -91,7 +92,7 @@ class ModelCalls:
 
     def __init__(
         self,
-        model: EndpointModel,
+        model: AgentModel,
         *,
         emit: Callable[[AgentEvent], None],
         stream: bool,
@@ -171,20 +172,18 @@ class ModelCalls:
             await self._wait(problem, failures, iteration)
 
     async def _once(self, messages: list[BaseMessage], offer: _ToolOffer, iteration: int) -> AIMessage:
-        model: Any = self._model
-        if offer.tools:
-            # `bind`, as `bind_tools` would rewrite the schemas.
-            choice = {"tool_choice": offer.choice} if offer.choice else {}
-            model = self._model.bind(tools=[dict(tool) for tool in offer.tools], **choice)
-        elif offer.form is not None:
-            model = self._model.bind(response_format=offer.form)
-        if not self._stream:
-            return await model.ainvoke(messages)
-
         def tell(text: str) -> None:
             self._emit(TextDelta(iteration=iteration, text=text))
 
-        return await model.ainvoke(messages, on_text=tell)
+        return await self._model.answer(
+            ModelRequest(
+                messages=messages,
+                tools=offer.tools,
+                tool_choice=offer.choice,
+                response_format=offer.form,
+                on_text=tell if self._stream else None,
+            )
+        )
 
     def _emit(self, event: AgentEvent) -> None:
         try:
@@ -195,9 +194,7 @@ class ModelCalls:
 
     def _problem(self, error: Exception) -> ModelError:
         model = self._model
-        problem = model_error(
-            error, model=model.model_name, server=model.openai_api_base, secrets=model.secrets
-        )
+        problem = model_error(error, model=model.name, server=model.server, secrets=model.secrets)
         return problem.with_traceback(None)
 
     def _change_streaming(self, problem: ModelError) -> str | None:

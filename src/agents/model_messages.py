@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _CONTEXT_FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})  # Mistral's, Z.ai's
 _CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens"}) | _CONTEXT_FULL
 _GIVEN_UP: Final = frozenset({"error", "insufficient_system_resource"})  # Mistral's, DeepSeek's
-_FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_content", "spii"})  # Google's
+_FILTERED: Final = frozenset(  # Google's, Anthropic's
+    {"safety", "recitation", "blocklist", "prohibited_content", "spii", "refusal"}
+)
 _THOUGHT_TEXT: Final = re.compile(
     r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
 )

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ..client.protocol.tools import ContentBlock
     from ..runs.engine import CallInProgress
     from .agent_events import TokenMeter
-    from .model.openai_model import EndpointModel
+    from .model.agent_model import AgentModel
     from .toolbox.replies import ToolReply, ToolRequest
 
 
 class ServerModel:
     """The model as servers may use it, within what is left of a run's budget."""
 
-    def __init__(self, model: EndpointModel, options: AgentOptions, meter: TokenMeter) -> None:
+    def __init__(self, model: AgentModel, options: AgentOptions, meter: TokenMeter) -> None:
         self._model = model
         self._meter = meter
         self._options = replace(
@@ -66,7 +66,7 @@ class ServerModel:
             structured={
                 "role": "assistant",
                 "content": {"type": "text", "text": outcome.text},
-                "model": self._model.model_name,
+                "model": self._model.name,
                 "stopReason": "maxTokens" if is_cut else "endTurn",
             },
         )

@@ -39,9 +39,7 @@ _OLDEST: Final = (5, 5, 0)
 _ALL_DIALOGS: Final = (5, 8, 0)
 #: The packages that KNIME's own Python code and the nodes need, and the first version that breaks the former.
 _PACKAGES: Final[Mapping[str, tuple[int, int] | None]] = {
-    **dict.fromkeys(
-        ("h11", "httpx", "httpx-sse", "jsonpatch", "jsonschema-rs", "langchain-core", "langchain-openai")
-    ),
+    **dict.fromkeys(("h11", "httpx", "httpx-sse", "jsonpatch", "jsonschema-rs", "langchain-core")),
     "pydantic": None,
     "truststore": None,
     "py4j": None,

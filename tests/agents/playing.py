@@ -1,5 +1,6 @@
 """Runs an agent against a scripted endpoint, with real functions as its tools."""
 
+import asyncio
 import threading
 import time
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from knime_mcp.agents.agent_events import AgentOptions, AgentOutcome, ModelRetried
 from knime_mcp.agents.agent_loop import run_agent
+from knime_mcp.agents.model.agent_model import ModelRequest
 from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
 from knime_mcp.agents.toolbox.replies import ToolReply
 from knime_mcp.types.errors import Canceled
@@ -82,6 +84,19 @@ def model_at(server, credential=None, **settings):
     return create_model(ChatModelSettings(route=route, **fields), credential)
 
 
+def asked(model, messages="Hi", **request):
+    """The model's answer to one request."""
+
+    async def ask():
+        try:
+            listed = [HumanMessage(messages)] if isinstance(messages, str) else messages
+            return await model.answer(ModelRequest(messages=listed, **request))
+        finally:
+            await model.release_connections()
+
+    return asyncio.run(ask())
+
+
 class Played(NamedTuple):
     """The outcome of a script."""
 
@@ -115,9 +130,9 @@ def play(
             on_event(event)
 
     with ChatServer(turns) as server:
-        asked = model_at(server, credential, **(model or {}))
+        player = model_at(server, credential, **(model or {}))
         outcome = run_agent(
-            asked,
+            player,
             tools or Functions(),
             messages,
             AgentOptions(**options),
@@ -127,5 +142,5 @@ def play(
     if to_the_end:
         assert server.complaints == []
         assert server.unplayed == 0
-    assert orphans(asked._get_request_payload(list(outcome.messages))["messages"]) is None
+    assert orphans(player.body(ModelRequest(messages=outcome.messages))["messages"]) is None
     return Played(outcome, server, [event for event in events if isinstance(event, ModelRetried)], events)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.agents.playing import asked
 from tests.support.chat_server import ChatServer, fails, says
 from tests.support.dialogs import shown
 from tests.support.host import KNIME_YML
@@ -127,7 +128,7 @@ def test_the_object_makes_a_model_that_answers(host, knows):
         port = host.port_object(result.outputs[0])
 
         model = port.create_model(knows("openai", KEY))
-        assert model.invoke("Hi").content == "Hello"
+        assert asked(model).content == "Hello"
         assert KEY not in repr(model)
         assert port.spec.serialize() == result.outputs[0][0]["data"]
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_openai import ChatOpenAI
 
 from knime_mcp.agents.message_content import text_of
+from knime_mcp.agents.model.agent_model import ModelRequest
 from knime_mcp.agents.model.written_calls import read_arguments
 from knime_mcp.agents.model_messages import answer, call_name, repair, settle
 from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
+from tests.agents.playing import model_at
 from tests.support.chat_server import NAME, orphans
 
-MODEL = ChatOpenAI(model="m", api_key="unused")
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 
 ids = st.sampled_from(["a", "b", "c", ""])
@@ -41,7 +41,7 @@ messages = st.one_of(
 
 
 def sent(history):
-    return MODEL._get_request_payload(list(history))["messages"]
+    return model_at(None, url="http://127.0.0.1:9/v1").body(ModelRequest(messages=history))["messages"]
 
 
 @given(st.lists(messages, max_size=8))

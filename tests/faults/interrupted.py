@@ -32,7 +32,7 @@ IMPORTED = (
         "knime_mcp.client.transports.streamable_http",
         "knime_mcp.client.validation.schemas",
     ),
-    *("langchain_openai", "pyarrow.parquet", "jsonschema_rs"),
+    *("langchain_core.messages", "pyarrow.parquet", "jsonschema_rs"),
 )
 
 

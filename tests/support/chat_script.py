@@ -30,6 +30,8 @@ class Turn:
         stop_stream_after: Closes the connection after so many pieces of a stream.
         drop: Closes the connection without an answer.
         hold: Waits for this event before answering.
+        thoughts: What the model thought before, in Anthropic's protocol.
+        breaks_with: An error in the middle of a stream, in Anthropic's protocol.
     """
 
     text: str | None = None
@@ -47,6 +49,8 @@ class Turn:
     stop_stream_after: int | None = None
     drop: bool = False
     hold: threading.Event | None = None
+    thoughts: str | None = None
+    breaks_with: dict[str, str] | None = None
 
     def after(self, seconds: float) -> "Turn":
         """The same turn, late."""

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -124,6 +124,17 @@ class ChatServer:
         self._http.server_close()
         self._thread.join(DEADLINE)
 
+    path = "/chat/completions"
+
+    def is_allowed(self, headers: Mapping[str, str]) -> bool:
+        return self.key is None or headers.get("authorization") == f"Bearer {self.key}"
+
+    def events(self, request: Request, turn: Turn) -> Iterator[bytes]:
+        """The pieces of a stream."""
+        for chunk in chunks(request, turn):
+            yield f"data: {json.dumps(chunk)}\n\n".encode()
+        yield b"data: [DONE]\n\n"
+
     def _turn(self, request: Request) -> Turn:
         with self._lock:
             self.requests.append(request)
@@ -147,7 +158,7 @@ class ChatServer:
         return {**wanted, "id": f"call_{self._ids}"}
 
     def _complaint(self, request: Request) -> tuple[int, str, str | None] | None:
-        if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
+        if not self.is_allowed(request.headers):
             return 401, "Incorrect API key provided.", "invalid_api_key"
         body = request.body
         if self.models is not None and body.get("model") not in self.models:
@@ -223,7 +234,7 @@ def _handler(owner: ChatServer) -> type[BaseHTTPRequestHandler]:
                 return
             if owner.models_turn is not None:
                 self._answer(request, owner.models_turn)
-            elif owner.key is not None and request.headers.get("authorization") != f"Bearer {owner.key}":
+            elif not owner.is_allowed(request.headers):
                 self._answer(request, fails(401, "Incorrect API key provided.", "invalid_api_key"))
             elif owner.models is None or not self.path.split("?")[0].endswith("/models"):
                 self._answer(request, fails(404, "Not found"))
@@ -237,7 +248,7 @@ def _handler(owner: ChatServer) -> type[BaseHTTPRequestHandler]:
             if len(request.raw) < length:  # who asked has died in the middle
                 self.close_connection = True
                 return
-            if not self.path.split("?")[0].endswith("/chat/completions"):
+            if not self.path.split("?")[0].endswith(owner.path):
                 owner.other_requests.append(request)
                 self._answer(request, fails(404, "Unknown path"))
                 return
@@ -282,14 +293,13 @@ def _handler(owner: ChatServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Content-Type", "text/event-stream")
                 self.send_header("Connection", "close")
                 self.end_headers()
-                for number, chunk in enumerate(chunks(request, turn)):
+                for number, event in enumerate(owner.events(request, turn)):
                     if number == turn.stop_stream_after:
                         return
                     if turn.chunk_delay:
                         owner._wait(Turn(delay=turn.chunk_delay), self.connection)
-                    self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+                    self.wfile.write(event)
                     self.wfile.flush()
-                self.wfile.write(b"data: [DONE]\n\n")
             except OSError:
                 owner.disconnects += 1
 

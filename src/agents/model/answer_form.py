@@ -2,8 +2,7 @@
 
 Endpoints that call themselves compatible may stream without being asked, send a whole answer in place of a
 stream, and vary the form of both. So the body decides how it is read, not the request, and a whole answer is
-read as a stream of one piece. LangChain gets the finished document: its own stream reader parses a call's
-arguments again with each piece, which takes minutes for long arguments.
+read as a stream of one piece.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ async def read_answer(
     ended early, or is too long, and httpx's errors of transport.
     """
     answer = AnswerForm(on_text)
-    body = _bounded(pieces)
+    body = bounded(pieces)
     start = b""
     async for piece in body:
         start = (start + piece).removeprefix(_BOM).lstrip()
@@ -159,8 +158,20 @@ async def read_answer(
             whole += piece
         answer.take(_read(whole.decode(errors="replace")))
     elif not await _read_stream(answer, start, body):
-        raise _broken_off()
+        raise broken_off()
     return answer.document()
+
+
+async def read_refusal(pieces: AsyncIterator[bytes]) -> object:
+    """Reads the body of an answer that is an error: a JSON value, or the text that it is."""
+    body = bytearray()
+    async for piece in bounded(pieces):
+        body += piece
+    text = body.decode(errors="replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 async def _read_stream(answer: AnswerForm, start: bytes, body: AsyncIterator[bytes]) -> bool:
@@ -189,7 +200,7 @@ async def _read_stream(answer: AnswerForm, start: bytes, body: AsyncIterator[byt
     return answer.is_finished or not any_event
 
 
-async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     size = 0
     async for piece in pieces:
         size += len(piece)
@@ -205,10 +216,10 @@ def _read(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise _broken_off() from None
+        raise broken_off() from None
 
 
-def _broken_off() -> ModelAnswerInvalid:
+def broken_off() -> ModelAnswerInvalid:
     return ModelAnswerInvalid(
         "The model's answer broke off in the middle",
         fix="Try again, or choose another model",

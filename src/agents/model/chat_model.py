@@ -1,4 +1,7 @@
-"""A chat model at an endpoint that speaks OpenAI's chat completions: its settings, as they are saved.
+"""A chat model at an endpoint: its settings, as they are saved.
+
+The endpoint speaks OpenAI's chat completions, or, if the model's name begins with ``anthropic:``, Anthropic's
+own protocol. LangChain's ``init_chat_model`` names models so, too.
 
 The settings hold no secret: the credential is a name, and headers or query values that need a secret are
 templates, by the same rules as the address of an MCP server (`knime_mcp.types.routing`).
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from ...client.authorization import Authorization
     from ...tools.node_settings.connection import Credential
-    from .openai_model import EndpointModel
+    from .agent_model import AgentModel
 
 TokenLimitField = Literal["max_completion_tokens", "max_tokens"]
 
@@ -31,6 +34,9 @@ _OURS: Final = frozenset(
     }
 )
 _EXAMPLE: Final = "https://api.openai.com/v1"
+_ANTHROPIC: Final = "anthropic:"
+_ANTHROPIC_URL: Final = "https://api.anthropic.com/v1"
+_ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +45,8 @@ class ChatModelSettings:
 
     Attributes:
         route: The base URL (the part before ``/chat/completions``), the credential's name, extra headers.
-        model: The model's name, as the endpoint lists it; at Azure the name of the deployment.
+        model: The model's name, as the endpoint lists it, perhaps after ``anthropic:``; at Azure the name of
+            the deployment.
         temperature: None leaves it to the endpoint; models that reason refuse it.
         token_limit: The most tokens of one answer, None to set no limit.
         token_limit_field: How the request names the limit: the newer ``max_completion_tokens`` or
@@ -69,7 +76,7 @@ class ChatModelSettings:
                 setting="base_url",
                 fix=f"Enter it as the provider's documentation gives it, such as {_EXAMPLE}",
             )
-        if not self.model.strip():
+        if not self.model.strip().removeprefix(_ANTHROPIC):
             raise SettingInvalid(
                 "No model is chosen",
                 setting="model",
@@ -94,6 +101,16 @@ class ChatModelSettings:
     def base_url(self) -> str:
         """The base URL without its query, safe to show."""
         return self.route.url.partition("?")[0].rstrip("/")
+
+    @property
+    def is_anthropic(self) -> bool:
+        """Whether the endpoint is spoken to in Anthropic's own protocol."""
+        return self.model.startswith(_ANTHROPIC)
+
+    @property
+    def listed_name(self) -> str:
+        """The model's name as the endpoint lists it."""
+        return self.model.removeprefix(_ANTHROPIC)
 
     def to_json(self) -> dict[str, Any]:
         """The settings as a JSON document for the port, without secrets."""
@@ -157,13 +174,22 @@ def more_fields(text: str, **fields: Any) -> dict[str, Any]:
 
 
 def model_route(
-    base_url: str, *, credential: str | None = None, headers: tuple[tuple[str, str], ...] = ()
+    base_url: str | None,
+    *,
+    model: str = "",
+    credential: str | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
 ) -> ServerRoute:
-    """Makes the route of a base URL, with or without ``/chat/completions``.
+    """Makes the route of a base URL, with or without ``/chat/completions``; Anthropic's may be left out.
 
     Raises `SettingInvalid` if the URL cannot be used, or holds a secret; the error's text says "base URL".
     """
-    url, mark, query = base_url.strip().partition("?")
+    if model.startswith(_ANTHROPIC):
+        base_url = (base_url or "").strip() or _ANTHROPIC_URL
+        base_url = f"{base_url.rstrip('/').removesuffix('/messages').removesuffix('/v1')}/v1"
+        key = () if credential is None else (("x-api-key", "{credential.password}"),)
+        headers = (*key, ("anthropic-version", _ANTHROPIC_VERSION), *headers)
+    url, mark, query = (base_url or "").strip().partition("?")
     url = url.rstrip("/").removesuffix("/chat/completions")
     try:
         return replace(ServerRoute(f"{url}{mark}{query}"), credential=credential, headers=headers)
@@ -182,16 +208,27 @@ def create_model(
     *,
     authorization: Authorization | None = None,
     headers: Mapping[str, str] | None = None,
-    fallback: EndpointModel | None = None,
-) -> EndpointModel:
-    """Makes the LangChain model. Imports LangChain's OpenAI package, which takes a second or two.
+    fallback: AgentModel | None = None,
+) -> AgentModel:
+    """Makes the model. Imports what speaks its protocol, for Anthropic's LangChain's package.
 
     Makes no connection. An `authorization` replaces the credential; further headers may hold secrets and are
     never shown; `fallback` is the model that the settings name as such. Raises `SettingInvalid` if the
-    credential cannot be sent.
+    credential cannot be sent, or the package is not there.
     """
     from .endpoint import Endpoint
-    from .openai_model import EndpointModel
 
     endpoint = Endpoint(settings.route, credential, authorization=authorization, headers=headers)
-    return EndpointModel.of(settings, endpoint, fallback)
+    if settings.is_anthropic:
+        try:
+            from .anthropic_model import AnthropicModel
+        except ModuleNotFoundError as error:
+            raise SettingInvalid(
+                f"The model '{settings.model}' needs the package {error.name}, which is not installed",
+                setting="model",
+                fix="Install it with: pip install 'knime-mcp[anthropic]'",
+            ) from None
+        return AnthropicModel(settings, endpoint, fallback)
+    from .openai_model import EndpointModel
+
+    return EndpointModel(settings, endpoint, fallback)

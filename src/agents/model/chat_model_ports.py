@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...client.authorization import Authorization
     from ...client.clock import IsCanceled
     from ...tools.node_settings.connection import Credential
-    from .openai_model import EndpointModel
+    from .agent_model import AgentModel
 
 
 PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"
@@ -99,8 +99,8 @@ class ChatModelPortObject(knext.PortObject):
     def spec(self) -> ChatModelPortObjectSpec:
         return self._spec
 
-    def create_model(self, ctx: Any) -> EndpointModel:
-        """Makes the LangChain model with the credential of an execution context; imports LangChain."""
+    def create_model(self, ctx: Any) -> AgentModel:
+        """Makes the model with the credential of an execution context; imports what speaks its protocol."""
         spec, other = self.spec, self.spec.settings.fallback
         return create_model(
             spec.settings,

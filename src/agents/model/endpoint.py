@@ -39,7 +39,7 @@ CONNECT_SECONDS: Final = 10.0
 _KEPT_HEADERS: Final = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
-        *("host", "transfer-encoding", "user-agent"),
+        *("host", "transfer-encoding", "user-agent", "anthropic-beta"),
     }
 )
 
@@ -128,10 +128,6 @@ class Endpoint:
     def client(self, timeout: httpx.Timeout) -> httpx.Client:
         """A client for blocking requests. It follows no redirects."""
         return httpx.Client(transport=_Transport(self), timeout=timeout, trust_env=False)
-
-    def async_client(self, timeout: httpx.Timeout) -> httpx.AsyncClient:
-        """A client for any event loop. It follows no redirects."""
-        return httpx.AsyncClient(transport=AsyncTransport(self), timeout=timeout, trust_env=False)
 
 
 class _Transport(httpx.BaseTransport):

@@ -1,9 +1,8 @@
 """Says in plain words if LangChain is of a version whose inner methods are not those that this project knows.
 
-Some methods that are overridden or called here are not public, so they may change in any version:
-`StructuredTool._run` and `_arun` (in `_tool`; documented as hooks, but not their parameters),
-`ChatOpenAI._agenerate`, `_get_request_payload` and `_create_chat_result`, and `BaseChatModel._convert_input`
-(in `openai_model`). So the versions have an upper bound, and what is there is checked when it is loaded.
+Some methods that are overridden here are not public, so they may change in any version: `StructuredTool._run`
+and `_arun` (in `_tool`; documented as hooks, but not their parameters), `ChatAnthropic._get_request_payload`
+(in `anthropic_model`). So the versions have an upper bound, and what is there is checked when it is loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 #: As in pyproject.toml and pixi.toml; raise the bound after the tests have passed with the next version.
-VERSIONS: Final = {"langchain-core": ">=1.0,<1.8", "langchain-openai": ">=1.0,<1.8"}
+VERSIONS: Final = {"langchain-core": ">=1.0,<1.8", "langchain-anthropic": ">=1.7,<1.8"}
 
 
 def require_fit(owner: type, package: str, methods: Mapping[str, Sequence[str]]) -> None:

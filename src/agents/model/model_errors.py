@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from ...client.refusals import parse_retry_after
 from ...types.errors import MCPError, Place
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
-_REASONING: Final = re.compile(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.]reasoning['\"`]")
+_REASONING: Final = re.compile(
+    r"reasoning_content|reasoning_details|thinking_blocks|['\"`.](?:reasoning|thinking)['\"`]"
+)
 _ROLES: Final = re.compile(r"roles? must alternate|should alternate|unexpected role", re.IGNORECASE)
 _NO_SYSTEM: Final = re.compile(
     r"(?:system|developer) (?:role|instruction|message)s? (?:is |are )?not "
@@ -182,11 +184,15 @@ class AnswerUnfit(ModelError):  # noqa: N818
 
 
 class AnsweredError(Exception):
-    """An error document in place of a message, with an HTTP status of success; `model_error` reads it."""
+    """An error in place of an answer, with the HTTP status if that says so; `model_error` reads it."""
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
+    def __init__(
+        self, body: object, *, status: int | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__("The endpoint answered with an error")
         self.body = body
+        self.status = status
+        self.headers = headers or {}
 
 
 class IterationLimit(ModelError):  # noqa: N818
@@ -201,12 +207,11 @@ def model_error(
     `secrets` are removed from the message, as the endpoint may repeat them.
     """
     import httpx
-    import openai
 
     match error:
         case ModelError():
             return error.at(server=server)
-        case openai.APITimeoutError() | httpx.TimeoutException():
+        case httpx.TimeoutException():
             return ModelUnreachable(
                 f"The model '{model}' did not answer in time",
                 server=server,
@@ -218,19 +223,13 @@ def model_error(
                 server=server,
                 fix=_TRY_LATER,
             )
-        case openai.APIConnectionError():
-            return no_connection(error.__cause__, server)
-        case openai.APIStatusError():
-            message = _message_of(error.body, error.message, secrets)
-            headers = error.response.headers
-            return _status_error(error.status_code, error.body, message, headers, model=model, server=server)
         case AnsweredError():
-            message = _message_of(error.body, str(error.body.get("error") or "no reason given"), secrets)
-            status = _status_in(error.body)
-            return _status_error(status, error.body, message, {}, model=model, server=server)
+            status = error.status or _status_in(error.body)
+            message = _message_of(error.body, str(error.status or "no reason given"), secrets)
+            return _status_error(status, error.body, message, error.headers, model=model, server=server)
         case _:
             pass
-    # LangChain's exception for an answer of unknown form; its text may quote the answer.
+    # For an answer of unknown form; the exception's text may quote the answer.
     return ModelAnswerInvalid(
         f"The endpoint's answer cannot be read ({type(error).__name__}): {_quote(str(error), secrets)}",
         server=server,
@@ -239,7 +238,7 @@ def model_error(
     )
 
 
-def _status_in(body: Mapping[str, object]) -> int | None:
+def _status_in(body: object) -> int | None:
     """The status in an error document that came with HTTP status 200."""
     code = str(_field(body, "code"))
     return int(code) if re.fullmatch(r"[45]\d\d", code) else None
@@ -388,12 +387,20 @@ def moved(status: int, server: str | None) -> ModelNotFound:
     )
 
 
-def no_connection(cause: BaseException | None, server: str | None) -> ModelUnreachable:
-    if cause is not None and isinstance(cause, MCPError):
+def not_sent(cause: Exception, server: str | None) -> Exception:
+    """What to raise for a request that could not be sent; a timeout stays what it is."""
+    import httpx
+
+    if isinstance(cause, httpx.TimeoutException):
+        return cause
+    if isinstance(cause, MCPError):
         return ModelUnreachable(cause.what, server=server, fix=cause.fix)
-    detail = "" if cause is None else f": {_quote(str(cause) or type(cause).__name__, ())}"
+    return no_connection(cause, server)
+
+
+def no_connection(cause: Exception, server: str | None) -> ModelUnreachable:
     return ModelUnreachable(
-        f"No connection to the model's endpoint{detail}",
+        f"No connection to the model's endpoint: {_quote(str(cause) or type(cause).__name__, ())}",
         server=server,
         fix="Check that it runs, that the base URL is right, and that nothing between (proxy, firewall)"
         " blocks it",

@@ -1,199 +1,131 @@
-"""LangChain's model for OpenAI's chat completions, which tolerates deviations of compatible endpoints."""
+"""A model behind OpenAI's chat completions, also at endpoints that only resemble OpenAI's."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
-import openai
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages.tool import invalid_tool_call
-from langchain_openai import ChatOpenAI
-from pydantic import PrivateAttr, SecretStr
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
 
-from ...types.texts import without_surrogates
-from .answer_form import AnswerForm, read_answer
-from .endpoint import CONNECT_SECONDS
-from .langchain_fit import require_fit
-from .tool_fitting import ToolFitting
-from .written_calls import GIVEN_BACK, read_arguments
+from ...types.errors import MCPError
+from ...types.texts import compact_json
+from .agent_model import AgentModel
+from .answer_form import read_answer, read_refusal
+from .model_errors import AnsweredError, not_sent
+from .written_calls import GIVEN_BACK, read_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
-    from langchain_core.messages import AIMessage, BaseMessage
-    from langchain_core.outputs import ChatResult
-
-    from .chat_model import ChatModelSettings
-    from .endpoint import AsyncTransport, Endpoint, Throttle
+    from .agent_model import ModelRequest
 
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+_READ_BY_MODELS: Final = frozenset({"text", "image_url", "refusal"})
 
 
-require_fit(
-    ChatOpenAI,
-    "langchain-openai",
-    {
-        "_agenerate": ("messages", "stop", "run_manager"),
-        "_get_request_payload": ("input_", "stop"),
-        "_create_chat_result": ("response", "generation_info"),
-    },
-)
-require_fit(BaseChatModel, "langchain-core", {"_convert_input": ("model_input",)})
+class EndpointModel(AgentModel):
+    """A model at an endpoint in OpenAI's form."""
 
-
-class EndpointModel(ChatOpenAI):
-    """A chat model at an endpoint, created with `of`."""
-
-    _endpoint: Any = PrivateAttr(default=None)
-    _transport: Any = PrivateAttr(default=None)
-    _fitting: ToolFitting = PrivateAttr(default_factory=ToolFitting)
-    _limit_field: str = PrivateAttr(default="")
-    _fallback: Any = PrivateAttr(default=None)
-
-    @classmethod
-    def of(
-        cls, settings: ChatModelSettings, endpoint: Endpoint, fallback: EndpointModel | None = None
-    ) -> Self:
-        """Makes the model, without LangChain's retries. The model and its clients do not hold the secret."""
-        timeout = httpx.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
-        async_client = endpoint.async_client(timeout)
-        fields = dict(settings.more or {})
-        if settings.token_limit is not None:
-            fields[settings.token_limit_field] = settings.token_limit
-        # All given, as LangChain takes missing values from environment variables.
-        model = cls(
-            model=settings.model,
-            base_url=settings.base_url,
-            api_key=SecretStr("unused"),  # `Endpoint` adds the real key
-            organization="",
-            openai_proxy=None,
-            temperature=settings.temperature,
-            timeout=cast("Any", timeout),
-            max_retries=0,
-            use_responses_api=False,
-            cache=False,
-            extra_body=fields or None,
-            http_client=endpoint.client(timeout),
-            http_async_client=async_client,
+    async def answer(self, request: ModelRequest) -> AIMessage:
+        sent = self._http.build_request(
+            "POST",
+            f"{self.server}/chat/completions",
+            content=compact_json(self.body(request)).encode(),
+            headers={"Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
         )
-        model._endpoint = endpoint
-        model._limit_field = settings.token_limit_field
-        model._fallback = fallback
-        model._transport = async_client._transport  # pyright: ignore[reportPrivateUsage] - httpx has no public name
-        return model
-
-    @property
-    def fallback(self) -> EndpointModel | None:
-        """The model that is asked in this one's place once it has failed."""
-        return cast("EndpointModel | None", self._fallback)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        others = () if self.fallback is None else self.fallback.secrets
-        return (*cast("Endpoint", self._endpoint).secrets, *others)
-
-    @property
-    def throttle(self) -> Throttle:
-        return cast("Endpoint", self._endpoint).throttle
-
-    @property
-    def fitting(self) -> ToolFitting:
-        """The adaptation of tool definitions to the endpoint, shared by all runs with this model."""
-        return self._fitting
-
-    def within(self, tokens: int | None, stop: Sequence[str] = ()) -> Self:
-        """The same model, whose answers have no more tokens, and end before one of these texts."""
-        fields = dict(self.extra_body or {})
-        if tokens is not None:
-            fields[self._limit_field] = min(tokens, fields.get(self._limit_field, tokens))
-        if stop:
-            fields["stop"] = list(stop)
-        model = self.model_copy(update={"extra_body": fields or None})
-        model._fallback = None if self.fallback is None else self.fallback.within(tokens, stop)
-        return model
-
-    async def release_connections(self) -> None:
-        """Closes the connections of the running event loop, which is about to end."""
-        await cast("AsyncTransport", self._transport).release()
-
-    def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> Any:
-        """The request: with the reasoning fields that the endpoint wants back, without lone surrogates."""
-        raw_payload = super()._get_request_payload(input_, stop=stop, **kwargs)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - LangChain says dict
-        payload = cast("dict[str, Any]", raw_payload)
-        messages = self._convert_input(input_).to_messages()
-        for message, sent in zip(messages, payload["messages"], strict=True):
-            returned_fields = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
-            if returned_fields and sent.get("tool_calls"):
-                sent.update(returned_fields.get("message", {}))
-                for call in sent["tool_calls"]:
-                    call.update(returned_fields.get("calls", {}).get(call["id"], {}))
         try:
-            json.dumps(payload, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            return _encodable(payload)
-        return payload
+            response = await self._http.send(sent, stream=True)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, MCPError) as error:
+            raise not_sent(error, self.server) from None
+        try:
+            if not response.is_success:
+                raise AnsweredError(
+                    await read_refusal(response.aiter_bytes()),
+                    status=response.status_code,
+                    headers=response.headers,
+                )
+            return _message(await read_answer(response.aiter_bytes(), request.on_text))
+        finally:
+            await response.aclose()
 
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
-        *,
-        on_text: Callable[[str], None] | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        """Requests an answer; with ``on_text`` as a stream, whose pieces of text are passed to it."""
-        payload = self._get_request_payload(messages, stop=stop, **kwargs)
-        if on_text is not None:
-            payload |= {"stream": True, "stream_options": {"include_usage": True}}
-        extra_fields = cast("dict[str, Any]", payload.get("extra_body") or {})
-        body = {name: value for name, value in payload.items() if name != "extra_body"} | extra_fields
-        # `extra_body` is sent unchanged. OpenAI's library converts all other parameters by their types, which
-        # takes ten times as long as the rest of a turn, and longer with each turn.
-        request: Any = self.async_client.with_streaming_response.create(
-            model=self.model_name, messages=[], extra_body=body
-        )
-        async with request as response:
-            return self._create_chat_result(await read_answer(response.iter_bytes(), on_text))
-
-    def _create_chat_result(
-        self,
-        response: dict[str, Any] | openai.BaseModel,
-        generation_info: dict[str, Any] | None = None,
-    ) -> ChatResult:
-        """Reads an answer; sets aside calls with invalid arguments, for which LangChain refuses all of it."""
-        answer = AnswerForm()
-        answer.take(
-            response.model_dump(warnings=False) if isinstance(response, openai.BaseModel) else response
-        )
-        document = answer.document()
-        message = document["choices"][0]["message"]
-        calls, unreadable = _split_calls(message.get("tool_calls", []))
-        message["tool_calls"] = calls
-        result = super()._create_chat_result(document, generation_info)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
-        ai_message = cast("AIMessage", result.generations[0].message)
-        ai_message.invalid_tool_calls = [
-            invalid_tool_call(
-                name=call["function"]["name"],
-                args=call["function"]["arguments"],
-                id=call["id"],
-                error="no JSON object",
-            )
-            for call in unreadable
-        ]
-        if message.get("refusal"):
-            ai_message.additional_kwargs["refusal"] = message["refusal"]
-        returned_fields = _fields_to_return(message, [*calls, *unreadable])
-        if returned_fields:
-            ai_message.additional_kwargs[GIVEN_BACK] = returned_fields
-        return result
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        """The request's document: only what was set, so that the endpoint decides about the rest."""
+        settings = self.settings
+        body: dict[str, Any] = {"model": settings.model, "messages": _sent_messages(request.messages)}
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if request.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
+            if request.tool_choice:
+                body["tool_choice"] = request.tool_choice
+        if request.response_format is not None:
+            body["response_format"] = request.response_format
+        if request.on_text is not None:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if settings.token_limit is not None:
+            body[settings.token_limit_field] = settings.token_limit
+        return body | dict(settings.more or {})
 
 
-def _fields_to_return(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
+def _sent_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """The messages in OpenAI's form, with the reasoning fields that the endpoint wants back."""
+    sent = convert_to_openai_messages(list(messages))
+    for message, document in zip(messages, sent, strict=True):
+        match message:
+            case ToolMessage():
+                document.pop("name", None)  # not all endpoints know it there
+            case AIMessage():
+                _adjust(document, message)
+            case _:
+                pass
+    return sent
+
+
+def _adjust(document: dict[str, Any], message: AIMessage) -> None:
+    document.pop("refusal", None)  # it is the content, too, which all endpoints know
+    if isinstance(document["content"], list):  # another service's thoughts may be among the blocks
+        blocks = cast("list[dict[str, Any]]", document["content"])
+        document["content"] = [block for block in blocks if block.get("type") in _READ_BY_MODELS]
+    calls = document.get("tool_calls")
+    if not calls:
+        return
+    document["content"] = document["content"] or None
+    returned = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
+    fields = cast("dict[str, Any]", returned.get("message", {}))
+    document.update({name: fields[name] for name in _REASONING_FIELDS if name in fields})
+    for call in calls:
+        call.update(returned.get("calls", {}).get(call["id"], {}))
+
+
+def _message(document: dict[str, Any]) -> AIMessage:
+    """The answer; calls with arguments that cannot be read are set aside in it."""
+    [choice] = document["choices"]
+    message = choice["message"]
+    written = [(call["id"], call["function"]) for call in message.get("tool_calls", [])]
+    calls, unreadable = read_calls((id_, asked["name"], asked["arguments"]) for id_, asked in written)
+    returned_fields = _fields_to_return(message)
+    usage = document.get("usage")
+    return AIMessage(
+        content=message["content"],
+        additional_kwargs={
+            **({"refusal": message["refusal"]} if message.get("refusal") else {}),
+            **({GIVEN_BACK: returned_fields} if returned_fields else {}),
+        },
+        response_metadata={"finish_reason": choice["finish_reason"], "model_name": document.get("model", "")},
+        tool_calls=cast("Any", calls),
+        invalid_tool_calls=cast("Any", unreadable),
+        usage_metadata=usage
+        and {
+            "input_tokens": usage["prompt_tokens"],
+            "output_tokens": usage["completion_tokens"],
+            "total_tokens": usage["total_tokens"],
+        },
+        id=document.get("id"),
+    )
+
+
+def _fields_to_return(message: dict[str, Any]) -> dict[str, Any]:
     """The fields that an endpoint wants back with the next request, or refuses it. OpenAI sends none of them.
 
     DeepSeek's and Moonshot's reasoning (https://api-docs.deepseek.com/guides/thinking_mode), vLLM's
@@ -204,7 +136,9 @@ def _fields_to_return(message: dict[str, Any], calls: list[dict[str, Any]]) -> d
     """
     message_fields = {name: message[name] for name in _REASONING_FIELDS if message.get(name)}
     call_fields = {
-        call["id"]: {"extra_content": call["extra_content"]} for call in calls if "extra_content" in call
+        call["id"]: {"extra_content": call["extra_content"]}
+        for call in message.get("tool_calls", [])
+        if "extra_content" in call
     }
     returned: dict[str, Any] = {}
     if message_fields:
@@ -212,31 +146,3 @@ def _fields_to_return(message: dict[str, Any], calls: list[dict[str, Any]]) -> d
     if call_fields:
         returned["calls"] = call_fields
     return returned
-
-
-def _encodable(value: Any) -> Any:
-    """The value without lone surrogates, which tools and models may send but UTF-8 cannot encode."""
-    if isinstance(value, str):
-        return without_surrogates(value)
-    if isinstance(value, list):
-        return [_encodable(inner) for inner in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        members = cast("dict[Any, Any]", value)
-        return {_encodable(name): _encodable(inner) for name, inner in members.items()}
-    return value
-
-
-def _split_calls(
-    calls: Sequence[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Splits calls into those that LangChain can read and the others."""
-    readable: list[dict[str, Any]] = []
-    others: list[dict[str, Any]] = []
-    for call in calls:
-        function = call["function"]
-        arguments, _ = read_arguments(function["arguments"])
-        if arguments is None or function["name"] is None:
-            others.append(call)
-        else:
-            readable.append({**call, "function": {**function, "arguments": json.dumps(arguments)}})
-    return readable, others

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 GIVEN_BACK: Final = "given_back"
 """Key in ``additional_kwargs`` for fields that an endpoint wants back: under ``message`` the fields of the
@@ -107,6 +110,25 @@ def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None
     if isinstance(value, dict):
         return cast("dict[str, Any]", value), None
     return None, "The arguments must be a JSON object"
+
+
+def read_calls(
+    written: Iterable[tuple[str | None, str | None, object]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Reads calls, each an id, a name and arguments as a model wrote them, in LangChain's form.
+
+    Returns those that can be read, and the others.
+    """
+    readable: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for id_, name, text in written:
+        arguments, _ = read_arguments(text)
+        if arguments is None or name is None:
+            unread = {"type": "invalid_tool_call", "id": id_, "name": name, "args": text}
+            others.append({**unread, "error": "no JSON object"})
+        else:
+            readable.append({"type": "tool_call", "id": id_, "name": name, "args": arguments})
+    return readable, others
 
 
 def _text(value: object) -> str:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...runs.server_questions import ServerQuestions
     from ...types.tool import WorkflowTool
     from ..agent_events import AgentEvent, AgentOptions, AgentOutcome
-    from ..model.openai_model import EndpointModel
+    from ..model.agent_model import AgentModel
     from ..toolbox.linked_resources import Links
     from ..toolbox.toolset import Toolset
     from .kept_turns import KeptTurns
@@ -89,7 +89,7 @@ class Prompter:
     Arrow table into a table of the host. `records` are the finished calls, as the journal holds them.
     """
 
-    model: EndpointModel
+    model: AgentModel
     toolset: Toolset
     run: Run
     options: AgentOptions
@@ -196,9 +196,9 @@ class Prompter:
         """What the agent was told, for the beginning of its journal."""
         options = {name: value for name, value in asdict(self.options).items() if value is not None}
         return {
-            "model": self.model.model_name,
-            "endpoint": self.model.openai_api_base,
-            "temperature": self.model.temperature,
+            "model": self.model.name,
+            "endpoint": self.model.server,
+            "temperature": self.model.settings.temperature,
             "system": self._system(),
             "rules": [str(rule) for rule in self.tool_options.rules.rules],
             "trusted": list(self.tool_options.rules.trusted),

@@ -27,7 +27,7 @@ def test_a_prompt_is_listed_filled_in_and_asked(chat, script, tools_of, asking, 
     page.call("ask_prompt", 0, {"to": "Bob"})
     page.done()
     said = [m["content"] for m in model.requests[1].messages if m["role"] == "user"]
-    assert said == [[{"type": "text", "text": "Write a friendly letter to Bob."}]]
+    assert said == ["Write a friendly letter to Bob."]
     assert len(rows_of(executed(model, view_data=page.hand_on()), 0)) == 2
 
 

@@ -1,6 +1,5 @@
 """Requests to an endpoint and the reading of its answers, checked by the HTTP bodies."""
 
-import asyncio
 import json
 import logging
 import subprocess
@@ -13,11 +12,12 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.chat_model import ChatModelSettings, model_route
 from knime_mcp.agents.model.endpoint import Endpoint, list_models
+from knime_mcp.agents.model.model_errors import AnsweredError
 from knime_mcp.agents.model_messages import settle
 from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import SettingInvalid
-from tests.agents.playing import Functions, model_at
-from tests.support.chat_server import ChatServer, call, calls, refuses, says
+from tests.agents.playing import Functions, asked, model_at
+from tests.support.chat_server import ChatServer, call, calls, fails, refuses, says
 
 ROOT = Path(__file__).parents[3]
 KEY = "sk-very-secret-0123456789"
@@ -45,7 +45,7 @@ def test_the_schema_arrives_as_it_was_given():
     tool = {"type": "function", "function": {"name": "walk", "description": "d", "parameters": ODD_SCHEMA}}
     empty = {"type": "function", "function": {"name": "nothing", "description": "d", "parameters": {}}}
     with ChatServer([says("ok")]) as server:
-        model_at(server).bind(tools=[tool, empty]).invoke("Hi")
+        asked(model_at(server), tools=[tool, empty])
         [request] = server.requests
     sent = request.body["tools"]
     assert json.dumps(sent, sort_keys=False) == json.dumps([tool, empty], sort_keys=False)
@@ -67,7 +67,7 @@ def test_only_what_was_set_is_sent(settings, fields, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/")
     monkeypatch.setenv("OPENAI_PROXY", "http://127.0.0.1:1/")
     with ChatServer([says("ok")]) as server:
-        model_at(server, **settings).invoke("Hi")
+        asked(model_at(server, **settings))
         [request] = server.requests
     sent = dict(request.body)
     assert sent.pop("stream", False) is False
@@ -85,18 +85,10 @@ def test_the_credential_is_sent_and_never_seen(caplog):
     caplog.set_level(logging.DEBUG)
     with ChatServer([says("ok"), says("ok")], key=KEY) as server:
         model = model_at(server, CREDENTIAL)
-        assert model.invoke("Hi").content == "ok"
-        assert asyncio.run(_ask_once(model)) == "ok"
+        assert asked(model).content == "ok"
+        assert asked(model).content == "ok"
     assert KEY not in caplog.text
-    assert KEY not in repr(model) + str(model.__dict__) + str(model.model_dump())
-    assert KEY not in repr(model.root_client.__dict__) + repr(model._endpoint)
-
-
-async def _ask_once(model):
-    try:
-        return (await model.ainvoke("Hi")).content
-    finally:
-        await model.release_connections()
+    assert KEY not in repr(model) + str(model.__dict__) + repr(model._endpoint)
 
 
 def test_templates_put_the_key_where_it_is_wanted(caplog):
@@ -105,7 +97,7 @@ def test_templates_put_the_key_where_it_is_wanted(caplog):
         url = f"{server.url}?code={{credential.password}}&api-version=1"
         headers = (("api-key", "{credential.password}"),)
         model = model_at(server, CREDENTIAL, url=url, headers=headers)
-        model.invoke("Hi")
+        asked(model)
         [request] = server.requests
     assert request.path == f"/v1/chat/completions?code={KEY}&api-version=1"
     assert request.headers["api-key"] == KEY
@@ -116,33 +108,29 @@ def test_templates_put_the_key_where_it_is_wanted(caplog):
 def test_one_model_serves_many_event_loops():
     with ChatServer([says("1"), says("2"), says("3")]) as server:
         model = model_at(server)
-        assert [asyncio.run(_ask_once(model)) for _ in range(3)] == ["1", "2", "3"]
+        assert [asked(model).content for _ in range(3)] == ["1", "2", "3"]
 
 
 def test_a_redirect_is_not_followed():
-    import openai
-
-    from tests.support.chat_server import fails
-
     with ChatServer([says("stolen")]) as other:
         moved = fails(307, headers=(("Location", f"{other.url}/chat/completions"),))
-        with ChatServer([moved]) as server, pytest.raises(openai.APIStatusError):
-            model_at(server, CREDENTIAL).invoke("Hi")
+        with ChatServer([moved]) as server, pytest.raises(AnsweredError):
+            asked(model_at(server, CREDENTIAL))
         assert other.requests == []
 
 
 def test_a_conversation_with_tools_is_sent_in_the_protocols_form():
-    asked = AIMessage(
+    wanted = AIMessage(
         content="", tool_calls=[{"id": "c1", "name": "search", "args": {"self": 1, "config": None}}]
     )
     history = [
         SystemMessage("Be brief."),
         HumanMessage("Hi"),
-        asked,
+        wanted,
         ToolMessage("found", tool_call_id="c1", name="search"),
     ]
     with ChatServer([says("ok")]) as server:
-        model_at(server).invoke(history)
+        asked(model_at(server), history)
         assert server.complaints == []
         sent = server.requests[0].messages
     assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
@@ -172,7 +160,7 @@ def test_a_conversation_with_tools_is_sent_in_the_protocols_form():
 def test_tool_calls_as_models_write_them(wanted, arguments, error, stream):
     with ChatServer([calls(wanted, text="Well")]) as server:
         model = model_at(server)
-        message = _streamed(model) if stream else model.invoke("Hi")
+        message = asked(model, on_text=(lambda _: None) if stream else None)
     settled, [found] = settle(message, taken=set())
     assert found.arguments == arguments
     assert (found.error is None) == (error is None)
@@ -187,14 +175,14 @@ def test_tool_calls_as_models_write_them(wanted, arguments, error, stream):
 def test_arguments_that_are_an_object_instead_of_its_text():
     odd = {"id": "c", "type": "function", "function": {"name": "t", "arguments": {"a": [1]}}}
     with ChatServer([calls(odd)]) as server:
-        message = model_at(server).invoke("Hi")
+        message = asked(model_at(server))
     assert message.tool_calls[0]["args"] == {"a": [1]}
 
 
 def test_many_odd_calls_in_one_answer_are_all_kept():
     odd = [call("a", "[]"), call("b", {"x": 1}), {"id": 7, "type": "function"}, call("c", "{")]
     with ChatServer([calls(*odd)]) as server:
-        message = model_at(server).invoke("Hi")
+        message = asked(model_at(server))
     settled, found = settle(message, taken=set())
     assert sorted(each.name for each in found) == ["", "a", "b", "c"]
     assert len(settled.tool_calls) == 4
@@ -204,7 +192,7 @@ def test_many_odd_calls_in_one_answer_are_all_kept():
 def test_ids_are_made_unique():
     same = [call("a", {}, id="x"), call("b", {}, id="x"), call("c", {}, id="")]
     with ChatServer([calls(*same)]) as server:
-        message = model_at(server).invoke("Hi")
+        message = asked(model_at(server))
     taken = {"x_2"}
     settled, found = settle(message, taken=taken)
     ids = [each.id for each in found]
@@ -218,18 +206,8 @@ def test_ids_are_made_unique():
 
 def test_a_refusal_is_kept():
     with ChatServer([refuses("I will not.")]) as server:
-        message = model_at(server).invoke("Hi")
+        message = asked(model_at(server))
     assert message.additional_kwargs["refusal"] == "I will not."
-
-
-def _streamed(model):
-    async def ask():
-        try:
-            return await model.ainvoke("Hi", on_text=lambda _: None)
-        finally:
-            await model.release_connections()
-
-    return asyncio.run(ask())
 
 
 def test_settings_survive_the_port():

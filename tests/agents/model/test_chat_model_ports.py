@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.types.errors import SettingInvalid
+from tests.agents.playing import asked
 from tests.support.chat_server import ChatServer, says
 
 KEY = "sk-very-secret-0123456789"
@@ -97,7 +98,7 @@ def test_what_is_sent_for_a_model_with_a_credential(arrived, context, name, path
     with ChatServer([says("Hello")], models=["gpt-4o", "o3-mini", "mine"]) as server:
         model = arrived(samples(server.url.removesuffix("/v1"))[name])
         model.spec.check(context)
-        assert model.create_model(context).invoke("Hi").content == "Hello"
+        assert asked(model.create_model(context)).content == "Hello"
         [request] = server.requests
     assert request.path == path
     sent = {
@@ -123,8 +124,8 @@ def test_a_login_that_travels_with_the_model(arrived, context, host, name, path,
         monkeypatch.setattr(login, "auth_parameters", property(lambda self: next(tokens)))
         model = arrived(document).create_model(context)
         assert model.secrets == ("first",)  # known before the first request, so that they can be blacked out
-        assert model.invoke("Hi").content == "Hello"
-        assert model.invoke("Hi").content == "again"
+        assert asked(model).content == "Hello"
+        assert asked(model).content == "again"
         assert [request.path for request in server.requests] == [path, path]
         # KNIME renews tokens, so the token is read for each request.
         sent = [request.headers["authorization"] for request in server.requests]
@@ -184,7 +185,7 @@ def test_services_with_an_endpoint_in_openais_form(arrived, context, place, data
         document = json.loads(json.dumps(data).replace("{}", url))
         model = arrived({"id": PREFIX + place, "data": document})
         model.spec.check(context)
-        assert model.create_model(context).invoke("Hi").content == "Hello"
+        assert asked(model.create_model(context)).content == "Hello"
         [request] = server.requests
     assert (request.path, request.headers["authorization"]) == (path, f"Bearer {KEY}")
     assert {key: request.body[key] for key in fields} == fields

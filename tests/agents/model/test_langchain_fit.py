@@ -23,16 +23,18 @@ def test_both_files_have_the_upper_bound(package):
     project, pixi = (
         tomllib.loads((ROOT / name).read_text("utf-8")) for name in ("pyproject.toml", "pixi.toml")
     )
-    assert f"{package}{VERSIONS[package]}" in project["project"]["dependencies"]
+    extras = project["project"]["optional-dependencies"]
+    named = [*project["project"]["dependencies"], *extras["anthropic"]]
+    assert f"{package}{VERSIONS[package]}" in named
     assert (pixi["dependencies"] | pixi["pypi-dependencies"])[package] == VERSIONS[package]
 
 
 def test_what_is_installed_fits():
     import knime_mcp.agents._tool
-    import knime_mcp.agents.model.openai_model
+    import knime_mcp.agents.model.anthropic_model
 
     assert knime_mcp.agents._tool.MCPStructuredTool
-    assert knime_mcp.agents.model.openai_model.EndpointModel
+    assert knime_mcp.agents.model.anthropic_model.AnthropicModel
 
 
 @pytest.mark.parametrize(
@@ -44,5 +46,5 @@ def test_what_is_installed_fits():
 )
 def test_what_does_not_fit_is_told_in_plain_words(methods, odd):
     with pytest.raises(MCPError, match=rf"does not fit: Changed has other methods \({odd}\)") as caught:
-        require_fit(Changed, "langchain-openai", methods)
-    assert re.match(r"Install langchain-openai>=1\.0,<\d", caught.value.fix)
+        require_fit(Changed, "langchain-core", methods)
+    assert re.match(r"Install langchain-core>=1\.0,<\d", caught.value.fix)

@@ -1,0 +1,238 @@
+"""A model behind Anthropic's Messages API, through LangChain's client for it.
+
+Always as a stream: Anthropic refuses long answers otherwise. https://platform.claude.com/docs/en/api/messages
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anthropic
+import httpx
+import httpx2
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from pydantic import PrivateAttr, SecretStr
+
+from ...types.errors import MCPError
+from ...types.texts import compact_json
+from .agent_model import AgentModel
+from .answer_form import bounded, broken_off
+from .langchain_fit import require_fit
+from .model_errors import AnsweredError, ModelRequestRefused, not_sent
+from .written_calls import GIVEN_BACK, mappings, read_calls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from .agent_model import ModelRequest
+    from .chat_model import ChatModelSettings
+    from .endpoint import Endpoint
+
+_BLOCKS: Final = "blocks"  # in `GIVEN_BACK`: text and thoughts as they came; signatures hold for their order
+_ASKED_BY_CALLS: Final = frozenset({"tool_use", "input_json_delta"})
+_OF_THE_WIRE: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+#: Errors in the middle of a stream have no HTTP status: https://platform.claude.com/docs/en/api/errors
+_STATUS: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+require_fit(ChatAnthropic, "langchain-anthropic", {"_get_request_payload": ("input_", "stop")})
+
+
+class AnthropicModel(AgentModel):
+    """A model at Anthropic's service, or at another that speaks its protocol."""
+
+    def __init__(
+        self, settings: ChatModelSettings, endpoint: Endpoint, fallback: AgentModel | None = None
+    ) -> None:
+        super().__init__(settings, endpoint, fallback)
+        self._more = dict(settings.more or {})
+        self._stop: list[str] | None = self._more.pop("stop", None)
+        # All given, as LangChain takes missing values from environment variables.
+        self._chat = _Claude(
+            model_name=settings.listed_name,
+            base_url=settings.base_url.removesuffix("/v1"),
+            api_key=SecretStr("unused"),  # `Endpoint` adds the real key
+            temperature=settings.temperature,
+            max_tokens=settings.token_limit,  # pyright: ignore[reportCallIssue] - its own name, not the alias
+            timeout=settings.timeout,
+            max_retries=0,
+            stop=None,
+            cache=False,
+        )
+        self._chat.use(self._http)
+
+    async def answer(self, request: ModelRequest) -> AIMessage:
+        pieces: list[AIMessageChunk] = []
+        options = {**self._more, **_options(request)}
+        stream = self._chat.astream(list(map(_sent, request.messages)), stop=self._stop, **options)
+        try:
+            async for piece in stream:
+                pieces.append(piece)
+                if request.on_text is not None and piece.text:
+                    request.on_text(str(piece.text))
+        except anthropic.APIStatusError as error:
+            raise _answered(error) from None
+        except anthropic.APIConnectionError as error:
+            raise not_sent(_cause(error), self.server) from None
+        if not pieces:
+            raise broken_off()
+        # All at once: LangChain reads a call's arguments again with each piece that is added alone.
+        return _message(pieces[0] + pieces[1:])
+
+
+class _Claude(ChatAnthropic):
+    """LangChain's model, which sends with the client of an endpoint."""
+
+    _http: Any = PrivateAttr(default=None)
+
+    def use(self, client: httpx.AsyncClient) -> None:
+        self._http = client
+
+    @cached_property
+    def _async_client(self) -> anthropic.AsyncClient:
+        return anthropic.AsyncClient(
+            api_key="unused",
+            base_url=self.anthropic_api_url,
+            max_retries=0,
+            http_client=httpx2.AsyncClient(transport=_Transport(self._http)),
+        )
+
+    def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        try:
+            payload = super()._get_request_payload(input_, stop=stop, **kwargs)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - LangChain says dict
+        except (ValueError, TypeError) as error:
+            raise ModelRequestRefused(
+                f"The request cannot be written in Anthropic's form: {error}",
+                fix="Look at temperature, reasoning effort and further request fields of the model",
+            ) from None
+        return json.loads(compact_json(payload))  # without lone surrogates, which tools may send
+
+
+def _sent(message: BaseMessage) -> BaseMessage:
+    """The message with the thoughts before its calls, which Anthropic wants back."""
+    returned = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
+    blocks = returned.get("message", {}).get(_BLOCKS)
+    if isinstance(message, AIMessage) and message.tool_calls and blocks:
+        return message.model_copy(update={"content": blocks})
+    return message
+
+
+def _options(request: ModelRequest) -> dict[str, Any]:
+    """What a request has beside its messages; LangChain knows a response format in OpenAI's form."""
+    options: dict[str, Any] = {}
+    if request.tools:
+        # Without this each turn pays for the tools and for all turns before it in full.
+        options["cache_control"] = {"type": "ephemeral"}
+        options["tools"] = [_tool(tool["function"]) for tool in request.tools]
+        match request.tool_choice:
+            case None:
+                pass
+            case "none":
+                options["tool_choice"] = {"type": "none"}
+            case choice:
+                options["tool_choice"] = {"type": "tool", "name": choice["function"]["name"]}
+    if request.response_format is not None:
+        options["response_format"] = dict(request.response_format)
+    return options
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", **function["parameters"]}
+    return {"name": function["name"], "description": function["description"], "input_schema": schema}
+
+
+def _message(whole: AIMessageChunk) -> AIMessage:
+    """The answer; calls with arguments that cannot be read are set aside in it."""
+    reason = whole.response_metadata.get("stop_reason")
+    if reason is None:
+        raise broken_off()
+    written = [(call["id"], call["name"], call["args"] or "") for call in whole.tool_call_chunks]
+    if reason == "max_tokens" and written and not written[-1][2]:
+        written[-1] = (*written[-1][:2], "{")  # cut off before its arguments, which does not mean none
+    calls, unreadable = read_calls(written)
+    blocks = [_kept(block) for block in mappings(_listed(whole)) if block["type"] not in _ASKED_BY_CALLS]
+    has_thoughts = any(block["type"] != "text" for block in blocks)
+    details = cast("dict[str, Any]", whole.response_metadata.get("stop_details") or {})
+    refusal = details.get("explanation") if reason == "refusal" else None
+    usage = whole.usage_metadata
+    return AIMessage(
+        content="".join(str(block["text"]) for block in blocks if block["type"] == "text"),
+        additional_kwargs={
+            **({"refusal": refusal} if refusal else {}),
+            **({GIVEN_BACK: {"message": {_BLOCKS: blocks}}} if has_thoughts else {}),
+        },
+        response_metadata={
+            "finish_reason": reason,
+            "model_name": whole.response_metadata.get("model_name", ""),
+        },
+        tool_calls=cast("Any", calls),
+        invalid_tool_calls=cast("Any", unreadable),
+        # Some gateways leave out at the end of a stream what was read: a count that cannot be true.
+        usage_metadata=usage if usage and usage["input_tokens"] else None,
+        id=whole.id,
+    )
+
+
+def _listed(whole: AIMessageChunk) -> object:
+    content: Any = whole.content  # LangChain makes a text of it where no tools were offered
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _kept(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name != "index"}
+
+
+def _answered(error: anthropic.APIStatusError) -> AnsweredError:
+    body: Any = error.body
+    status: int | None = error.status_code
+    if error.response.is_success:
+        kinds = [str(inner.get("type")) for inner in mappings([body["error"]])]
+        status = _STATUS.get(kinds[0]) if kinds else None
+    return AnsweredError(body or error.message, status=status, headers=error.response.headers)
+
+
+def _cause(error: BaseException) -> Exception:
+    """The exception below those of the two libraries."""
+    while error.__cause__ is not None and not isinstance(error, httpx.HTTPError | MCPError | OSError):
+        error = error.__cause__
+    return cast("Exception", error)
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    """Sends with a client of httpx, as Anthropic's package brings another library for HTTP along."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        headers = request.headers.multi_items()
+        content = await request.aread()
+        sent = self._client.build_request(request.method, str(request.url), headers=headers, content=content)
+        response = await self._client.send(sent, stream=True)
+        kept = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_WIRE]
+        return httpx2.Response(response.status_code, headers=kept, stream=_Body(response))
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in bounded(self._response.aiter_bytes()):
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
