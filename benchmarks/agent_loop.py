@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+import httpx
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool
 from processes import child, line_from
 from timing import Row, Table
@@ -73,15 +74,17 @@ def endpoint(calls: int, turns: int) -> Iterator[str]:
             yield line_from(process)
 
 
-def by_hand(model: object, turns: int) -> None:
-    """The plainest loop: invoke, call, append."""
-    messages: list[object] = [HumanMessage("Hi")]
-    bound = model.bind(tools=[DEFINITION])
-    for _ in range(turns + 1):
-        answer: AIMessage = bound.invoke(messages)
-        messages.append(answer)
-        for call in answer.tool_calls:
-            messages.append(ToolMessage(search(**call["args"]), tool_call_id=call["id"]))
+def by_hand(url: str, turns: int) -> None:
+    """The plainest loop: post, call, append."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Hi"}]
+    body = {"model": "test-model", "messages": messages, "tools": [DEFINITION]}
+    with httpx.Client(base_url=url) as client:
+        for _ in range(turns + 1):
+            answer = client.post("/chat/completions", json=body).json()["choices"][0]["message"]
+            messages.append(answer)
+            for call in answer.get("tool_calls", ()):
+                text = search(**json.loads(call["function"]["arguments"]))
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -122,12 +125,15 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
                 single = seconds(lambda box=toolbox: run(one, box, question))
                 several = seconds(lambda box=toolbox: run(lots, box, question))
                 note(f"per tool call: {name}", (several - single) / (many - 1))
-            hand_one, hand_many = seconds(lambda: by_hand(one, 1)), seconds(lambda: by_hand(lots, 1))
+            hand_one, hand_many = seconds(lambda: by_hand(one_url, 1)), seconds(lambda: by_hand(many_url, 1))
             note("per tool call: by hand, function called directly", (hand_many - hand_one) / (many - 1))
             invoked = seconds(lambda: [TOOL.invoke({"query": "knime"}) for _ in range(many)])
             note("per tool call: StructuredTool.invoke alone", invoked / many)
             ours = seconds(lambda: run(long, Direct(), question, options))
             note("per turn (model + one call): loop", ours / (turns + 1))
-            note("per turn (model + one call): by hand", seconds(lambda: by_hand(long, turns)) / (turns + 1))
+            note(
+                "per turn (model + one call): by hand",
+                seconds(lambda: by_hand(turns_url, turns)) / (turns + 1),
+            )
     for name, values in figures.items():
         table.add(Row("agent", name, "ms", tuple(values[1:])))  # the first round warms up

@@ -24,7 +24,14 @@ from ..tools.node_settings.connection import (
 )
 from ..tools.node_settings.shared_parameters import labelled
 from ..types.errors import MCPError
-from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route, more_fields
+from .model.chat_model import (
+    DEFAULT_TIMEOUT,
+    ChatModelSettings,
+    fallback_of,
+    is_anthropic,
+    model_route,
+    more_fields,
+)
 from .model.chat_model_ports import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
 
 if TYPE_CHECKING:
@@ -72,7 +79,8 @@ def _model_choices(context: Any) -> list[Any]:
 
 
 def _listed_models(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str, ...], str]:
-    if not str(settings.get("base_url") or "").strip():
+    model = _chosen_model(settings)
+    if not is_anthropic(model) and not str(settings.get("base_url") or "").strip():
         return (
             (),
             "Enter the base URL, apply, and open the dialog again to choose from the endpoint's models.",
@@ -84,12 +92,18 @@ def _listed_models(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str
     names = list_models(endpoint, seconds=_DIALOG_SECONDS)
     if names is None:
         return (), "The endpoint does not list its models. Enter the model's name below."
-    return names, ""
+    return tuple(f"anthropic:{name}" for name in names) if is_anthropic(model) else names, ""
+
+
+def _chosen_model(settings: Mapping[str, Any]) -> str:
+    chosen_one = str(settings.get("model") or _AS_ENTERED)
+    return (str(settings.get("model_name") or "") if chosen_one == _AS_ENTERED else chosen_one).strip()
 
 
 def _route(settings: Mapping[str, Any]) -> ServerRoute:
     return model_route(
         str(settings.get("base_url") or ""),
+        model=_chosen_model(settings),
         credential=chosen(str(settings.get("credentials") or "")),
         headers=header_lines(str(settings.get("extra_headers") or "")),
     )
@@ -127,6 +141,9 @@ class OpenAICompatibleChatModelConnector:
 
     **Azure OpenAI:** the base URL is `https://(resource).openai.azure.com/openai/v1`, the model is the name
     of your deployment.
+
+    **Anthropic's models** are spoken to in their own protocol: leave the base URL empty, and enter the name
+    after `anthropic:`, such as `anthropic:claude-sonnet-5`.
     """
 
     base_url = knext.StringParameter(
@@ -152,8 +169,8 @@ class OpenAICompatibleChatModelConnector:
     )
     model_name = knext.StringParameter(
         "Model name",
-        "Name of the model, as the provider writes it; at Azure the name of the deployment. Counts if *Model*"
-        " is *As entered below*.",
+        "Name of the model, as the provider writes it; at Azure the name of the deployment; of Anthropic's"
+        " models after `anthropic:`. Counts if *Model* is *As entered below*.",
         default_value="",
     )
     set_temperature = knext.BoolParameter(
@@ -269,24 +286,26 @@ class OpenAICompatibleChatModelConnector:
             endpoint = Endpoint(spec.settings.route, credential)
             seconds = min(_CHECK_SECONDS, spec.settings.timeout)
             names = list_models(endpoint, seconds=seconds, is_canceled=ctx.is_canceled)
-            if names and spec.settings.model not in names:
-                warnings.append(_unlisted_warning(spec.settings.model, names))
+            name = spec.settings.listed_name
+            if names and name not in names:
+                warnings.append(_unlisted_warning(name, names))
         if any(warnings):
             ctx.set_warning("\n".join(filter(None, warnings)))
         return ChatModelPortObject(spec)
 
     def _settings(self) -> ChatModelSettings:
+        model = _chosen_model({"model": self.model, "model_name": self.model_name})
         route = _route(
             {
                 "base_url": self.base_url,
+                "model": model,
                 "credentials": self.credentials,
                 "extra_headers": self.extra_headers,
             }
         )
-        entered = self.model in ("", _AS_ENTERED)
         settings = ChatModelSettings(
             route=route,
-            model=(self.model_name if entered else self.model).strip(),
+            model=model,
             temperature=self.temperature if self.set_temperature else None,
             timeout=self.timeout,
             more=more_fields(
@@ -302,10 +321,12 @@ class OpenAICompatibleChatModelConnector:
             settings = replace(settings, token_limit=self.token_limit, token_limit_field=field)
         if not self.fallback_model.strip():
             return settings
-        fallback = replace(settings, model=self.fallback_model.strip())
-        if self.fallback_base_url.strip():
-            credential = chosen(self.fallback_credentials)
-            fallback = replace(fallback, route=model_route(self.fallback_base_url, credential=credential))
+        fallback = fallback_of(
+            settings,
+            self.fallback_model,
+            base_url=self.fallback_base_url,
+            credential=chosen(self.fallback_credentials),
+        )
         return replace(settings, fallback=fallback)
 
 

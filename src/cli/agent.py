@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..agents.model.chat_model import DEFAULT_TIMEOUT
+from ..agents.model.chat_model import DEFAULT_TIMEOUT, is_anthropic
 from ..agents.toolbox.tool_scan import SuspiciousTools
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
@@ -28,20 +28,25 @@ _LIMITS = "What the agent may do"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
-    model_url: Annotated[
+    model: Annotated[
         str,
+        typer.Option(
+            metavar="NAME",
+            envvar="KNIME_MCP_MODEL",
+            help="Which model; anthropic:NAME is one of Anthropic's, by its own protocol.",
+            rich_help_panel=_MODEL,
+        ),
+    ]
+    model_url: Annotated[
+        str | None,
         typer.Option(
             metavar="URL",
             envvar="KNIME_MCP_MODEL_URL",
             help="Base URL of an API in OpenAI's form, such as https://api.openai.com/v1 or, for Ollama,"
-            " http://localhost:11434/v1.",
+            " http://localhost:11434/v1. Only Anthropic's own may be left out.",
             rich_help_panel=_MODEL,
         ),
-    ]
-    model: Annotated[
-        str,
-        typer.Option(metavar="NAME", envvar="KNIME_MCP_MODEL", help="Which model.", rich_help_panel=_MODEL),
-    ]
+    ] = None
     api_key_env: Annotated[
         str | None,
         typer.Option(
@@ -332,7 +337,10 @@ def checked_settings(settings: AgentSettings, workflows: Sequence[Path]) -> Agen
         raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
     if settings.fallback_model is None and (settings.fallback_url or settings.fallback_key_env):
         raise UsageError("--fallback-url and --fallback-key-env need --fallback-model.")
-    if settings.fallback_key_env and not settings.fallback_url:
+    if settings.model_url is None and not is_anthropic(settings.model):
+        raise UsageError("Where is the model? Give its base URL with --model-url.")
+    is_elsewhere = settings.fallback_url or is_anthropic(settings.fallback_model or "")
+    if settings.fallback_key_env and not is_elsewhere:
         raise UsageError("--fallback-key-env needs --fallback-url: at --model-url the key is the same.")
     if settings.system is not None:
         settings = replace(settings, system=text_or_file(settings.system, "--system")[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, End
 from ..agents.answer_schema import AnswerSchema
 from ..agents.chat.offered_prompts import filled_in, offered_prompts
 from ..agents.message_content import calls_of, shown_text
-from ..agents.model.chat_model import ChatModelSettings, create_model, model_route, more_fields
+from ..agents.model.chat_model import ChatModelSettings, create_model, fallback_of, model_route, more_fields
 from ..agents.prompter.conversation_table import ConversationLayout, Entry, MessageForm
 from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
@@ -227,7 +226,7 @@ class AgentRun:
         """The run as an HTML page."""
         from ..agents.timeline_page import timeline_page
 
-        model = f"{self._settings.model} at {self._settings.model_url}"
+        model = f"{self._agent.model.name} at {self._agent.model.server}"
         audit = self._settings.journal
         facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
         return timeline_page(
@@ -348,7 +347,7 @@ class AgentRun:
 def _model(settings: AgentSettings) -> Any:
     name = settings.api_key or settings.api_key_env
     chat_model = ChatModelSettings(
-        route=model_route(settings.model_url, credential=name),
+        route=model_route(settings.model_url, model=settings.model, credential=name),
         model=settings.model,
         temperature=settings.temperature,
         token_limit=settings.token_limit,
@@ -365,10 +364,9 @@ def _fallback(settings: AgentSettings, first: ChatModelSettings, credential: Cre
     """The model to go on with, at the same endpoint with the same key unless it has a URL of its own."""
     if settings.fallback_model is None:
         return None
-    other = replace(first, model=settings.fallback_model)
-    if settings.fallback_url is not None:
-        name = settings.fallback_key_env
-        other = replace(other, route=model_route(settings.fallback_url, credential=name))
+    name = settings.fallback_key_env
+    other = fallback_of(first, settings.fallback_model, base_url=settings.fallback_url, credential=name)
+    if other.route is not first.route:
         credential = Credentials(ConnectionOptions(bearer_env=name))(name)
     return create_model(other, credential)
 

@@ -11,6 +11,7 @@ from tests.agents.playing import asked
 from tests.support.chat_server import ChatServer, fails, says
 from tests.support.dialogs import shown
 from tests.support.host import KNIME_YML
+from tests.support.messages_server import MessagesServer
 
 NODE = "openai_compatible_chat_model"
 KEYS = {
@@ -287,7 +288,7 @@ def test_nothing_heavy_is_imported_with_the_node():
 import sys
 from knime_mcp.headless import load_extension
 load_extension(sys.argv[1])
-heavy = {"httpx", "openai", "langchain_core", "langchain_openai", "pydantic"} & set(sys.modules)
+heavy = {"httpx", "langchain_core", "langchain_anthropic", "pydantic"} & set(sys.modules)
 assert not heavy, heavy
 assert "knime_mcp.agents.chat_model_connector" in sys.modules
 """
@@ -311,3 +312,18 @@ def test_fields_that_cannot_be_sent(host, text, said):
     result = connect(host, "http://127.0.0.1:9/v1", check_connection=False, request_fields=text)
     assert not result.ok
     assert said in result.failure["message"]
+
+
+def test_anthropics_models_by_their_own_protocol(host):
+    with MessagesServer([says("Hello")], key=KEY) as server:
+        named = {"base_url": server.url, "credentials": "openai", "model_name": "anthropic:test-model"}
+        result = host.run(NODE, [], named, credentials=CREDENTIALS)
+        assert (result.failure, list(result.warnings)) == (None, [])
+        [listing] = server.other_requests
+        assert (listing.path, listing.headers["anthropic-version"]) == ("/v1/models", "2023-06-01")
+        settings = result.outputs[0][0]["data"]
+        assert settings["model"] == "anthropic:test-model"
+        dialog = host.dialog(NODE, [], named, credentials=CREDENTIALS)
+        assert choices(dialog)[0] == ["<as entered>", "anthropic:other-model", "anthropic:test-model"]
+    unnamed = {"base_url": "", "credentials": "openai", "model_name": "test-model"}
+    assert "base URL" in str(host.run(NODE, [], unnamed, credentials=CREDENTIALS).failure)

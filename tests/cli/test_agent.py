@@ -12,6 +12,7 @@ import pytest
 from knime_mcp.agents.model.model_errors import login_failed, model_error
 from knime_mcp.cli.command_errors import command_line_hint
 from tests.support.chat_server import ChatServer, call, calls, fails, says
+from tests.support.messages_server import MessagesServer
 
 CHILD = Path(__file__).parents[1] / "client" / "stdio_child.py"
 CANARY = "canary-7f3a9c51d2"
@@ -223,6 +224,22 @@ def test_a_fallback_answers_and_budgets_of_input_and_output_hold(cli, server, tm
     assert told["calls"] == []
     assert any("The budget is used up" in note and "output tokens" in note for note in told["notes"])
     assert any("test-model failed, so other answered" in note for note in told["notes"])
+
+
+def test_anthropics_models_by_their_own_protocol(cli, server):
+    key = "sk-ant-secret-0123456789"
+    add = calls(call("add", {"a": 40, "b": 2}), thoughts="Hm.")
+    with MessagesServer([add, says("42."), fails(401)], key=key) as claude, ChatServer([fails(401)]) as other:
+        where = ["--model", "anthropic:test-model", "--model-url", claude.url, "--api-key-env", "A_KEY"]
+        done = cli("agent", "x", "--server", server.url, *where, env={"A_KEY": key})
+        assert (done.code, done.out) == (0, "42.\n"), done.err
+        first = ["--model", "test-model", "--model-url", other.url]
+        second = ["--fallback-model", "anthropic:test-model", "--fallback-url", claude.url]
+        done = cli("agent", "x", *first, *second, "--fallback-key-env", "A_KEY", env={"A_KEY": key})
+        assert (done.code, claude.complaints, len(claude.requests)) == (1, [], 3)
+        assert "does not accept the credential (401)" in done.err
+    done = cli("agent", "x", "--model", "test-model")
+    assert (done.code, "--model-url" in done.err) == (2, True)
 
 
 def test_a_fallback_needs_a_name(cli):

@@ -26,6 +26,7 @@ PROMISES = {
     "cli": "import sys; from knime_mcp.cli.app import main; sys.argv = ['', '--version']; main()",
     "oauth": "import keyring, jwt; from knime_mcp.client.oauth import grants",
     "server": "from knime_mcp.knowledge.mcp_server import mcp_app; import uvicorn",
+    "anthropic": "from knime_mcp.agents.model.anthropic_model import AnthropicModel",
     "lsp": "import pygls.lsp.server, lsprotocol.types",
     "graph": "from knime_mcp.graph import McpGraphApi",
     "gateway": "from knime_mcp.knowledge.gateway import gateway_app",

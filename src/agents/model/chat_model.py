@@ -105,12 +105,12 @@ class ChatModelSettings:
     @property
     def is_anthropic(self) -> bool:
         """Whether the endpoint is spoken to in Anthropic's own protocol."""
-        return self.model.startswith(_ANTHROPIC)
+        return is_anthropic(self.model)
 
     @property
     def listed_name(self) -> str:
         """The model's name as the endpoint lists it."""
-        return self.model.removeprefix(_ANTHROPIC)
+        return self.model.strip().removeprefix(_ANTHROPIC)
 
     def to_json(self) -> dict[str, Any]:
         """The settings as a JSON document for the port, without secrets."""
@@ -150,6 +150,11 @@ class ChatModelSettings:
             ) from None
 
 
+def is_anthropic(model: str) -> bool:
+    """Whether a model's name says that it is spoken to in Anthropic's own protocol."""
+    return model.strip().startswith(_ANTHROPIC)
+
+
 def more_fields(text: str, **fields: Any) -> dict[str, Any]:
     """Reads further fields of requests, a JSON object, beside ``fields`` that are not None.
 
@@ -184,7 +189,7 @@ def model_route(
 
     Raises `SettingInvalid` if the URL cannot be used, or holds a secret; the error's text says "base URL".
     """
-    if model.startswith(_ANTHROPIC):
+    if is_anthropic(model):
         base_url = (base_url or "").strip() or _ANTHROPIC_URL
         base_url = f"{base_url.rstrip('/').removesuffix('/messages').removesuffix('/v1')}/v1"
         key = () if credential is None else (("x-api-key", "{credential.password}"),)
@@ -200,6 +205,16 @@ def model_route(
             server=error.server,
             fix=(error.fix or "").replace("server's URL", "base URL").replace("https://host/mcp", _EXAMPLE),
         ) from None
+
+
+def fallback_of(
+    first: ChatModelSettings, model: str, *, base_url: str | None = None, credential: str | None = None
+) -> ChatModelSettings:
+    """The model to go on with: where the first is, unless it has a place or a protocol of its own."""
+    other = replace(first, model=model.strip())
+    if (base_url or "").strip() or other.is_anthropic != first.is_anthropic:
+        other = replace(other, route=model_route(base_url, model=other.model, credential=credential))
+    return other
 
 
 def create_model(
@@ -220,13 +235,15 @@ def create_model(
 
     endpoint = Endpoint(settings.route, credential, authorization=authorization, headers=headers)
     if settings.is_anthropic:
+        from .langchain_fit import VERSIONS
+
         try:
             from .anthropic_model import AnthropicModel
         except ModuleNotFoundError as error:
             raise SettingInvalid(
                 f"The model '{settings.model}' needs the package {error.name}, which is not installed",
                 setting="model",
-                fix="Install it with: pip install 'knime-mcp[anthropic]'",
+                fix=f"Install it with: pip install 'langchain-anthropic{VERSIONS['langchain-anthropic']}'",
             ) from None
         return AnthropicModel(settings, endpoint, fallback)
     from .openai_model import EndpointModel

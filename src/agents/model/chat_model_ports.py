@@ -11,9 +11,10 @@ import contextlib
 import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import knime.extension as knext
+from knime.extension.nodes import get_port_type_for_id, has_port_type_for_id
 
 from ...tools.node_settings.connection import find_credential
 from ...types.errors import SettingInvalid
@@ -34,16 +35,13 @@ _OPENAI_URL: Final = "https://api.openai.com/v1"
 _OLDER_LIMIT: Final = "max_tokens"
 _GEMINI_URL: Final = "https://generativelanguage.googleapis.com/v1beta/openai"
 _HUGGING_FACE_URL: Final = "https://router.huggingface.co/v1"
+_DATABRICKS_WORKSPACE: Final = "org.knime.bigdata.databricks.workspace.port.DatabricksWorkspacePortObject"
 _REASONING_MODELS: Final = re.compile(r"o\d|gpt-5")
 _OUR_NODE: Final = "OpenAI-Compatible Chat Model Connector"
 _REFUSED: Final = {
     "models.mistral._chat.MistralChatModelPortObject": (
         "Mistral AI",
         "the base URL https://api.mistral.ai/v1",
-    ),
-    "models.databricks._chat.DatabricksChatModelPortObject": (
-        "Databricks",
-        "the address of your workspace followed by /serving-endpoints as base URL",
     ),
     "models.ibm._chat.IBMwatsonxChatModelPortObject": (
         "IBM watsonx.ai",
@@ -277,12 +275,42 @@ class HubChatModelSpec(ForeignChatModelSpec):
 
 
 class AnthropicChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *Anthropic LLM Selector*, at the service's endpoint in OpenAI's form."""
+    """Of the AI extension's *Anthropic LLM Selector*."""
 
     def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        return _at_service(
-            document, f"{str(document['auth']['base_url']).rstrip('/').removesuffix('/v1')}/v1"
+        model = f"anthropic:{document['model']}"
+        login = document["auth"]
+        return ChatModelSettings(
+            route=model_route(login["base_url"], model=model, credential=login["credentials"]),
+            model=model,
+            temperature=document["temperature"],
+            token_limit=document["max_tokens"] or None,
         )
+
+
+class DatabricksChatModelSpec(ForeignChatModelSpec):
+    """Of the AI extension's *Databricks LLM Selector*: a workspace serves its models in OpenAI's form."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        workspace = str(self._login(document).workspace_url)
+        return ChatModelSettings(
+            route=model_route(urljoin(workspace, "serving-endpoints")),
+            model=str(document["endpoint"]),
+            temperature=document["temperature"],
+            token_limit=document["max_tokens"] or None,
+            token_limit_field=_OLDER_LIMIT,
+            more={"top_p": document["top_p"]},
+        )
+
+    def _login(self, document: dict[str, Any]) -> Any:
+        if not has_port_type_for_id(_DATABRICKS_WORKSPACE):
+            raise SettingInvalid(
+                "A chat model at Databricks cannot be used here without KNIME's Databricks Integration",
+                setting="model",
+                fix="Install that extension",
+            )
+        workspace: Any = get_port_type_for_id(_DATABRICKS_WORKSPACE).spec_class
+        return workspace.deserialize(document["databricks_workspace_spec"])
 
 
 class DeepSeekChatModelSpec(ForeignChatModelSpec):
@@ -293,22 +321,33 @@ class DeepSeekChatModelSpec(ForeignChatModelSpec):
 
 
 class GeminiChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *Gemini LLM Selector*, with a key of Google AI Studio."""
+    """Of the AI extension's *Gemini LLM Selector*, at Google AI Studio with a key, or at Vertex AI.
+
+    https://docs.cloud.google.com/vertex-ai/generative-ai/docs/start/openai
+    """
 
     def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        if document["connection_type"] != "google_ai_studio":
-            raise SettingInvalid(
-                "A Gemini model at Vertex AI cannot be used here",
-                setting="model",
-                fix="Use the Google AI Studio Authenticator before the Gemini LLM Selector",
-            )
+        place = document["connection_spec_data"]
+        if document["connection_type"] == "google_ai_studio":
+            route = model_route(_GEMINI_URL, credential=place["credentials"])
+            model = str(document["model_name"])
+        else:
+            project, location = place["project_id"], place["location"]
+            host = "aiplatform" if location == "global" else f"{location}-aiplatform"
+            base = str(place["custom_base_api_url"] or f"https://{host}.googleapis.com").rstrip("/")
+            route = model_route(f"{base}/v1/projects/{project}/locations/{location}/endpoints/openapi")
+            model = f"google/{document['model_name']}"
         return ChatModelSettings(
-            route=model_route(_GEMINI_URL, credential=document["connection_spec_data"]["credentials"]),
-            model=str(document["model_name"]),
+            route=route,
+            model=model,
             temperature=document["temperature"],
             token_limit=document["max_output_tokens"] or None,
             token_limit_field=_OLDER_LIMIT,
         )
+
+    def _login(self, document: dict[str, Any]) -> Any:
+        login = document["connection_spec_data"].get("google_credentials_spec")
+        return None if login is None else knext.CredentialPortObjectSpec.deserialize(login)
 
 
 class TGIChatModelSpec(ForeignChatModelSpec):
@@ -377,6 +416,7 @@ def _register() -> dict[str, Any]:
         "models.azure.AzureOpenAIChatModelPortObject": ("Azure OpenAI", AzureChatModelSpec),
         "models.knime._chat.KnimeHubChatModelPortObject": ("KNIME Hub", HubChatModelSpec),
         "models.anthropic_api._chat.AnthropicChatModelPortObject": ("Anthropic", AnthropicChatModelSpec),
+        "models.databricks._chat.DatabricksChatModelPortObject": ("Databricks", DatabricksChatModelSpec),
         "models.deepseek._chat.DeepSeekChatModelPortObject": ("DeepSeek", DeepSeekChatModelSpec),
         "models.google._port_types.GeminiChatModelPortObject": ("Gemini", GeminiChatModelSpec),
         "models.huggingface.HFTGIChatModelPortObject": ("Hugging Face TGI", TGIChatModelSpec),

@@ -327,4 +327,4 @@ def test_without_the_package_one_sentence_says_how_to_get_it(monkeypatch):
     settings = ChatModelSettings(route=model_route("", model=NAME), model=NAME)
     with pytest.raises(SettingInvalid, match="needs the package langchain_anthropic") as caught:
         create_model(settings, None)
-    assert caught.value.fix == "Install it with: pip install 'knime-mcp[anthropic]'"
+    assert caught.value.fix == "Install it with: pip install 'langchain-anthropic>=1.7,<1.8'"

@@ -12,6 +12,8 @@ import pytest
 from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import asked
 from tests.support.chat_server import ChatServer, says
+from tests.support.host import KNIME_YML
+from tests.support.messages_server import MessagesServer
 
 KEY = "sk-very-secret-0123456789"
 PREFIX = "org.knime.python.llm.models."
@@ -137,18 +139,6 @@ def test_a_login_that_travels_with_the_model(arrived, context, host, name, path,
     ("place", "data", "path", "fields"),
     [
         (
-            "anthropic_api._chat.AnthropicChatModelPortObject",
-            {
-                "auth": {"credentials": "openai", "base_url": "{}"},
-                "n_requests": 1,
-                "model": "claude",
-                "temperature": 0.5,
-                "max_tokens": 300,
-            },
-            "/v1/chat/completions",
-            {"model": "claude", "temperature": 0.5, "max_tokens": 300},
-        ),
-        (
             "deepseek._chat.DeepSeekChatModelPortObject",
             {
                 "auth": {"credentials": "openai", "base_url": "{}"},
@@ -240,11 +230,90 @@ def test_services_at_one_place(arrived, context, place, data, url, model):
     assert settings.route.credential == "openai"
 
 
-def test_gemini_at_vertex_is_refused_in_a_sentence(arrived, context):
-    data = {"connection_type": "vertex_ai", "connection_spec_data": {}, "model_name": "x"}
+def test_anthropics_selector_speaks_anthropics_protocol(arrived, context):
+    fields = {"n_requests": 1, "model": "claude", "temperature": 0.5, "max_tokens": 300}
+    with MessagesServer([says("Hello")], models=["claude"], key=KEY) as server:
+        login = {"credentials": "openai", "base_url": server.url.removesuffix("/v1")}
+        place = f"{PREFIX}anthropic_api._chat.AnthropicChatModelPortObject"
+        model = arrived({"id": place, "data": {"auth": login, **fields}})
+        model.spec.check(context)
+        assert asked(model.create_model(context)).content == "Hello"
+        body = server.requests[0].body
+    assert (body["temperature"], body["max_tokens"]) == (0.5, 300)
+
+
+@pytest.mark.parametrize(
+    ("location", "custom", "url"),
+    [
+        ("europe-west1", "", "https://europe-west1-aiplatform.googleapis.com"),
+        ("global", None, "https://aiplatform.googleapis.com"),
+        ("global", "https://gate.example/", "https://gate.example"),
+    ],
+)
+def test_gemini_at_vertex(arrived, context, monkeypatch, location, custom, url):
+    place = {"google_credentials_spec": {"data": "xml"}, "project_id": "p", "location": location}
+    data = {
+        "connection_type": "vertex_ai",
+        "connection_spec_data": {**place, "custom_base_api_url": custom},
+        "model_name": "gemini-3",
+        "max_output_tokens": 9,
+        "temperature": 0.1,
+        "n_requests": 1,
+    }
     spec = arrived({"id": f"{PREFIX}google._port_types.GeminiChatModelPortObject", "data": data}).spec
-    with pytest.raises(SettingInvalid, match="Vertex AI cannot be used here"):
-        spec.check(context)
+    spec.check(context)
+    settings = spec.settings
+    assert settings.base_url == f"{url}/v1/projects/p/locations/{location}/endpoints/openapi"
+    assert (settings.model, settings.route.credential) == ("google/gemini-3", None)
+    login = spec.authorization()
+    monkeypatch.setattr(type(login._spec), "auth_schema", property(lambda self: "Bearer"))
+    monkeypatch.setattr(type(login._spec), "auth_parameters", property(lambda self: "ya29"))
+    assert login.headers() == {"Authorization": "Bearer ya29"}
+
+
+DATABRICKS = """
+import sys
+from knime_mcp.headless import load_extension
+from knime_mcp.types.errors import SettingInvalid
+load_extension(sys.argv[1])
+import knime.extension as knext
+from knime.extension.nodes import get_port_type_for_id
+
+data = {"databricks_workspace_spec": {"data": "xml", "where": "https://w.example/"}, "endpoint": "llama",
+        "temperature": 0.2, "top_p": 0.9, "max_tokens": 64, "n_requests": 1}
+model = get_port_type_for_id("org.knime.python.llm.models.databricks._chat.DatabricksChatModelPortObject")
+spec = model.spec_class.deserialize(data)
+try:
+    spec.settings
+    raise AssertionError("there is no such extension")
+except SettingInvalid as error:
+    assert "without KNIME's Databricks Integration" in str(error), error
+
+
+class Workspace(knext.CredentialPortObjectSpec):
+    auth_schema, auth_parameters = "Bearer", "dapi"
+
+    def __init__(self, where):
+        self.workspace_url = where
+
+    @classmethod
+    def deserialize(cls, data):
+        return cls(data["where"])
+
+
+id = "org.knime.bigdata.databricks.workspace.port.DatabricksWorkspacePortObject"
+knext.port_type("Databricks Workspace", knext.PortObject, Workspace, id=id)
+assert spec.settings.base_url == "https://w.example/serving-endpoints"
+assert (spec.settings.model, spec.settings.more) == ("llama", {"top_p": 0.9})
+assert spec.authorization().headers() == {"Authorization": "Bearer dapi"}
+"""
+
+
+@pytest.mark.standin
+def test_databricks_with_and_without_its_extension():
+    command = [sys.executable, "-c", DATABRICKS, str(KNIME_YML)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_document_survives_as_it_came(arrived):
@@ -258,7 +327,6 @@ def test_a_document_survives_as_it_came(arrived):
     [
         ("ibm._chat.IBMwatsonxChatModelPortObject", "IBM watsonx.ai", "gateway"),
         ("gpt4all._chat.GPT4AllChatModelPortObject", "GPT4All", "localhost:4891"),
-        ("databricks._chat.DatabricksChatModelPortObject", "Databricks", "serving-endpoints"),
         ("fake.TestChatModelPortObject", "tests", "base URL"),
         ("base.ChatModelPortObject", "this kind", "base URL"),
     ],
