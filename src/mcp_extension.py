@@ -5,8 +5,8 @@ import logging
 import knime.extension as knext
 
 # KNIME takes what any logger says into its own log, down to DEBUG: that would be every prompt and the headers
-# of every reply, and a call to Java for each of these messages. Models are spoken to with httpx, and that uses
-# httpcore; the MCP client uses neither to send.
+# of every reply, and a call to Java for each of these messages. httpx, which uses httpcore, speaks to models;
+# the MCP client uses neither to send.
 for _library in ("anthropic", "asyncio", "httpcore", "httpx"):
     logging.getLogger(_library).setLevel(logging.WARNING)
 
