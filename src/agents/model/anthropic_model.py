@@ -61,17 +61,17 @@ class AnthropicModel(AgentModel):
         self._more = dict(settings.more or {})
         self._stop: list[str] | None = self._more.pop("stop", None)
         # All given, as LangChain takes missing values from environment variables.
-        self._chat = _Claude(
-            model_name=settings.listed_name,
-            base_url=settings.base_url.removesuffix("/v1"),
-            api_key=SecretStr("unused"),  # `Endpoint` adds the real key
-            temperature=settings.temperature,
-            max_tokens=settings.token_limit,  # pyright: ignore[reportCallIssue] - its own name, not the alias
-            timeout=settings.timeout,
-            max_retries=0,
-            stop=None,
-            cache=False,
-        )
+        fields: dict[str, Any] = {
+            "model_name": settings.listed_name,
+            "base_url": settings.base_url.removesuffix("/v1"),
+            "api_key": SecretStr("unused"),  # `Endpoint` adds the real key
+            "temperature": settings.temperature,
+            "max_tokens": settings.token_limit,
+            "timeout": settings.timeout,
+            "max_retries": 0,
+            "cache": False,
+        }
+        self._chat = _Claude(**fields)
         self._chat.use(self._http)
 
     async def answer(self, request: ModelRequest) -> AIMessage:
@@ -112,7 +112,7 @@ class _Claude(ChatAnthropic):
 
     def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> Any:
         try:
-            payload = super()._get_request_payload(input_, stop=stop, **kwargs)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - LangChain says dict
+            payload = super()._get_request_payload(input_, stop=stop, **kwargs)
         except (ValueError, TypeError) as error:
             raise ModelRequestRefused(
                 f"The request cannot be written in Anthropic's form: {error}",
