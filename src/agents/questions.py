@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..client.protocol.messages import INVALID_PARAMS, RpcError
-from ..runs.server_questions import answered_question, planned_question
+from ..runs.server_questions import REVIEW, answered_question, planned_question
 from ..types.errors import ArgumentsInvalid
 from .agent_events import ToolFinished, ToolStarted
 from .toolbox.replies import ToolReply, ToolRequest
@@ -48,8 +48,11 @@ class Questions:
         except ArgumentsInvalid as error:
             return RpcError(INVALID_PARAMS, error.sentence)
         at, began = datetime.now(UTC), time.monotonic()
-        hooks = (*self.executor.question_hooks, _PersonDecides(question, self.executor.objection))
-        reply, outcome = answered_question(self.executor.run_of_calls, plan, question, hooks, self.sample)
+        objection = self.executor.objection
+        hooks = (*self.executor.question_hooks, _PersonDecides(question, objection))
+        reply, outcome = answered_question(
+            self.executor.run_of_calls, plan, question, hooks, self.sample, _PersonDecides(REVIEW, objection)
+        )
         self._show(plan, outcome, at, time.monotonic() - began)
         return reply
 

@@ -38,6 +38,8 @@ class PersonAsked:
                 return self._opened(plan, f"{server} asks: {question.why}")
             case "call":
                 self._say(f"May {name} be called, of {server}? ({question.why})")
+            case "answer":
+                self._say(f"May {server} get this answer of your model?")
             case _:
                 self._say(f"{server} asks: {question.why} ({name})")
         self._say(json.dumps(dict(plan.arguments or {}), indent=2, ensure_ascii=False))
@@ -51,7 +53,7 @@ class PersonAsked:
                     return self._approvals.allow(plan, always=True)
                 case "n" | "no":
                     return self._approvals.refuse(reason.strip())
-                case "e" | "edit" if (edited := self._edited()) is not None:
+                case "e" | "edit" if (edited := self._edited(plan, question)) is not None:
                     return edited
                 case _:
                     pass
@@ -97,9 +99,10 @@ class PersonAsked:
             except ArgumentsInvalid as error:
                 self._say(str(error))
 
-    def _edited(self) -> Edit | None:
+    def _edited(self, plan: PlannedCall, question: Ask) -> Edit | None:
+        form = form_of(plan) if question.about == "answer" else None
         try:
-            return self._approvals.edit(self._read("The arguments, as one line of JSON: ") or "")
+            return self._approvals.edit(self._read("The arguments, as one line of JSON: ") or "", form)
         except ArgumentsInvalid as error:
             self._say(str(error))
             return None

@@ -71,11 +71,11 @@ class Ask:
     """A person has to decide; `why` is for that person.
 
     It is `about` a call, or about what a server asks: to fill in a form, whose fields are the arguments, to
-    open a page, or to let it use the model.
+    open a page, to let it use the model, or to get the model's answer, which is the argument ``text``.
     """
 
     why: str
-    about: Literal["call", "form", "page", "model"] = "call"
+    about: Literal["call", "form", "page", "model", "answer"] = "call"
 
 
 @dataclass(frozen=True, slots=True)

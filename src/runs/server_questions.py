@@ -38,6 +38,8 @@ _OF_SAMPLING: Final = (
 _HINTS: Final = {"idempotentHint": True}
 
 _ACCEPTED: Final = ToolAnswer(text="accepted")
+_REVIEWED: Final = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+REVIEW: Final = Ask("the server gets this answer of your model", "answer")
 
 Reply: TypeAlias = "dict[str, Any] | RpcError"
 
@@ -114,8 +116,12 @@ def answered_question(
     question: Ask,
     hooks: tuple[CallHook, ...],
     sample: Callable[[CallInProgress], ToolAnswer],
+    review: CallHook,
 ) -> tuple[Reply, CallOutcome]:
-    """What the server is told, and what came of its question. ``sample`` asks the model."""
+    """What the server is told, and what came of its question.
+
+    ``sample`` asks the model, and ``review`` decides about its answer before the server gets it.
+    """
     from .checked_calls import make_here  # here, as every client imports this module
 
     made: list[dict[str, Any]] = []
@@ -123,7 +129,7 @@ def answered_question(
     def answer(call: CallInProgress) -> ToolAnswer:
         call.sent()
         if question.about == "model":
-            sampled = sample(call)
+            sampled = _reviewed(call, sample(call), review)
             made.append(sampled.structured)
             return sampled
         content = {} if question.about == "page" else {"content": call.arguments}
@@ -138,3 +144,22 @@ def answered_question(
         why = error.sentence if isinstance(error, MCPError) else "The model could not be asked"
         return RpcError(REJECTED, run.secrets.text(why)), outcome
     return {"action": "cancel" if isinstance(outcome.error, Canceled) else "decline"}, outcome
+
+
+def _reviewed(call: CallInProgress, sampled: ToolAnswer, review: CallHook) -> ToolAnswer:
+    """The model's answer as the server may have it; raises what there is against it.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/client/sampling: people can review and change it.
+    """
+    assert isinstance(call.tool, MCPTool)
+    tool = MCPTool(SAMPLING, "", _REVIEWED, call.tool.route.uri, SAMPLING, annotations=_HINTS)
+    shown = replace(call.plan, tool=tool, arguments={"text": sampled.text}, decision=None)
+    decided = replace(call.run, hooks=(review,)).decided(shown)
+    said = f"{call.plan.decision}; answer {decided.decision}"
+    call.plan = replace(call.plan, decision=said, denied=decided.denied)
+    if decided.error is not None:
+        raise decided.error
+    text = (decided.arguments or {})["text"]
+    return replace(
+        sampled, text=text, structured={**sampled.structured, "content": {"type": "text", "text": text}}
+    )

@@ -166,7 +166,12 @@ def test_a_server_asks_the_model(chat, asking):
     terminal.until("the server wants to ask your model")
     terminal.until("e(dit): ")
     terminal.type("y")
-    assert "test-model: Short." in terminal.until("Done.")
+    terminal.until("get this answer of your model?")
+    assert '"text": "Short."' in terminal.until("e(dit): ")
+    terminal.type("e")
+    terminal.until("one line of JSON: ")
+    terminal.type('{"text": "Shorter."}')
+    assert "test-model: Shorter." in terminal.until("Done.")
     assert [message["content"] for message in model.requests[1].messages][:1] == ["Be short."]
 
 

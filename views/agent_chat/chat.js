@@ -143,6 +143,7 @@
   const TITLES = {
     call: (event) => `May ${event.name} be called?`,
     model: () => "May a server ask your model?",
+    answer: () => "May the server get this answer?",
     form: () => "A server asks you",
     page: () => "A server wants you to open a page",
   };
@@ -174,17 +175,19 @@
   }
 
   function call(event, decide) {
-    const edited = element("textarea", { rows: Math.min(12, event.arguments.split("\n").length), readonly: "", spellcheck: "false", "aria-label": "Arguments" });
-    edited.value = event.arguments;
+    const written = event.text ?? event.arguments;
+    const isAnswer = event.text !== undefined;
+    const edited = element("textarea", { rows: Math.min(12, written.split("\n").length), readonly: "", spellcheck: "false", "aria-label": isAnswer ? "Answer" : "Arguments" });
+    edited.value = written;
     const reason = element("input", { type: "text", "aria-label": "Why not", placeholder: "Why not (optional)" });
     const edit = button("Edit", () => {
       if (edited.readOnly) {
         edited.readOnly = false;
         edit.textContent = "Send as edited";
         edited.focus();
-      } else decide("edit", edited.value);
+      } else decide("edit", isAnswer ? JSON.stringify({ text: edited.value }) : edited.value);
     });
-    const always = event.about === "model" ? "Always for this server" : "Always allow this tool";
+    const always = event.about === "call" ? "Always allow this tool" : "Always for this server";
     const buttons = [button("Allow", () => decide("allow"), "first"), button(always, () => decide("always")), edit];
     return { shown: [edited], buttons: [...buttons, button("Deny", () => decide("deny", reason.value)), reason] };
   }

@@ -142,7 +142,7 @@ def table_event(item: DataItem) -> PageEvent:
 
 
 def asked_event(number: int, plan: PlannedCall, question: Ask) -> PageEvent:
-    """What a person is asked: about a call, or what a server wants to know, to open, or to ask the model."""
+    """What a person is asked: about a call, or what a server wants to know, to open, or of the model."""
     name, server = called(plan)
     arguments = dict(plan.arguments or {})
     event: PageEvent = {
@@ -159,6 +159,8 @@ def asked_event(number: int, plan: PlannedCall, question: Ask) -> PageEvent:
             event["fields"] = [_field(form_field) for form_field in fields]
         case "page":
             event["page"] = plain_text(str(arguments["url"]))
+        case "answer":
+            event["text"] = plain_text(str(arguments["text"]))
         case _:
             pass
     return event

@@ -146,7 +146,7 @@ class ChatSession:
                     case "allow" | "always":
                         self._verdict = self._approvals.allow(plan, always=answer == "always")
                     case "edit":
-                        form = form_of(plan) if question.about == "form" else None
+                        form = form_of(plan) if question.about in ("form", "answer") else None
                         self._verdict = self._approvals.edit(text, form)
                     case "dismiss":
                         self._verdict = self._approvals.dismiss()

@@ -95,6 +95,7 @@ def test_the_model_is_asked_for_a_server_after_a_person_allowed_it(asked, execut
     assert question["about"] == "model"
     assert len(model.requests) == 1
     page.call("decide", question["number"], "allow")
+    page.call("decide", review(page)["number"], "allow")
     assert result_of(page, "summarize")["text"] == "test-model: Short."
     sampled = model.requests[1].body
     assert [message["role"] for message in sampled["messages"]] == ["system", "user"]
@@ -104,9 +105,48 @@ def test_the_model_is_asked_for_a_server_after_a_person_allowed_it(asked, execut
     )
     calls_table = rows_of(executed(model, view_data=page.hand_on()), 1)
     assert [(row["Tool name"], row["Decision"]) for row in calls_table] == [
-        ("sampling/createMessage", "allowed by a person"),
+        ("sampling/createMessage", "allowed by a person; answer allowed by a person"),
         ("summarize", "allowed by rule: allow *"),
     ]
+
+
+def review(page):
+    """The question whether a server may have the model's answer."""
+    question = page.until("ask")
+    assert question["about"] == "answer"
+    return question
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "told", "decision"),
+    [
+        ("edit", '{"text": "Shorter."}', "test-model: Shorter.", "edited by a person: text"),
+        ("deny", "It is private.", "which was refused", "denied by a person: It is private."),
+        ("dismiss", "", "which was refused", "denied by a person: dismissed"),
+    ],
+)
+def test_the_model_s_answer_is_reviewed_before_the_server_gets_it(asked, answer, text, told, decision):
+    page, _ = asked("summarize", says("My secret plan."), arguments={"text": "A long text."})
+    page.call("decide", page.until("ask")["number"], "allow")
+    question = review(page)
+    assert (question["text"], question["why"]) == (
+        "My secret plan.",
+        "the server gets this answer of your model",
+    )
+    if answer == "edit":
+        assert "text" in page.call("decide", question["number"], "edit", '{"other": 1}')
+    assert page.call("decide", question["number"], answer, text) is None
+    assert told in result_of(page, "summarize")["text"]
+    card = result_of(page, "sampling/createMessage")
+    assert card["decision"] == f"allowed by a person; answer {decision}"
+    assert ("My secret plan." in json.dumps([card, result_of(page, "summarize")])) is False
+
+
+def test_who_allows_a_server_for_good_is_not_asked_again(asked):
+    page, _ = asked("summarize", says("Short."), arguments={"text": "A long text."})
+    page.call("decide", page.until("ask")["number"], "always")
+    assert result_of(page, "summarize")["text"] == "test-model: Short."
+    assert len(page.of("ask")) == 1
 
 
 def usage_of(request):
