@@ -216,6 +216,14 @@ class MCPToolProvider:
         enum=_ForAgents,
         is_advanced=True,
     )
+    asks_back = knext.BoolParameter(
+        "Also tools that ask back",
+        "Some servers list a part of their tools only where they can ask a person (*elicitation*) or a model"
+        " (*sampling*). *MCP Agent Chat* is such a place. In other nodes nobody can be asked: there these"
+        " tools may be unknown to their server, or fail.",
+        default_value=False,
+        is_advanced=True,
+    )
     save_components_to = knext.StringParameter(
         "Save tools as components in",
         "A folder that gets a component (`.knwf`) for each tool, to be imported: a node with a setting for"
@@ -257,6 +265,7 @@ class MCPToolProvider:
         return tools_schema(form), servers_schema()
 
     def execute(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any, Any]:
+        from ..runs.server_questions import ServerQuestions
         from .provider import provision_report
         from .provider.provide import NameFilter, provide
         from .provider.provision_report import catalogue, failure
@@ -268,10 +277,13 @@ class MCPToolProvider:
                     raise connection.as_setting_error(request.error.at(row=request.row)) from None
         ctx.set_progress(0.0, f"Connecting to {counted(len(requests), 'server')}")
         timeouts = connection.timeouts_from_settings(self)
+        questions = ServerQuestions() if self.asks_back else None  # nobody is asked while tools are listed
 
         def open_client(request: ServerRequest, trace: Any) -> MCPClient:
             assert request.route is not None, "a request without a route has an error and is not asked"
-            return connection.client_for(request.route, request.credential, timeouts=timeouts, trace=trace)
+            return connection.client_for(
+                request.route, request.credential, timeouts=timeouts, trace=trace, questions=questions
+            )
 
         provision = provide(
             requests,

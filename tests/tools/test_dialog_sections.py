@@ -45,7 +45,7 @@ BELONGS = {
     "Errors": "on_error on_failure on_tool_error resume repeat_unknown stop_at_first_difference"
     " error_handling use_existing_error_column error_column_name error_column",
     "Output": "answer_schema answer_repairs result_columns json_cells expand_structured column_form"
-    " for_agents save_components_to hand_on conversation_form conversation_column_name",
+    " for_agents asks_back save_components_to hand_on conversation_form conversation_column_name",
     "Comparison": "ignore unordered tolerance twice rules",
     "Audit": "secret_arguments save_audit_workflow_to expected_head force_altered",
     "Advanced": "connect_timeout idle_timeout total_timeout timeout dry_run",

@@ -21,6 +21,7 @@ KEYS = {
     "on_failure": "fail",
     "column_form": "auto",
     "for_agents": "read_only",
+    "asks_back": False,
     "save_components_to": "",
     "connect_timeout": 10.0,
     "idle_timeout": 60.0,

@@ -234,6 +234,15 @@ def test_the_node_is_told_to_stop_while_a_server_is_silent(host, serve):
     assert server.disconnected.wait(30)
 
 
+@pytest.mark.parametrize("asks_back", [False, True])
+def test_tools_that_ask_back_are_listed_if_wanted(host, serve, asks_back):
+    """Servers offer them only to clients that say that they can be asked."""
+    server = serve([tool("a")])
+    assert len(rows(list_tools(host, server.url, asks_back=asks_back))) == 1
+    said = b"".join(request.body for request in server.requests)
+    assert (b'"elicitation"' in said, b'"sampling"' in said) == (asks_back, asks_back)
+
+
 def test_progress_has_words(host, serve):
     result = list_tools(host, serve([tool("a")]).url)
     messages = [message for _, message in result.progress]
