@@ -6,6 +6,7 @@ ROOT = Path(__file__).parents[2]
 #: What belongs to no part of src/: servers and hosts for tests, the house, and tests over everything.
 OVER_EVERYTHING = {
     "conformance",
+    "evaluation",
     "examples",
     "faults",
     "fuzz",

@@ -6,7 +6,7 @@ and a change of pins rebuilds. Only Python with `venv` and pip is needed; Node c
 registries pip and npm are configured for are used.
 
 With `--bench` also what only the benchmarks need: LangChain's adapter, what draws the plot and, beside Node,
-the graph server.
+the graph server. With `--evaluation` also the server of databases that only the agents' tasks need.
 """
 
 import importlib.util
@@ -59,9 +59,12 @@ BENCH_PYTHON = {
     "adapter": ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0"),
     "plot": ("matplotlib==3.10.7", "numpy==2.3.5"),
 }
+EVALUATION_PYTHON = {"sql": ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0")}
+_LATER_PYTHON = BENCH_PYTHON | EVALUATION_PYTHON
 BENCH_CONSTRAINTS = HERE / "bench-constraints.txt"
 BENCH_NODE = HERE / "bench-node"
 BENCH_NAMES = (*BENCH_PYTHON, "graph-node")
+EVALUATION_NAMES = tuple(EVALUATION_PYTHON)
 
 PAUSES = (2, 5, 15, 30)  # seconds before the second, third, … attempt at a step that uses the network
 STEP_TIMEOUT = 600  # seconds
@@ -105,8 +108,8 @@ def _stamp(name: str) -> str:
     if name in {"node", "graph-node"}:
         files = sorted((NODE_PROJECT if name == "node" else BENCH_NODE).iterdir())
         pins |= {"wheel": NODE_WHEEL} | {file.name: file.read_text("utf-8") for file in files}
-    elif name in BENCH_PYTHON:
-        peers = "\n".join(BENCH_PYTHON[name])
+    elif name in _LATER_PYTHON:
+        peers = "\n".join(_LATER_PYTHON[name])
         pins |= {"peers": peers, "constraints": BENCH_CONSTRAINTS.read_text("utf-8")}
     elif name in ADDED_PYTHON:
         pins |= {"peers": "\n".join(ADDED_PYTHON[name])}
@@ -156,8 +159,8 @@ def _build_python(name: str, pip: list[str | Path]) -> None:
     wanted: tuple[str | Path, ...]
     if name in ADDED_PYTHON:
         wanted = ("--no-deps", *ADDED_PYTHON[name])
-    elif name in BENCH_PYTHON:
-        wanted = ("--constraint", BENCH_CONSTRAINTS, *BENCH_PYTHON[name])
+    elif name in _LATER_PYTHON:
+        wanted = ("--constraint", BENCH_CONSTRAINTS, *_LATER_PYTHON[name])
     else:
         wanted = ("--constraint", CONSTRAINTS, *PYTHON_PEERS[name])
     venv.create(ROOT / name, with_pip=False, symlinks=True)
@@ -223,12 +226,12 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def main(*, bench: bool = False) -> int:
+def main(*later: str) -> int:
     """Builds what is not fresh; 0 if all environments are there afterwards."""
     with _alone():
         failed = _build(NAMES)
-        if bench and not failed:
-            failed = _build(BENCH_NAMES)  # afterwards, because it takes Node from there
+        if later and not failed:
+            failed = _build(later)  # afterwards, because it takes Node from there
         shutil.rmtree(ROOT / "pip", ignore_errors=True)
     return int(failed)
 
@@ -257,4 +260,5 @@ def _build(names: tuple[str, ...]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(bench="--bench" in sys.argv[1:]))
+    wanted = {"--bench": BENCH_NAMES, "--evaluation": EVALUATION_NAMES}
+    sys.exit(main(*(name for option in sys.argv[1:] for name in wanted[option])))

@@ -158,6 +158,22 @@ def filesystem(folder: Path) -> Server:
     return _bridged("server-filesystem", build_peers.node(), program, folder)
 
 
+def memory(file: Path) -> Server:
+    """`@modelcontextprotocol/server-memory`, its memory in a file, behind a bridge to HTTP (path /mcp)."""
+    needs("node")
+    program = build_peers.node_package("@modelcontextprotocol/server-memory") / "dist" / "index.js"
+    server = _bridged("server-memory", build_peers.node(), program)
+    server.env = {"MEMORY_FILE_PATH": str(file)}
+    return server
+
+
+def sqlite(file: Path) -> Server:
+    """`mcp-server-sqlite` for a database, behind a bridge to HTTP (path /mcp), as `agent-eval` builds it."""
+    needs("sql")
+    program = build_peers.python("sql").with_name("mcp-server-sqlite")
+    return _bridged("mcp-server-sqlite", program, "--db-path", file)
+
+
 def clock() -> Server:
     """`mcp-server-time`, behind a bridge to HTTP (path /mcp)."""
     needs("mcp2")
