@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,13 +133,20 @@ def warm_client(
 
 
 def whole_process(command: list[str]) -> None:
-    """Runs a process to its end, as KNIME runs every execution of a node."""
-    subprocess.run(
-        command,
-        check=True,
-        timeout=TIMEOUT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        cwd=ROOT,
-        env=os.environ | CALL,
-    )
+    """Runs a process to its end, as KNIME runs every execution of a node.
+
+    Modules are compiled once, as an installation does, and not in every process.
+    """
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | CALL
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT, env=env
+    ) as process:
+        # Waiting with a timeout would look only every 50 ms whether the process has ended.
+        ending = threading.Timer(TIMEOUT, process.kill)
+        ending.start()
+        try:
+            code = process.wait()
+        finally:
+            ending.cancel()
+    if code:
+        raise SystemExit(f"{command} ended with {code}")

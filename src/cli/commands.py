@@ -114,8 +114,8 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
 def build_app(first: str | None = None) -> typer.Typer:
     """Builds the command line.
 
-    If its first word names a command, only that command is added: importing and preparing all of them takes
-    as long as a call.
+    If its first word names a command, only that command is added, and none for the version: importing and
+    preparing all of them takes as long as a call.
     """
     app = typer.Typer(
         help="Tools on MCP servers, from the command line: list them, call them, call them once per row of a"
@@ -127,7 +127,10 @@ def build_app(first: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    _add(app, {first: _COMMANDS[first]} if first in _COMMANDS else _COMMANDS)
+    needed = (
+        {} if first == _VERSION_OPTION else {first: _COMMANDS[first]} if first in _COMMANDS else _COMMANDS
+    )
+    _add(app, needed)
     return app
 
 
@@ -154,6 +157,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_VERSION_OPTION: Final = "--version"
 _FIRST_STEPS: Final = f"""\
 knime-mcp {VERSION}: tools of MCP servers, from the command line
 
@@ -170,7 +174,7 @@ knime-mcp {VERSION}: tools of MCP servers, from the command line
 def _root(
     context: typer.Context,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show version.")
+        bool, typer.Option(_VERSION_OPTION, callback=_print_version, is_eager=True, help="Show version.")
     ] = False,
 ) -> None:
     """Shows the first steps if there is no command."""
