@@ -86,6 +86,7 @@ class HttpChannel:
             )
         self.url = url
         self._entered = url
+        self._parsed = functools.lru_cache(maxsize=4)(httpx.URL)  # as slow as all else in making a request
         self._limits = limits
         self._authorization = authorization
         self._proving = authorization if isinstance(authorization, ProvesPossession) else None
@@ -192,7 +193,9 @@ class HttpChannel:
             sent.extend(self._authorization.headers(wait.is_over).items())
         if self._proving is not None:
             sent.extend(self._proving.proof(method, url, body).items())
-        request = httpx.Request(method, url, headers=httpx.Headers(sent, encoding="utf-8"), content=body)
+        target_url = self._parsed(url)
+        fields = httpx.Headers(sent, encoding="utf-8")
+        request = httpx.Request(method, target_url, headers=fields, content=body)
         if self._has_cookies:
             request.headers.encoding = "utf-8"  # with ASCII, httpx raises for cookies of other characters
             with self._lock:
@@ -317,7 +320,7 @@ class Reply:
         self._buffered_body: bytes | None = None
         self._closed = False
 
-    @property
+    @functools.cached_property
     def media_type(self) -> str:
         """Media type of the body in lower case, without parameters."""
         # If a proxy repeats the header, its value is a list.
