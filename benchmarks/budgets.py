@@ -101,22 +101,26 @@ def _written_ahead(measurement: str) -> Callable[[Figures], float]:
     return lambda figures: figures.ratio(measurement, SIGNED, READS) - 1
 
 
+def _first(node: str) -> Callable[[Figures], float]:
+    return lambda figures: statistics.median(figures.row("first execution", node).values) / 1000
+
+
 def _against(measurement: str, way: str, other: str) -> Callable[[Figures], float]:
     return lambda figures: figures.ratio(measurement, way, other)
 
 
 BUDGETS = (
-    Budget("a warm call, times bare httpx", _against(CALL, OURS, HTTPX), most=1.35),
+    Budget("a warm call, times bare httpx", _against(CALL, OURS, HTTPX), most=0.7),
     Budget("a warm call, times the official SDK 2.x", _against(CALL, OURS, SDK), most=0.6),
     Budget(
         "a call through a StructuredTool, `invoke`, times bare httpx",
         _against(CALL, "ours: StructuredTool.invoke", HTTPX),
-        most=2,
+        most=1.2,
     ),
     Budget(
         "a call through a StructuredTool, `ainvoke`, times bare httpx",
         _against(CALL, "ours: StructuredTool.ainvoke", HTTPX),
-        most=2,
+        most=1.4,
     ),
     Budget(
         "a process that imports the client, times one with `import httpx`",
@@ -128,6 +132,13 @@ BUDGETS = (
     Budget(
         "a whole process, times the same requests by bare httpx", _against(PROCESS, OURS, HTTPX), most=1.6
     ),
+    Budget(
+        "`knime-mcp list`, times a process with `import httpx`",
+        _against("process: command", "knime-mcp list", "import httpx"),
+        most=1.6,
+    ),
+    Budget("first execution of *MCP Tool Caller*, seconds of CPU", _first("MCP Tool Caller"), most=0.15),
+    Budget("first execution of *MCP Tool Provider*, seconds of CPU", _first("MCP Tool Provider"), most=0.25),
     Budget(
         "a list of 2,000 tools, times fetching and parsing the same bytes",
         _against("list 2,000 tools", OURS, HTTPX),

@@ -4,7 +4,18 @@ import sys
 from contextlib import ExitStack
 
 import processes
-from processes import HTTPX, OURS, PEERS, fast_server, there, warm_client, whole_process
+from processes import (
+    HERE,
+    HTTPX,
+    OURS,
+    PEERS,
+    child,
+    fast_server,
+    line_from,
+    there,
+    warm_client,
+    whole_process,
+)
 from timing import Table, Way, repeated
 
 from tests.peers import build_peers
@@ -18,6 +29,7 @@ IMPORTS = {
     "import of fastmcp 4": ("mcp2", "from fastmcp import Client"),
     "import of LangChain's adapter": ("adapter", "import langchain_mcp_adapters.client"),
 }
+NODES = {"mcp_tool_caller": "MCP Tool Caller, one call", "mcp_tool_provider": "MCP Tool Provider, 50 tools"}
 COMMANDS = {"knime-mcp --version": ["--version"], "knime-mcp --help": ["--help"]}
 
 
@@ -50,6 +62,13 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
             for name, rest in commands.items()
         ]
         table.compare("process: command", ways, rounds)
+        nodes = [Way(name, lambda node=node: _first_execute(node, url)) for node, name in NODES.items()]
+        table.compare("first execution of a node, CPU", nodes, rounds)
+
+
+def _first_execute(node: str, url: str) -> float:
+    with child([sys.executable, str(HERE / "first_execute.py"), node, url]) as process:
+        return float(line_from(process))
 
 
 def _is_there(name: str) -> bool:

@@ -19,6 +19,8 @@ from tests.peers import build_peers  # noqa: E402 - the environments are describ
 
 CALL = {"BENCH_TOOL": "tool_00001", "BENCH_ARGUMENTS": json.dumps({"query": "knime"})}
 TIMEOUT = 600
+# Modules are compiled once, as an installation does, and not in every process.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def child(command: list[str], env: dict[str, str] | None = None) -> Iterator[sub
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env=os.environ | (env or {}),
+        env=ENVIRONMENT | (env or {}),
     ) as process:
         assert process.stdin
         try:
@@ -133,13 +135,9 @@ def warm_client(
 
 
 def whole_process(command: list[str]) -> None:
-    """Runs a process to its end, as KNIME runs every execution of a node.
-
-    Modules are compiled once, as an installation does, and not in every process.
-    """
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | CALL
+    """Runs a process to its end, as KNIME runs every execution of a node."""
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT, env=env
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT, env=ENVIRONMENT | CALL
     ) as process:
         # Waiting with a timeout would look only every 50 ms whether the process has ended.
         ending = threading.Timer(TIMEOUT, process.kill)

@@ -1,6 +1,7 @@
 """What KNIME imports: the category in the node repository and the nodes, nothing else."""
 
 import logging
+import sys
 
 import knime.extension as knext
 
@@ -9,6 +10,9 @@ import knime.extension as knext
 # the MCP client uses neither to send.
 for _library in ("anthropic", "asyncio", "httpcore", "httpx"):
     logging.getLogger(_library).setLevel(logging.WARNING)
+
+# Where click is installed, httpx imports its own command line, which takes as long as all else in it.
+sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - as import reads it
 
 knext.category(
     path="/community",
