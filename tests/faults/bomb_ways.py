@@ -56,7 +56,7 @@ def command(*words):
 def client(url, use):
     target = {"stdio": StdioServer("bomb", url)} if isinstance(url, list) else {"server_uri": url}
     try:
-        with MCPClient(**target, timeouts=Timeouts(idle=20, total=60)) as mcp:
+        with MCPClient(**target, timeouts=Timeouts(idle=120, total=240)) as mcp:
             use(mcp)
     except MCPError as error:
         return str(error)
