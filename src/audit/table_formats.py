@@ -9,6 +9,7 @@ Files are read defensively, as they come from many programs and may be damaged.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -37,6 +38,8 @@ _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
 _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
+_LARGE: Final = 1 << 24  # bytes
+_AT_ONCE: Final = 1 << 20
 _OUT_OF_RANGE: Final = "<value out of range>"  # as Arrow writes it
 
 
@@ -465,11 +468,37 @@ class _CsvWriter:
         from pyarrow import csv as arrow_csv
 
         self._guard = guard
+        self._stream = stream
         self._writer = arrow_csv.CSVWriter(stream, _flat(schema.empty_table()).schema)
 
     def write_table(self, table: pa.Table, /) -> None:
         flat = _flat(table)
-        self._writer.write_table(guarded(flat) if self._guard else flat)
+        flat = guarded(flat) if self._guard else flat
+        if flat.nbytes < _LARGE:
+            self._writer.write_table(flat)
+            return
+        # Arrow makes the text of all cells before it writes any: as much memory again.
+        for row in range(flat.num_rows):
+            for position in range(flat.num_columns):
+                self._stream.write(b"," if position else b"")
+                self._write_cell(flat.select([position]).slice(row, 1))
+            self._stream.write(b"\n")
+
+    def _write_cell(self, cell: pa.Table) -> None:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        buffer = cell.column(0)[0].as_buffer() if pa.types.is_string(cell.schema.types[0]) else None
+        if buffer is None:
+            written = io.BytesIO()
+            arrow_csv.write_csv(cell, written, arrow_csv.WriteOptions(include_header=False))
+            self._stream.write(written.getvalue().removesuffix(b"\n"))
+            return
+        text = memoryview(buffer)
+        self._stream.write(b'"')
+        for start in range(0, len(text), _AT_ONCE):
+            self._stream.write(bytes(text[start : start + _AT_ONCE]).replace(b'"', b'""'))
+        self._stream.write(b'"')
 
     def close(self) -> None:
         self._writer.close()

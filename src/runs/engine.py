@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.1
 _MOST_EDITS: Final = 20
 _NOTHING: Final = object()
+_LARGE: Final = 1 << 20  # characters
 _LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends
 _log = logging.getLogger(__name__)
 _CHECK: Final = "It may have been carried out: see at the server before it is made again."
@@ -378,8 +379,12 @@ class CallInProgress:
         self.attempts += 1
 
     def prepare(self) -> None:
-        """Makes the record's beginning, and its texts for the journal, while the server is busy."""
-        prepare(self._begun())
+        """Makes the record's beginning, and its texts for the journal, while the server is busy.
+
+        Not of large arguments, whose request is still in memory then.
+        """
+        if sum(len(value) for value in self.arguments.values() if isinstance(value, str)) <= _LARGE:
+            prepare(self._begun())
 
     def scrubbed(self, answer: ToolAnswer) -> ToolAnswer:
         """Marks the secrets in an answer's text and structured value; its blocks stay unchanged.

@@ -117,10 +117,7 @@ class _Batch(Generic[T, R]):
                 if self.on_finished is not None:
                     self.on_finished(self._finished)
             while self._window and self._window[0][1] in self._ended:
-                call, future = self._window.popleft()
-                self._ended.remove(future)
-                if not future.cancelled():
-                    yield self._result(call, future)
+                yield from self._first_result()
 
     def stop(self) -> None:
         """Starts no more calls and tells those in flight to stop; does nothing after the last result."""
@@ -162,11 +159,16 @@ class _Batch(Generic[T, R]):
             self._in_flight -= 1
             self._finished += not future.cancelled()
 
-    def _result(self, call: T, future: Future[R]) -> R:
+    def _first_result(self) -> tuple[R, ...]:
+        """Takes the first call out, so that its arguments, which may be large, are free from now on."""
+        call, future = self._window.popleft()
+        self._ended.remove(future)
+        if future.cancelled():
+            return ()
         try:
-            return future.result()
+            return (future.result(),)
         except Exception as error:
-            return self.failed(call, error)
+            return (self.failed(call, error),)
 
 
 def _run_here(work: Callable[[T], R], call: T) -> Future[R]:
