@@ -40,7 +40,8 @@ def guarded(table: pa.Table) -> pa.Table:
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             is_formula = _formulas(column)
             if compute.any(is_formula).as_py():
-                quoted = compute.binary_join_element_wise("'", column, "")
+                mark, nothing = pa.scalar("'", field.type), pa.scalar("", field.type)
+                quoted = compute.binary_join_element_wise(mark, column, nothing)
                 table = table.set_column(position, field.name, compute.if_else(is_formula, quoted, column))
     return table
 
