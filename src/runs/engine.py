@@ -379,10 +379,7 @@ class CallInProgress:
         self.attempts += 1
 
     def prepare(self) -> None:
-        """Makes the record's beginning, and its texts for the journal, while the server is busy.
-
-        Not of large arguments, whose request is still in memory then.
-        """
+        """Makes the record's beginning and its texts while the server is busy; not if they are large."""
         if sum(len(value) for value in self.arguments.values() if isinstance(value, str)) <= _LARGE:
             prepare(self._begun())
 

@@ -268,8 +268,7 @@ class MCPToolProvider:
         from ..runs.server_questions import ServerQuestions
         from .provider import provision_report
         from .provider.provide import NameFilter, provide
-        from .provider.provision_report import failure
-        from .provider.provision_view import catalogue
+        from .provider.provision_report import catalogue, failure
 
         requests = self._requests(ctx, servers, credential)
         if self.on_failure == _OnFailure.fail.name:  # all servers are wanted, or none: before any is asked

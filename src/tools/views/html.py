@@ -13,11 +13,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
-from ...audit.record import CallStatus
 from ...types.texts import beginning, escape, hidden_characters, name_of, visible, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from ...audit.record import CallStatus
 
 BadgeKind = Literal["neutral", "good", "warning", "bad"]
 _VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "input", "meta"})
@@ -159,6 +160,8 @@ def badge(text: str, kind: BadgeKind = "neutral", *, title: str | None = None) -
 
 def meaning_of(status: CallStatus) -> BadgeKind:
     """The meaning of a status: good, bad, or intended although there is no result."""
+    from ...audit.record import CallStatus  # here, as a page without calls needs no records
+
     match status:
         case CallStatus.OK:
             return "good"

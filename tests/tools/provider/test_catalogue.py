@@ -1,7 +1,7 @@
 from knime_mcp.tools.node_settings.connection import client_for
-from knime_mcp.tools.provider import provision_view as view
+from knime_mcp.tools.provider import provision_report as view
 from knime_mcp.tools.provider.provide import ServerRequest, provide
-from knime_mcp.tools.provider.provision_view import catalogue
+from knime_mcp.tools.provider.provision_report import catalogue
 from knime_mcp.types.routing import ServerRoute
 from tests.tools.provider.running import tool
 from tests.tools.views.test_html import HOSTILE, parsed
