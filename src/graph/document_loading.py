@@ -267,6 +267,7 @@ def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
             max_execution_time_ms=written.number(
                 "maxExecutionTimeMs", WHOLE, default=limits.max_execution_time_ms
             ),
+            max_memory_mb=written.number("maxMemoryMb", WHOLE, default=None),
         )
         written.end()
     return (version, metadata, limits) if fields.end() else None

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .graph_model import GraphDocument, Node, ToolDefinition
     from .graph_spans import Spans
     from .run_control import Controller
+    from .run_memory import RunMemory
     from .server_calls import CallTool
 
 
@@ -95,6 +96,7 @@ class GraphExecutor:
         self.cache = ResultCache()
         self.spans = spans
         self.expression_seconds = expression_seconds
+        self.memory: RunMemory | None = None  # set by a server
         self._helpers = _Helpers(_MOST_HELPERS)
         self._told: set[tuple[str, str]] = set()
         self._schemas = {tool.name: _schemas(tool) for tool in document.tools} if check_schemas else {}
@@ -122,12 +124,15 @@ class GraphExecutor:
             hooks=hooks or _NO_HOOKS,
             controller=controller,
             is_canceled=is_canceled,
+            memory=self.memory,
         )
         began = time.monotonic()
         if most_milliseconds is not None:
             run.limits = shorter(run.limits, most_milliseconds)
         if controller is not None:
             controller.become(RunStatus.RUNNING)
+        if run.memory is not None:
+            run.memory.begin(run.history)
         try:
             with nullcontext() if self.spans is None else self.spans.run(run):
                 result = self._finish(run)
@@ -136,6 +141,9 @@ class GraphExecutor:
                 error.placed(tool).history = run.history.records()
             run.end(error)
             raise
+        finally:
+            if run.memory is not None:
+                run.memory.end(run.history)
         run.end(None)
         duration = (time.monotonic() - began) * 1000
         return RunResult(result=result, history=run.history.records(), duration=duration)
@@ -432,6 +440,8 @@ def _before(line: Line, node: Node, record: NodeRecord) -> None:
         raise run.out_of_time()
     if line.is_stopped():
         raise run.stopped()
+    if run.memory is not None and run.memory.is_over(run.history):
+        raise run.out_of_memory()
     run.pause(record.index, node)
     hook = run.hooks.on_node_start
     if hook is not None and hook(record.index, node, line.view.context) is False:

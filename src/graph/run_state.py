@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..audit.secrets import SecretMarker
     from .graph_model import ExecutionLimits, Node, ToolDefinition
+    from .run_memory import RunMemory
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,6 +131,7 @@ class History:
     def __init__(self, outer: History | None = None) -> None:
         self._records: list[NodeRecord] = [] if outer is None else outer._records
         self._lock = threading.Lock() if outer is None else outer._lock
+        self.outermost: History = self if outer is None else outer.outermost
         self.view = View(None)
 
     def nested(self) -> History:
@@ -274,6 +276,7 @@ class RunState:
     history: History = field(default_factory=History)
     clock: StoppableClock = field(default_factory=StoppableClock)  # stands while the run waits for a person
     started: float = field(init=False)  # time of the beginning, from the `clock`
+    memory: RunMemory | None = None  # what it shares with other runs of a server
     span: Any = None  # OpenTelemetry's span of the run, or None
 
     def __post_init__(self) -> None:
@@ -324,6 +327,15 @@ class RunState:
             tool=self.tool.name,
             kind="limit",
             fix="See why the graph does not come to its exit, or raise executionLimits.maxNodeExecutions",
+        )
+
+    def out_of_memory(self) -> RunError:
+        most = 0 if self.memory is None else self.memory.most >> 20
+        return RunError(
+            f"The outputs of its nodes are too large: {most} MB are for all runs of this server together",
+            tool=self.tool.name,
+            kind="limit",
+            fix="Let nodes give only what later ones need, or raise executionLimits.maxMemoryMb",
         )
 
     def end(self, error: BaseException | None) -> None:
