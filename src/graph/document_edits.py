@@ -145,6 +145,37 @@ def without_node(data: Any, nodes: Path, node_id: str) -> Any:
     return changed
 
 
+def with_tool(data: Any, name: str) -> Any:
+    """The document with one more tool, which gives back its arguments."""
+    _free_tool_name(data, name)
+    nodes = [{"id": "entry", "type": "entry", "next": "exit"}, {"id": "exit", "type": "exit"}]
+    schemas = {"inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}}
+    tool = {"name": name, "description": name, **schemas, "nodes": nodes}
+    return with_value(data, ("tools",), [*as_list(as_mapping(data).get("tools")), tool])
+
+
+def with_new_tool_name(data: Any, old: str, new: str) -> Any:
+    """The document with another name of a tool, also where nodes call it or say whose they are."""
+    _free_tool_name(data, new)
+    changed: Any = deepcopy(data)
+    tools = _entries(changed, ("tools",))
+    holders: list[Any] = [*tools, changed]
+    for tool in tools:
+        if tool.get("name") == old:
+            tool["name"] = new
+    for node in (node for holder in holders for node in as_list(as_mapping(holder).get("nodes"))):
+        if as_mapping(node).get("type") in {"tool", "entry", "exit"} and node.get("tool") == old:
+            node["tool"] = new
+    return changed
+
+
+def _free_tool_name(data: Any, name: str) -> None:
+    if not name.strip():
+        raise GraphEditError("A tool needs a name")
+    if any(as_mapping(tool).get("name") == name for tool in as_list(as_mapping(data).get("tools"))):
+        raise GraphEditError(f"There is a tool '{name}' already", fix="Choose another name")
+
+
 def with_new_id(data: Any, nodes: Path, old: str, new: str, *, dialect: Dialect) -> Any:
     """The document with another id of a node, also in the ways to it and in all expressions."""
     changed = deepcopy(data)

@@ -11,7 +11,9 @@ from knime_mcp.graph.document_edits import (
     GraphEditError,
     connected,
     with_new_id,
+    with_new_tool_name,
     with_node,
+    with_tool,
     with_value,
     without_node,
 )
@@ -232,3 +234,17 @@ def test_any_changes_of_nodes(data):
                 after = with_value(before, (*NODES, ids.index(one), "x-note"), value)
         text, _ = changes(text, after)
     assert removes or all(comment in text for comment in comments)
+
+
+def test_a_tool_that_gets_another_name_has_it_in_the_nodes_that_call_it():
+    text, lines = changes(ALL_KINDS, with_new_tool_name(data_of(ALL_KINDS), "u", "inner one"))
+    assert lines == ["-        tool: u", "+        tool: inner one", "-  - name: u", "+  - name: inner one"]
+    assert result(text) == result(ALL_KINDS)
+    with pytest.raises(GraphEditError, match="already"):
+        with_new_tool_name(data_of(text), "t", "inner one")
+
+
+def test_a_new_tool_gives_back_its_arguments():
+    text, lines = changes(ALL_KINDS, with_tool(data_of(ALL_KINDS), "new"))
+    assert all(line.startswith("+") for line in lines)
+    assert GraphExecutor(graphs.load(text), None).run("new", {"n": 1}).result == {"n": 1}

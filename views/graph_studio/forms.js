@@ -83,12 +83,34 @@ export class Forms {
     const { settings, path } = tool;
     return [
       el("h2", {}, `Tool ${tool.name}`),
-      this.text("Name", settings.name, (text) => this.set([...path, "name"], text)),
+      this.text("Name", settings.name, (text) => this.studio.renameTool(tool.name, text)),
       this.lines("Description", String(settings.description ?? ""), (text) => this.set([...path, "description"], text)),
       this.json("Arguments (inputSchema)", settings.inputSchema, [...path, "inputSchema"]),
       this.json("Result (outputSchema)", settings.outputSchema, [...path, "outputSchema"]),
       el("p", { class: "note" }, "Choose a node in the graph to see its settings."),
+      ...this.servers(),
     ];
+  }
+
+  /** The servers that the document itself names; each field is one of its keys. */
+  servers() {
+    const own = Object.entries(this.studio.state.ownServers);
+    return [
+      el("h2", {}, "Servers"),
+      ...own.map(([name, settings]) => this.server(name, settings ?? {})),
+      button("Add server", () => this.studio.addServer()),
+    ];
+  }
+
+  server(name, settings) {
+    const path = ["mcpServers", name];
+    const text = (label, key) =>
+      this.text(label, settings[key], (value) => this.set([...path, key], value === "" ? null : value));
+    const args = (value) => this.set([...path, "args"], value.split("\n").filter((line) => line !== ""));
+    const parts = settings.url === undefined
+      ? [text("Command", "command"), this.lines("Arguments, one a line", (settings.args ?? []).join("\n"), args), text("Folder", "cwd")]
+      : [text("URL", "url")];
+    return el("fieldset", {}, el("legend", {}, name), ...parts);
   }
 
   // A node

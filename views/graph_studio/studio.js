@@ -110,7 +110,7 @@ class Studio {
   }
 
   edit(edit) {
-    return this.send("edit", { edit: { nodes: this.tool.nodesPath, ...edit } });
+    return this.send("edit", { edit: { nodes: this.tool?.nodesPath, ...edit } });
   }
 
   // Nodes
@@ -134,6 +134,32 @@ class Studio {
     this.view.selected = to;
     await this.edit({ kind: "rename", id, to });
     return this.view.select(this.tool.nodes.some((node) => node.id === to) ? to : id);
+  }
+
+  async addTool() {
+    const name = el("input", { required: true, spellcheck: "false" });
+    if (!(await this.asked("Add tool", [field("Name", name)], "Add"))) return;
+    this.toolName = name.value;
+    this.view.selected = null;
+    await this.edit({ kind: "addTool", name: name.value });
+  }
+
+  async renameTool(name, to) {
+    if (!to || to === name) return this.forms.show();
+    this.toolName = to;
+    await this.edit({ kind: "renameTool", name, to });
+    return undefined;
+  }
+
+  async addServer() {
+    const name = el("input", { required: true, spellcheck: "false" });
+    const type = choice(["stdio", "streamableHttp", "sse"], "stdio");
+    const value = el("input", { required: true, spellcheck: "false" });
+    const fields = [field("Name", name), field("Type", type), field("Command, or URL", value)];
+    if (!(await this.asked("Add server", fields, "Add"))) return;
+    const [command, ...args] = value.value.trim().split(/\s+/);
+    const server = type.value === "stdio" ? { command, args } : { type: type.value, url: command };
+    await this.edit({ kind: "set", path: ["mcpServers", name.value], value: server });
   }
 
   async addNode() {
@@ -387,6 +413,7 @@ class Studio {
       redo: () => this.send("redo"),
       save: () => this.settled().then(() => this.send("save")),
       ask: () => this.askServers(),
+      "add-tool": () => this.addTool(),
       add: () => this.addNode(),
       connect: () => this.beginConnecting(),
       remove: () => this.removeNode(),

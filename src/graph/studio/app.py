@@ -26,7 +26,9 @@ from ..document_edits import (
     GraphEditError,
     connected,
     with_new_id,
+    with_new_tool_name,
     with_node,
+    with_tool,
     with_value,
     without_node,
 )
@@ -267,6 +269,10 @@ def _edited(data: Any, edit: Raw, dialect: Dialect) -> Any:
             return connected(data, nodes, source, way, target, dialect=dialect)
         case "rename":
             return with_new_id(data, nodes, str(edit["id"]), str(edit["to"]), dialect=dialect)
+        case "addTool":
+            return with_tool(data, str(edit["name"]))
+        case "renameTool":
+            return with_new_tool_name(data, str(edit["name"]), str(edit["to"]))
         case "remove":
             return without_node(data, nodes, str(edit["id"]))
         case kind:

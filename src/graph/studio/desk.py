@@ -13,6 +13,7 @@ from ...types.errors import MCPError
 from ...yaml_text import EditError, YamlError, as_mapping
 from ..document_edits import GraphEditError
 from ..document_loading import check_text, read_yaml, write_yaml
+from ..expressions.javascript import json_value
 from ..graph_model import Dialect
 from .sketches import sketches
 
@@ -187,9 +188,8 @@ class Desk:
                 source = read_yaml(self.text, self.file.name)
             except MCPError:
                 source = None
-            servers = set(as_mapping(as_mapping(source.data).get("mcpServers")) if source else ())
-            if checked.document is not None:
-                servers |= set(checked.document.servers)
+            written = as_mapping(as_mapping(source.data).get("mcpServers")) if source else {}
+            servers = set(written) | set(() if checked.document is None else checked.document.servers)
             return {
                 "version": self.number,
                 "file": self.file.name,
@@ -205,6 +205,7 @@ class Desk:
                     for problem in checked.problems
                 ],
                 "servers": sorted(servers),
+                "ownServers": json_value(written),
                 "tools": None if source is None else sketches(source),
             }
 

@@ -233,3 +233,14 @@ def test_credentials_of_servers_are_marks_on_the_page(tmp_path):
     assert secret not in json.dumps(run)
     assert secret not in json.dumps(page.ask("context", at="1"))
     assert secret not in json.dumps(page.ask("state"))
+
+
+def test_tools_and_servers_are_added_and_renamed(page):
+    page.edit(kind="addTool", name="more")
+    state = page.edit(kind="renameTool", name="u", to="inner")
+    assert [tool["name"] for tool in state["tools"]] == ["t", "inner", "more"]
+    assert state["canRun"]
+    server = {"type": "streamableHttp", "url": "http://127.0.0.1:9/mcp"}
+    state = page.edit(kind="set", path=["mcpServers", "desk"], value=server)
+    assert state["ownServers"]["desk"] == server
+    assert "desk" in state["servers"]
