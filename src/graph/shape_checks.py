@@ -15,7 +15,7 @@ from .document_checks import HISTORY_FUNCTIONS, RULE_VARIABLES, check_expression
 from .expressions import Bounds, ExpressionError, evaluate
 from .expressions.javascript import truthy
 from .expressions.json_logic import is_jsonata
-from .expressions.json_logic_shapes import always
+from .expressions.json_logic_shapes import always, lost_paths
 from .expressions.shapes import ANY, Others, Shape, of_schema
 from .graph_model import ExitNode, Expression, InvalidExpression, McpNode, SwitchNode, ToolNode, TransformNode
 from .node_shapes import CalledTools, NodeShapes, argument_shapes
@@ -84,6 +84,10 @@ class ShapeChecks:
             known = dict.fromkeys((*HISTORY_FUNCTIONS, *RULE_VARIABLES), ANY)
             return self._shapes.of_expression(var, self._whose, [], known)
 
+        context = self._shapes.context if standard else None
+        start = condition.position.path if condition.position is not None else ()
+        for place, why, fix in lost_paths(condition.rule, context, shape):
+            self._findings.warn(f"{self._node}: {why} (condition {number})", (*start, *place), fix)
         certain = always(condition.rule, shape)
         if certain is not None and not certain[0]:
             message = f"{self._node}: condition {number} never holds, so its way is never taken: {certain[1]}"

@@ -236,6 +236,13 @@ def test_outputs_of_transforms_branches_and_entries_have_shapes():
     ]
 
 
+def told(rule, more=""):
+    """What is found of a switch with a rule."""
+    switch = f"{{id: x, type: switch{more}, conditions: [{{rule: {rule}, next: exit}}], next: exit}}"
+    checked = check_text(yaml(tool(ENTRY, switch, EXIT, schema=ROWS)), environ={})
+    return [problem.message for problem in checked.problems]
+
+
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
@@ -314,3 +321,45 @@ def test_recorded_replies_tell_of_outputs():
 def test_a_number_that_becomes_an_empty_object_is_no_mistake(expression, found):
     checked = check_text(one_tool(ENTRY, transform(expression), EXIT), environ={})
     assert ["this gives number" in problem.message for problem in checked.problems] == [True] * found
+
+
+ROWS = (
+    "{type: object, properties: {rows: {type: array, items: {type: object, properties: {qty: {type: number},"
+    " tags: {type: array}}}}, name: {type: string}}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("{some: [{var: entry.rows}, {'>': [{var: qtty}, 1]}]}", "no field 'qtty'"),
+        (
+            "{'>': [{reduce: [{var: entry.rows}, {'+': [{var: accumulator}, {var: current.qt}]}, 0]}, 1]}",
+            "'qt'",
+        ),
+        ("{all: [{var: entry.rows}, {'>': [{var: qty}, {var: $.entry.row}]}]}", "no argument 'row'"),
+        ("{some: [{var: entry.rows}, {'>': [{var: tags.length}, 1]}]}", None),
+        ("{some: [{var: entry.rows}, {'==': [{var: ''}, {var: [qtty, 1]}]}]}", None),
+        ("{some: [{var: entry.rows.qty}, {'>': [{var: ''}, 1]}]}", None),
+    ],
+)
+def test_paths_in_the_entries_of_rules_are_known(rule, said):
+    found = told(rule)
+    assert [said in message for message in found] == [True] * bool(said), found
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("entry.nam", "no field 'nam' in 'entry'"),
+        ("enty.name", "the object has no field 'enty'"),
+        ("entry.rows.0.qty", None),
+        ("entry.rows.0.qyt", "no field 'qyt'"),
+        ("entry.rows.length", None),
+        ("entry.name.length", None),
+        ("''", None),
+    ],
+)
+def test_paths_of_the_standard_are_known(path, said):
+    found = told(f"{{'==': [{{var: {path}}}, 1]}}", ", jsonLogic: standard")
+    assert [said in message for message in found] == [True] * bool(said), found

@@ -1,14 +1,15 @@
-"""What a rule of JSON Logic always gives, as far as that is certain before a run."""
+"""What a rule of JSON Logic always gives, and what its paths never find, as far as that is certain."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from .javascript import loosely_equal, strictly_equal, truthy
-from .shapes import ANY, Shape, constant
+from .json_logic import ARRAY_LOOPS, is_jsonata
+from .shapes import ANY, Others, Shape, constant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def always(rule: Any, shape_of: Callable[[Any], Shape]) -> tuple[bool, str] | None:
@@ -43,6 +44,79 @@ def always(rule: Any, shape_of: Callable[[Any], Shape]) -> tuple[bool, str] | No
         inner = always(operands[0], shape_of)
         return inner and (inner[0] is (operator == "!!"), inner[1])
     return None
+
+
+class Lost(NamedTuple):
+    """A path that finds nothing: where it stands in the rule, why, and what to write instead."""
+
+    place: tuple[str | int, ...]
+    why: str
+    fix: str | None
+
+
+def lost_paths(
+    rule: Any,
+    entry: Shape | None,
+    shape_of: Callable[[Any], Shape],
+    place: tuple[str | int, ...] = (),
+) -> Iterator[Lost]:
+    """The paths of a rule, as ``{var: qty}``, that what they look in does not have.
+
+    Args:
+        rule: The rule, or a part of it.
+        entry: What paths look in; None where a ``var`` is JSONata, which others check.
+        shape_of: Gives the shape of what JSONata in a ``var`` looks up.
+        place: Where the part stands in the rule.
+    """
+    if isinstance(rule, list):
+        for index, part in enumerate(cast("list[Any]", rule)):
+            yield from lost_paths(part, entry, shape_of, (*place, index))
+        return
+    if not isinstance(rule, dict):
+        return
+    for operator, value in cast("dict[str, Any]", rule).items():
+        inside = (*place, operator)
+        if operator == "var":
+            if entry is not None and isinstance(value, str) and not is_jsonata(value):
+                lost = _followed(value, entry)[1]
+                yield from [] if lost is None else [Lost(inside, *lost)]
+        elif operator in ARRAY_LOOPS and isinstance(value, list) and value:
+            first, *rest = cast("list[Any]", value)
+            yield from lost_paths(first, entry, shape_of, (*inside, 0))
+            each = _looked_up(first, entry, shape_of).one()
+            if operator == "reduce":
+                given = {"current": each, "accumulator": ANY}
+                each = Shape(kinds=frozenset({"object"}), fields=given, others=Others.NONE)
+            for index, part in enumerate(rest, 1):
+                yield from lost_paths(part, each, shape_of, (*inside, index))
+        else:
+            yield from lost_paths(value, entry, shape_of, inside)
+
+
+def _looked_up(part: Any, entry: Shape | None, shape_of: Callable[[Any], Shape]) -> Shape:
+    if not isinstance(part, dict) or list(cast("dict[str, Any]", part)) != ["var"]:
+        return ANY
+    var = cast("dict[str, Any]", part)["var"]
+    if entry is not None and isinstance(var, str) and not is_jsonata(var):
+        return _followed(var, entry)[0]
+    return shape_of(var)
+
+
+def _followed(path: str, shape: Shape) -> tuple[Shape, tuple[str, str | None] | None]:
+    """What a path finds, and why it finds nothing."""
+    seen = ""
+    for name in path.split(".") if path else ():
+        if shape.may_be_list or not shape.kinds <= {"object"}:
+            if name.isdecimal():
+                shape = shape.one()
+                continue
+            return ANY, None  # lists and texts have a length, and what else may be there is not known
+        lost = shape.missing(name, seen)
+        if lost is not None:
+            return ANY, lost
+        seen = f"{seen}.{name}" if seen else name
+        shape = shape.fields.get(name, ANY)
+    return shape, None
 
 
 def _operand(part: Any, shape_of: Callable[[Any], Shape]) -> Shape:
