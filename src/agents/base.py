@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 @knext.output_table(
     "Conversation",
     "What was said: prompt, answers of the model, its tool calls and their results, without the system"
-    " message. With a prompt column, the last row of each prompt holds its *Outcome* and *Answer*.",
+    " message. With a prompt column, *Input row* is the RowID of its prompt.",
 )
 @knext.output_table(
     "Tool calls",

@@ -101,7 +101,10 @@ def _handler(tap: Tap) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_A_HOP}
-            self._answer(*tap.passed_on(self.command, self.path, headers, body))
+            try:
+                self._answer(*tap.passed_on(self.command, self.path, headers, body))
+            except (OSError, http.client.HTTPException):  # one of the two went away
+                self.close_connection = True
 
         do_DELETE = do_POST  # noqa: N815 - the name of the base class
 

@@ -15,7 +15,6 @@ from .conversation_table import (
     INPUT_ROW,
     NAME,
     ORIGIN_COLUMN,
-    OUTCOME,
     ROLE,
     Entry,
     ai_message,
@@ -49,7 +48,7 @@ def conversation_columns(schema: Any) -> list[str]:
     names = [column.name for column in schema]
     if cells or ROLE not in names:
         return cells
-    special = {*_PARTS, INPUT_ROW, *(name for name, _ in OUTCOME)}
+    special = {*_PARTS, INPUT_ROW}
     return [column.name for column in schema if column.ktype == ks.string() and column.name not in special]
 
 

@@ -18,7 +18,7 @@ import io
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import SettingInvalid
 from ...types.texts import without_surrogates
@@ -40,15 +40,6 @@ CALL_ID: Final = "Tool call ID"
 NAME: Final = "Tool name"
 BLOCKS: Final = "Content (JSON)"
 ORIGIN_COLUMN: Final = "Origin"
-Kind = Literal["string", "int64", "double"]
-OUTCOME: Final[tuple[tuple[str, Kind], ...]] = (
-    ("Outcome", "string"),
-    ("Answer", "string"),
-    ("Iterations", "int64"),
-    ("Input tokens", "int64"),
-    ("Output tokens", "int64"),
-    ("Duration (s)", "double"),
-)
 
 UNREADABLE: Final = "unreadable arguments"
 """Key under which a cell keeps arguments that are no JSON object, as a cell can hold objects only."""
@@ -64,7 +55,7 @@ class MessageForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of one prompt's run; written in the last row of its conversation.
+    """The end of one prompt's run, which its last row has: a row of *Answers*.
 
     `ending` is one of `agent_events.Ending`, or ``error``; `usage` is None if tokens were not counted.
     """
@@ -80,7 +71,7 @@ class Outcome:
 class Entry:
     """A row of the conversation of a prompt (`input_row`): a message, or an error in its place.
 
-    The last row of a prompt has the outcome of its run.
+    The last row of a prompt knows the outcome of its run.
     """
 
     message: BaseMessage | None = None
@@ -101,24 +92,22 @@ class ConversationLayout:
     column: str = "Conversation"
     error_column: str | None = None
     per_row: bool = False
-    columns: tuple[tuple[str, Kind], ...] = field(init=False, default=())
+    columns: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        names: list[tuple[str, Kind]] = []
+        names: list[str] = []
         if self.per_row:
-            names.append((INPUT_ROW, "string"))
+            names.append(INPUT_ROW)
         if self.form is MessageForm.PLAIN:
-            names.append((ROLE, "string"))
-        names.append((self.column, "string"))
+            names.append(ROLE)
+        names.append(self.column)
         if self.form is MessageForm.PLAIN:
-            names.extend((name, "string") for name in (CALLS, CALL_ID, NAME, BLOCKS))
-        names.append((ORIGIN_COLUMN, "string"))
+            names += (CALLS, CALL_ID, NAME, BLOCKS)
+        names.append(ORIGIN_COLUMN)
         if self.error_column is not None:
-            names.append((self.error_column, "string"))
-        if self.per_row:
-            names += OUTCOME
+            names.append(self.error_column)
         seen_names: set[str] = set()
-        for name, _ in names:
+        for name in names:
             if name in seen_names:
                 raise SettingInvalid(
                     f"The table Conversation would have two columns '{name}'",
@@ -132,11 +121,10 @@ class ConversationLayout:
         """Makes the spec that ``configure`` returns, a `knext.Schema`."""
         import knime.extension as knext
 
-        types = {"string": knext.string(), "int64": knext.int64(), "double": knext.double()}
         return knext.Schema.from_columns(
             [
-                knext.Column(self._message_type() if self._is_message(name) else types[kind], name)
-                for name, kind in self.columns
+                knext.Column(self._message_type() if self._is_message(name) else knext.string(), name)
+                for name in self.columns
             ]
         )
 
@@ -145,16 +133,15 @@ class ConversationLayout:
         import pyarrow as pa
 
         rows = [self.cells(entry) for entry in entries]
-        types = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64()}
         columns: dict[str, Any] = {}
-        for name, kind in self.columns:
+        for name in self.columns:
             cells = [row.get(name) for row in rows]
             if self._is_message(name):
                 message_cells = self._message_type().to_pyarrow()
                 storage = pa.array(cells, message_cells.storage_type)
                 columns[name] = pa.ExtensionArray.from_storage(message_cells, storage)
             else:
-                columns[name] = pa.array(cells, types[kind])
+                columns[name] = pa.array(cells, pa.string())
         return pa.table(columns)
 
     def cells(self, entry: Entry) -> dict[str, Any]:
@@ -168,7 +155,6 @@ class ConversationLayout:
             cells[self.error_column] = without_surrogates(entry.error)
         if self.per_row:
             cells[INPUT_ROW] = entry.input_row
-            cells |= _outcome_cells(entry.outcome)
         return cells
 
     def _parts(self, message: BaseMessage) -> dict[str, Any]:
@@ -212,22 +198,6 @@ def choose_message_form(wanted: str) -> MessageForm:
             fix="Install KNIME's AI extension, or choose 'Find out'",
         )
     return MessageForm(wanted)
-
-
-def _outcome_cells(outcome: Outcome | None) -> dict[str, Any]:
-    if outcome is None:
-        return {}
-    usage = outcome.usage
-    is_counted = usage is not None and usage.turns > 0
-    answer = outcome.answer
-    return {
-        "Outcome": outcome.ending,
-        "Answer": None if answer is None else without_surrogates(answer),
-        "Iterations": outcome.iterations,
-        "Input tokens": usage.input if usage is not None and is_counted else None,
-        "Output tokens": usage.output if usage is not None and is_counted else None,
-        "Duration (s)": round(outcome.duration, 6),
-    }
 
 
 def message_type() -> Any | None:

@@ -9,7 +9,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
-from knime_mcp.agents.agent_events import TokenUsage
 from knime_mcp.agents.prompter.conversation_history import (
     conversation_columns,
     default_column,
@@ -21,7 +20,6 @@ from knime_mcp.agents.prompter.conversation_table import (
     ConversationLayout,
     Entry,
     MessageForm,
-    Outcome,
     choose_message_form,
 )
 from knime_mcp.types.errors import MCPError, SettingInvalid
@@ -135,25 +133,20 @@ def test_errors_stand_in_rows_of_their_own(there_and_back, form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_conversations_of_several_prompts(there_and_back, form):
-    outcome = Outcome(
-        ending="answer", answer="4", iterations=2, usage=TokenUsage(input=10, output=2, turns=1), duration=1.5
-    )
     layout = ConversationLayout(form=form, error_column="Errors", per_row=True)
     table = layout.table(
         [
             Entry(message=HumanMessage("2+2"), input_row="Row7"),
-            Entry(message=AIMessage("4"), input_row="Row7", outcome=outcome),
-            Entry(error="no", input_row="Row8", outcome=Outcome(ending="error")),
+            Entry(message=AIMessage("4"), input_row="Row7"),
+            Entry(error="no", input_row="Row8"),
         ]
     )
-    last = table.drop_columns(["Conversation"]).to_pylist()
-    assert [(row["Input row"], row["Outcome"], row["Answer"]) for row in last] == [
-        ("Row7", None, None),
-        ("Row7", "answer", "4"),
-        ("Row8", "error", None),
+    rows = table.drop_columns(["Conversation"]).to_pylist()
+    assert [(row["Input row"], row["Errors"]) for row in rows] == [
+        ("Row7", None),
+        ("Row7", None),
+        ("Row8", "no"),
     ]
-    assert (last[1]["Input tokens"], last[1]["Output tokens"], last[1]["Iterations"]) == (10, 2, 2)
-    assert last[2]["Input tokens"] is None
     back = there_and_back([Entry(message=HumanMessage("2+2"), input_row="Row7")], layout)
     assert back[0].input_row == "Row7"
 

@@ -100,8 +100,9 @@ def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
     assert done.code == 0, done.err
     assert sorted(asked) == sorted(STUCK * 2)
     found = outputs(tmp_path / "out")
-    last = [row for row in found["Conversation"].to_pylist() if row["Outcome"] is not None]
-    assert [row["Answer"] for row in last] == [f"done with {prompt}" for prompt in PROMPTS]
+    assert [row["Answer"] for row in found["Answers"].to_pylist()] == [
+        f"done with {prompt}" for prompt in PROMPTS
+    ]
     recorded = found["Tool calls"].to_pylist()
     assert sorted(row["Input row"] for row in recorded) == sorted(f"Row{n}" for n in range(len(PROMPTS)))
     assert {row["Status"] for row in recorded} == {"ok"}

@@ -167,4 +167,4 @@ def test_an_agent_that_had_answered_all_is_not_asked_again(host, tmp_path):
     assert "6 calls were made by a run that had ended" in done.err
     assert len(list((tmp_path / "out").rglob("*.conversations"))) == 1
     rows = pq.read_table(tmp_path / "out" / "5 MCP Tool Caller.parquet").to_pylist()  # the conversation's
-    assert [row["Answer"] for row in rows if row["Outcome"] is not None] == ["done"] * ROWS
+    assert sum("done" in str(row["Conversation"]) for row in rows) == ROWS
