@@ -6,7 +6,7 @@ COPY pyproject.toml README.md LICENSE knime.yml pixi.toml ./
 COPY src ./src
 COPY icons ./icons
 COPY examples ./examples
-RUN pip install --no-cache-dir --prefix=/installed '.[cli,elasticsearch,gateway]'
+RUN pip install --no-cache-dir --prefix=/installed '.[elasticsearch,gateway]'
 
 FROM python:3.11-slim
 COPY --from=build /installed /usr/local

@@ -126,7 +126,7 @@ $(VENV)/.pip: | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/.pip
-	$(PIP) install -e ".[cli,server,graph]"
+	$(PIP) install -e ".[graph]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.pip

@@ -1,4 +1,4 @@
-"""The entry point of ``knime-mcp``: reports missing packages, and otherwise runs the command."""
+"""The entry point of ``knime-mcp``."""
 
 import atexit
 import gc
@@ -68,17 +68,10 @@ def _run() -> None:
         out.reconfigure(errors="backslashreplace")
     # httpx imports its own command line, which loads pygments and more: 40 % of the time of `import httpx`.
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - as import reads it
-    first = sys.argv[1] if len(sys.argv) > 1 else None
-    try:
-        from .commands import build_app
-        from .completion import first_word
-    except ModuleNotFoundError as error:
-        if error.name not in {"typer", "rich"}:
-            raise
-        from .command_errors import how_to_install
+    from .commands import build_app
+    from .completion import first_word
 
-        extras = "cli,server,graph" if first == "demo" else "cli"
-        sys.exit(f"The command line needs the extra 'cli'. {how_to_install(extras)}")
+    first = sys.argv[1] if len(sys.argv) > 1 else None
     build_app(first or first_word())(prog_name="knime-mcp")
 
 

@@ -164,7 +164,7 @@ def missing_extra(what: str, extras: str, package: str) -> CommandError:
     """The error of a command that needs a missing package; `extras` are in ``pip``'s syntax."""
     several = "s" if "," in extras else ""
     return MissingExtra(
-        f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(f'cli,{extras}')}"
+        f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(extras)}"
     )
 
 
@@ -187,17 +187,15 @@ def _module_in(error: Exception) -> str | None:
     return error.name if isinstance(error, ModuleNotFoundError) else None
 
 
-_SERVER = ("mcp", "mcp_types", "anyio", "starlette", "uvicorn")
 # Decorators of commands.
-needs_server = needs("The server needs", "server", *_SERVER)
-needs_graph = needs("Graphs need", "server,graph", "jsonata", "regex", "opentelemetry", *_SERVER)
+needs_graph = needs("Graphs need", "graph", "jsonata", "regex", "opentelemetry")
 needs_language_server = needs(
     "The language server needs",
-    "server,graph,lsp",
-    *("pygls", "lsprotocol", "jsonata", "regex", "opentelemetry", *_SERVER),
+    "graph,lsp",
+    *("pygls", "lsprotocol", "jsonata", "regex", "opentelemetry"),
 )
 needs_gateway = needs(
-    "The gateway needs", "gateway", "fastapi", "jinja2", "prometheus_client", "opentelemetry", *_SERVER
+    "The gateway needs", "gateway", "fastapi", "jinja2", "prometheus_client", "opentelemetry"
 )
 
 _SENT_TWICE_SECONDS = 0.4

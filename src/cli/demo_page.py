@@ -206,7 +206,7 @@ def _graph() -> Iterator[Html]:
         from ..graph.document_loading import STARTER, load_document
         from .graph_page import STYLE, drawing
     except ModuleNotFoundError:
-        yield note("Graphs need the extra 'graph': pip install 'PATH[cli,server,graph]'.")
+        yield note("Graphs need the extra 'graph': pip install 'PATH[graph]'.")
         return
     (tool, *_) = load_document(STARTER, environ=None).tools
     yield STYLE

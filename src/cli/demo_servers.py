@@ -1,6 +1,5 @@
 """The demo's MCP servers as child processes, which end with the process that started them."""
 
-import importlib.util
 import json
 import queue
 import signal
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from ..system import in_own_group
-from .command_errors import CommandError, missing_extra
+from .command_errors import CommandError
 
 START_SECONDS = 120.0  # a cold start of the SDK on a busy machine takes half a minute
 STOP_SECONDS = 5.0
@@ -42,8 +41,6 @@ class ServerProcess:
 
     def __enter__(self) -> Self:
         """Starts the server; `url` waits until it listens."""
-        if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
-            raise missing_extra("The demo needs", "server", missing[0])
         self._process = subprocess.Popen(  # noqa: S603
             # -P: modules in the current folder must not be imported.
             [sys.executable, "-P", "-m", f"{__package__}.{self._module}", *self._arguments],

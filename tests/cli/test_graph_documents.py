@@ -103,7 +103,7 @@ def test_an_address_beyond_this_machine_needs_a_word(cli, started):
     assert "Everybody who reaches 0.0.0.0 can call these tools, with the rights of this program" in done.err
 
 
-@pytest.mark.parametrize("module", ["jsonata", "mcp", "regex"])
+@pytest.mark.parametrize("module", ["jsonata", "regex"])
 def test_a_missing_extra_is_named(tmp_path, module):
     file = tmp_path / "g.yaml"
     file.write_text('version: "1"\nserver: {name: s, version: "1"}\ntools: []\n')
@@ -116,5 +116,5 @@ def test_a_missing_extra_is_named(tmp_path, module):
         [sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1
-    assert f"pip install -e '{ROOT}[cli,server,graph]'" in done.stderr
+    assert f"pip install -e '{ROOT}[graph]'" in done.stderr
     assert "Traceback" not in done.stderr

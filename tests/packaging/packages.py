@@ -22,10 +22,8 @@ UV = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), 
 
 #: Extra -> what somebody who installed only this can do. Each is a program that ends with 0.
 PROMISES = {
-    "": "from knime_mcp.tools import MCPClient; from knime_mcp.agents import langchain_tools",
-    "cli": "import sys; from knime_mcp.cli.app import main; sys.argv = ['', '--version']; main()",
-    "oauth": "import keyring, jwt; from knime_mcp.client.oauth import grants",
-    "server": "from knime_mcp.knowledge.mcp_server import mcp_app; import uvicorn",
+    "": "import sys; from knime_mcp.agents import langchain_tools; from knime_mcp.client.oauth import grants;"
+    " from knime_mcp.cli.app import main; sys.argv = ['', 'demo']; main()",
     "anthropic": "from knime_mcp.agents.model.anthropic_model import AnthropicModel",
     "lsp": "import pygls.lsp.server, lsprotocol.types",
     "graph": "from knime_mcp.graph import McpGraphApi",

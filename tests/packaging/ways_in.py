@@ -70,7 +70,7 @@ def wheel(work: Path) -> None:
         n for n in names if n.startswith(("src/", "types/", "knime/", "knime_mcp.py", "mcp_extension.py"))
     ]
     assert "knime_mcp/types/tool.py" in names
-    python = installed(work / "wheel", f"{built}[cli,server]")
+    python = installed(work / "wheel", built)
     print("wheel          ", run(python, "-c", PROBE))
     print("wheel, demo    ", _closing_line(run(python.with_name("knime-mcp"), "demo")))
 

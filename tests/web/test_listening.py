@@ -39,8 +39,8 @@ def test_no_listener_begins_with_a_uvicorn_that_does_not_fit(monkeypatch):
         Listener(None, "127.0.0.1", 0, patience=1, grace=1)
 
 
-def test_the_bound_is_the_one_of_the_extras():
+def test_the_bound_is_the_one_of_the_package():
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
-    extras = tomllib.loads(text)["project"]["optional-dependencies"]
-    bounds = {entry for packages in extras.values() for entry in packages if entry.startswith("uvicorn")}
+    needed = tomllib.loads(text)["project"]["dependencies"]
+    bounds = {entry for entry in needed if entry.startswith("uvicorn")}
     assert bounds == {f"uvicorn{listening._UVICORN}"}

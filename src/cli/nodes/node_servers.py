@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..command_errors import ExitCode, UsageError, needs_gateway, needs_server, reports_errors
+from ..command_errors import ExitCode, UsageError, needs_gateway, reports_errors
 from ..guarding import check_exposure, guarded_settings, tell_of_keys
 from ..serving import LogLevel, announce, end_now, log_to_stderr
 from ..shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
@@ -28,7 +28,6 @@ KeysFileOption = Annotated[
 
 
 @reports_errors
-@needs_server
 def serve(
     http: HttpOption = None,
     host: HostOption = "127.0.0.1",
