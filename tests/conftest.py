@@ -24,8 +24,10 @@ keyring.get_keyring()
 
 #: Names by which a module can start processes.
 STARTING = {"subprocess", "multiprocessing", "peers", "local_cluster", "CommandLine"}
-#: Places of tests with servers in threads, with clocks that run out, or with very many cases.
+#: Places of tests with servers in threads, with clocks that run out, with very many cases, or with limits of
+#: processes, which Windows has not.
 SLOW = (
+    "tests/audit/test_kept_safely.py/",
     "tests/agents/test_agent_loop_trouble.py/",
     "tests/cli/",
     "tests/examples/",

@@ -8,7 +8,7 @@ import knime.extension as knext
 
 from ..tools.node_settings import shared_parameters
 from ..tools.node_settings.connection import find_credential
-from ..types.errors import MCPError, SettingInvalid
+from ..types.errors import InputInvalid, SettingInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -302,7 +302,7 @@ def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
             head=head.strip() or None,
         )
     except TableError as error:
-        raise MCPError(str(error), fix="Look at the table of the node before this one") from None
+        raise InputInvalid(str(error), fix="Look at the table of the node before this one") from None
 
 
 def passwords(ctx: Any, secrets: Iterable[Any]) -> dict[str, str]:

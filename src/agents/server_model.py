@@ -18,6 +18,7 @@ from ..types.errors import ArgumentsInvalid, MCPError
 from ..types.texts import only_visible
 from .agent_events import AgentOptions, Ending, TokenBudget
 from .agent_loop import run_agent
+from .model.model_errors import PromptFiltered
 from .model_messages import finish_reason
 from .toolbox.replies import image_block
 
@@ -59,7 +60,7 @@ class ServerModel:
         if outcome.error is not None:
             raise outcome.error
         if outcome.ending is not Ending.ANSWER:
-            raise MCPError(f"The model refused to answer: {outcome.text}")
+            raise PromptFiltered(f"The model refused to answer: {outcome.text}")
         is_cut = finish_reason(cast("AIMessage", outcome.messages[-1])) == "length"
         return ToolAnswer(
             text=outcome.text,

@@ -19,7 +19,7 @@ import typer
 from ..system import user_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..client.protocol.tools import ToolDefinition
 
@@ -53,19 +53,29 @@ def tools(context: typer.Context, incomplete: str) -> list[Offer]:
     return [(name, tool["description"]) for name, tool in found if name.startswith(incomplete)]
 
 
-def arguments(context: typer.Context, args: list[str], incomplete: str) -> list[Offer]:
-    """``key=`` for each parameter that is not given yet; behind it, the values of which one can be chosen."""
+def arguments(context: typer.Context, incomplete: str) -> list[Offer]:
+    """``key=`` for each parameter that is not given yet; behind it, the values of which one can be chosen.
+
+    Where nothing is offered, shells offer files.
+    """
     tool = _tools(context).get(str(context.params.get("tool")))
     if tool is None:
         return []
-    given = {word.partition("=")[0].rstrip(":") for word in args}
-    offers: list[Offer] = []
-    for name, (about, choices) in tool["parameters"].items():
-        offers += [(f"{name}={choice}", "") for choice in choices]
-        if name not in given:
-            offers.append((f"{name}=", about))
-    wanted = [offer for offer in offers if offer[0].startswith(incomplete)]
-    return wanted if "=" in incomplete else [offer for offer in wanted if offer[0].endswith("=")]
+    typed = list(cast("Sequence[str]", context.params.get("arguments") or ()))
+    *before, last = typed or [""]
+    if (
+        last == "=" or last in tool["parameters"]
+    ):  # bash makes three words of key=value, and click drops a lone =
+        name = before[-1] if last == "=" and before else last
+        _, choices = tool["parameters"].get(name, ("", []))
+        return [(choice, "") for choice in choices if choice.startswith(incomplete)]
+    name, equals, value = incomplete.partition("=")
+    if equals:
+        _, choices = tool["parameters"].get(name, ("", []))
+        return [(f"{name}={choice}", "") for choice in choices if choice.startswith(value)]
+    given = {word.partition("=")[0].rstrip(":") for word in typed}
+    parameters = tool["parameters"].items()
+    return [(f"{own}=", about) for own, (about, _) in parameters if own.startswith(name) and own not in given]
 
 
 def keep_tools(server: str, definitions: "Iterable[ToolDefinition]") -> None:

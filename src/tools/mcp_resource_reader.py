@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import knime.extension as knext
 
-from ..types.errors import MCPError, SettingInvalid
+from ..types.errors import InputInvalid, MCPError, ProtocolError, SettingInvalid
 from . import server_reading
 from .node_settings import connection, shared_parameters
 from .node_settings.connection import NO_COLUMN, chosen_column
@@ -212,7 +212,7 @@ def _read(
     from ..client.protocol.offers import contents_of
 
     if not uri:
-        error = MCPError("The row has no URI", row=row, fix="Fill in the cell, or remove the row")
+        error = InputInvalid("The row has no URI", row=row, fix="Fill in the cell, or remove the row")
         reading.failed(error)
         return [_Content(row, "", error=str(error))]
     raw, problem = reading.ask(uri, row, lambda: reading.client.read_resource(uri, is_canceled=is_canceled))
@@ -239,7 +239,7 @@ def _content(reading: server_reading.Reading, row: str | None, uri: str, block: 
             path = reading.save(data, media_type or "")
             return _Content(row, own or uri, media_type, None, path, len(data), _sha(data))
         case _:
-            error = MCPError("The server sent a content that is neither text nor base64", row=row)
+            error = ProtocolError("The server sent a content that is neither text nor base64", row=row)
             reading.failed(error)
             return _Content(row, uri, error=str(error))
 

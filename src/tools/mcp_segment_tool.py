@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import knime.extension as knext
 
 from ..types.columns import ROW_ID
-from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
+from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid, ToolFormatError
 from .node_settings import shared_parameters
 from .node_settings.connection import (
     KEYRING_SERVICE,
@@ -95,7 +95,9 @@ class MCPToolInSegment:
 
         tool = from_json_text(self.tool)
         if not isinstance(tool, MCPTool):
-            raise MCPError("This segment holds no MCP tool", fix="Execute the MCP Tool Provider again")
+            raise ToolFormatError(
+                "This segment holds no MCP tool", field="tool", fix="Execute the MCP Tool Provider again"
+            )
         folder = data_area(ctx)
         with Sessions(
             ctx,

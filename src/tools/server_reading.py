@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import knime.extension as knext
 
-from ..types.errors import Canceled, MCPError
+from ..types.errors import Canceled, MCPError, ToolChanged
 from ..types.texts import canonical_json, counted, visible
 from .node_settings import connection
 
@@ -182,7 +182,7 @@ class Reading:
         if self._if_changed == IfChanged.warn.name:
             self.warnings.append(f"{text}.")
             return None
-        error = MCPError(text, row=row, fix="Look at it again, and take its present digest if it is right")
+        error = ToolChanged(text, row=row, fix="Look at it again, and take its present digest if it is right")
         self.failed(error)
         return error
 

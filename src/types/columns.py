@@ -256,8 +256,9 @@ def knime_value(tool: WorkflowTool) -> object:
     if tool.native is not None:
         return tool.native
     if not tool.filestore_keys or _registered("knime.types.tool", "WorkflowTool") is None:
-        raise MCPError(
+        raise ToolFormatError(
             "The workflow of this tool is not here",
+            field="filestore_keys",
             tool=tool.name,
             fix="Connect the table that the node Workflow to Tool made, in the same KNIME",
         )

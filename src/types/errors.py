@@ -314,6 +314,18 @@ class ResultTooLarge(MCPError):  # noqa: N818
         self.limit = limit
 
 
+class ToolFailed(MCPError):  # noqa: N818
+    """The tool was reached and answered with an error, for which a run was ended."""
+
+    CODE = "KMCP-TOOL-FAILED"
+
+
+class InputInvalid(MCPError):  # noqa: N818
+    """A row of an input table has not what a node needs."""
+
+    CODE = "KMCP-INPUT"
+
+
 class ToolChanged(MCPError):  # noqa: N818
     """The server's definition of a tool is not the one that was pinned.
 

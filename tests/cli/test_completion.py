@@ -82,18 +82,34 @@ def test_a_command_is_not_started(settings):
     assert completion.tools(context("mine"), "") == [("search", "Find it or not .")]
 
 
-def test_parameters_and_their_choices():
+@pytest.mark.parametrize(
+    ("typed", "incomplete", "offered"),
+    [
+        ([], "", ["text=", "exact=", "order="]),
+        (["text=a"], "", ["exact=", "order="]),
+        ([], "te", ["text="]),
+        ([], "order=", ["order=up", "order=down"]),
+        ([], "order=d", ["order=down"]),
+        ([], "text=", []),  # the shell offers files
+        # As bash divides words, and click leaves out an = before the cursor:
+        (["order"], "", ["up", "down"]),
+        (["order", "="], "u", ["up"]),
+        (["text"], "", []),
+        (["text", "="], "a", []),
+        (["text", "=", "a"], "", ["exact=", "order="]),
+        (["nosuch", "="], "", []),
+    ],
+)
+def test_parameters_and_their_choices(typed, incomplete, offered):
     completion.keep_tools("mine", [SEARCH])
-    here = context("mine", "search")
-    names = [name for name, _ in completion.arguments(here, ["text=a"], "")]
-    assert names == ["exact=", "order="]
-    assert [name for name, _ in completion.arguments(here, [], "order=")] == [
-        "order=up",
-        "order=down",
-        "order=",
-    ]
-    assert ("text=", "What to find touch x") in completion.arguments(here, [], "te")
-    assert completion.arguments(context("mine", "nosuch"), [], "") == []
+    found = completion.arguments(context("mine", "search", *typed), incomplete)
+    assert [name for name, _ in found] == offered
+
+
+def test_what_is_said_of_a_parameter_is_harmless():
+    completion.keep_tools("mine", [SEARCH])
+    assert ("text=", "What to find touch x") in completion.arguments(context("mine", "search"), "te")
+    assert completion.arguments(context("mine", "nosuch"), "") == []
 
 
 def test_what_was_kept_and_is_damaged_offers_nothing(settings):

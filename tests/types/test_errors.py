@@ -24,6 +24,8 @@ ONE_OF_EACH = [
     e.Canceled("it broke"),
     e.SettingInvalid("it broke", setting="server_url"),
     e.ToolFormatError("it broke", field="name"),
+    e.ToolFailed("it broke"),
+    e.InputInvalid("it broke"),
 ]
 by_name = pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda error: type(error).__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ...client.protocol.offers import PromptDefinition, messages_of_prompt
-from ...types.errors import ArgumentsInvalid, MCPError
+from ...types.errors import ArgumentsInvalid, MCPError, ProtocolError
 from ...types.texts import canonical_json
 from ..message_content import ORIGIN
 from ..prompter.conversation_table import Entry
@@ -98,7 +98,7 @@ def filled_in(run: Run, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> 
     run.note("read", {**noted, "digest": f"sha256:{digest}"})
     messages = messages_of_prompt(raw)
     if not messages:
-        raise MCPError(f"The prompt '{name}' has no messages", server=url)
+        raise ProtocolError(f"The prompt '{name}' has no messages", server=url)
     kinds = {"assistant": AIMessage}
     return [
         Entry(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ...types.errors import MCPError
+from ...types.errors import InputInvalid
 from ..message_content import ORIGIN
 from ..model.written_calls import mappings, read_arguments
 from .conversation_table import (
@@ -94,7 +94,7 @@ def read_conversation(table: Any, column: str, error_column: str | None = None) 
         error = row[error_column] if error_column is not None else None
         if error_column is not None and (message is None) == (error is None):
             state = "both a message and an error" if message is not None else "neither message nor error"
-            raise MCPError(
+            raise InputInvalid(
                 f"The row holds {state}", row=row_id, fix="Remove it from the table Conversation history"
             )
         if message is not None or error is not None:
@@ -114,7 +114,7 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
             return message_of(row, cell)
         return _with_origin(from_cell(cell), row)  # pyright: ignore[reportUnknownArgumentType]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise MCPError(
+        raise InputInvalid(
             f"The message cannot be read: {error}",
             row=row_id,
             fix="Connect a table Conversation as an agent made it, or remove the row",
@@ -181,11 +181,11 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:
     """The history entries of one prompt's row (None: the only prompt), and entries without a row.
 
-    Raises `MCPError` if there is one prompt, but the history holds the conversations of several.
+    Raises `InputInvalid` if there is one prompt, but the history holds the conversations of several.
     """
     input_rows = {entry.input_row for entry in entries if entry.input_row is not None}
     if row is None and len(input_rows) > 1:
-        raise MCPError(
+        raise InputInvalid(
             f"The history holds the conversations of {len(input_rows)} prompts",
             fix=f"Keep one of them with a Row Filter on '{INPUT_ROW}', or choose a prompt column",
         )

@@ -13,10 +13,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...runs.checked_calls import described_tools
-from ...types.errors import Canceled, MCPError
+from ...types.errors import Canceled, InputInvalid, MCPError, ToolFailed
 from ...types.texts import canonical_json
 from ..agent_events import Ending, ModelAnswered, PromptGiven, TokenMeter
 from ..message_content import origin_of, text_of
+from ..model.model_errors import PromptFiltered
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry, next_ids
 from ..toolbox.tool_executor import ToolExecutor, ToolOptions
@@ -127,7 +128,7 @@ class Prompter:
 
         if prompt.says_nothing:
             fix = "Fill in the cell, or remove the row" if prompt.row else "Enter one under 'User message'"
-            return self.failed(prompt, MCPError("The prompt is missing", row=prompt.row, fix=fix))
+            return self.failed(prompt, InputInvalid("The prompt is missing", row=prompt.row, fix=fix))
         first_data, first_result = next_ids(
             text_of(entry.message) for entry in prompt.history if entry.message is not None
         )
@@ -271,9 +272,9 @@ class Prompter:
         messages = [m for m in outcome.messages if not isinstance(m, SystemMessage)]
         has_answer = bool(messages) and isinstance(messages[-1], AIMessage)
         if outcome.ending is Ending.STOPPED:
-            error = MCPError(f"A tool failed, and the agent stopped: {outcome.text}")
+            error = ToolFailed(f"A tool failed, and the agent stopped: {outcome.text}")
         elif outcome.ending is Ending.REFUSED and not has_answer:
-            error = MCPError(outcome.text)  # from a filter before the model; it is no message
+            error = PromptFiltered(outcome.text)  # from a filter before the model; it is no message
         if error is not None:
             error = error.at(row=prompt.row)
             timeline.error = str(error)

@@ -31,7 +31,7 @@ from ...types.columns import (
     knime_type,
     write_tools,
 )
-from ...types.errors import MCPError, SettingInvalid, ToolFormatError
+from ...types.errors import ResultTooLarge, SettingInvalid, ToolFormatError
 from ...types.texts import (
     canonical_json,
     counted,
@@ -390,11 +390,12 @@ def _size_of(record: CallRecord) -> int:
         return size
 
 
-def _too_large(outcomes: Sequence[CallOutcome], size: int) -> MCPError:
+def _too_large(outcomes: Sequence[CallOutcome], size: int) -> ResultTooLarge:
     rows = [outcome.record.input_row for outcome in outcomes]
-    return MCPError(
+    return ResultTooLarge(
         f"The results of the rows {rows[0]} to {rows[-1]} have {size // 2**20:,} MiB together, which is more"
         " than KNIME can take at a time",
+        limit=_LARGEST,
         fix="Call the tool with fewer rows at a time, or sort the rows so that those with the largest results"
         " come first",
     )

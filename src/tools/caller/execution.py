@@ -22,7 +22,7 @@ from ...runs.checked_calls import Pinning, pinned_tool
 from ...runs.engine import new_run
 from ...runs.table_run import TableRun
 from ...types.columns import knime_value, read_tools, tool_column_names
-from ...types.errors import Canceled, MCPError, SettingInvalid, ToolNotFound
+from ...types.errors import Canceled, MCPError, SettingInvalid, ToolFailed, ToolNotFound
 from ...types.routing import qualified as qualified_name
 from ...types.routing import server_labels
 from ...types.texts import canonical_json, counted
@@ -269,19 +269,20 @@ def _failure(table_run: TableRun, outcome: CallOutcome) -> MCPError:
     record = outcome.record
     text = record.error or record.status.value
     if isinstance(outcome.error, MCPError):
-        what = text  # already names the place and the advice
+        error = outcome.error.at()
+        error.what = text  # already names the place and the advice
+        error.server = error.tool = error.row = error.fix = None
     else:
         row = f" in row {record.input_row}" if record.input_row is not None else ""
-        what = f"Tool {record.tool_name or 'unknown'} failed{row}: {text}"
+        error = ToolFailed(f"Tool {record.tool_name or 'unknown'} failed{row}: {text}")
     journal = table_run.run.journal
-    if table_run.plan.total == 1 or journal is None:
-        return MCPError(what)
-    return MCPError(
-        what,
-        fix=f"{journal.count} of {table_run.plan.total} calls are kept in {journal.path}. To go on with "
-        "the others, correct the row or set 'If a call fails' to 'Make an error row', switch on 'Resume an "
-        "interrupted run', and execute again",
-    )
+    if table_run.plan.total != 1 and journal is not None:
+        error.fix = (
+            f"{journal.count} of {table_run.plan.total} calls are kept in {journal.path}. To go on with "
+            "the others, correct the row or set 'If a call fails' to 'Make an error row', switch on 'Resume "
+            "an interrupted run', and execute again"
+        )
+    return error
 
 
 def _planned(node: Any, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> PlannedCalls:

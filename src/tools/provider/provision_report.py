@@ -22,7 +22,6 @@ from ...types.columns import (
     knime_type,
     write_tools,
 )
-from ...types.errors import MCPError
 from ...types.texts import compact_json, counted, shortened, visible, without_surrogates
 from ..calling_hints import example_arguments, signature, type_in_words
 from ..node_settings.connection import sent_in_clear
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
 
     from ...client.protocol.tools import ToolDefinition
     from ...types.columns import ColumnKind
+    from ...types.errors import MCPError
     from ...types.tool import MCPTool
     from .findings import Finding
     from .provide import ProvidedTool, Provision, ServerOutcome
@@ -74,12 +74,11 @@ def failure(provision: Provision) -> MCPError:
         else f" To see every step of the connection in the view, {warn}."
     )
     fix = error.fix or "Check the URL in a browser or with whoever runs the server"
-    return MCPError(
-        visible(f"{lead}No tools, because phase '{first.phase}' failed: {error.what}"),
-        server=error.server or first.request.server or None,
-        row=first.request.row if many else None,
-        fix=f"{fix.rstrip('.')}.{more}{keep}",
-    )
+    told = error.at(server=first.request.server or None)  # of the same class, and so with its code
+    told.what = visible(f"{lead}No tools, because phase '{first.phase}' failed: {error.what}")
+    told.row = first.request.row if many else None
+    told.fix = f"{fix.rstrip('.')}.{more}{keep}"
+    return told
 
 
 def warnings(provision: Provision) -> list[str]:
