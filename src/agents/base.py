@@ -236,7 +236,13 @@ class MCPAgentPrompter:
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
         from ..runs.engine import BlobStore
-        from ..runs.resuming import latest_to_resume, learn_unknown, may_change, taken_as_complete
+        from ..runs.resuming import (
+            latest_to_resume,
+            learn_unknown,
+            may_change,
+            taken_as_complete,
+            unknown_calls,
+        )
         from ..tools.caller.execution import JOURNALS, Sessions, data_area, opening
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
@@ -269,7 +275,7 @@ class MCPAgentPrompter:
             what |= prompter.described()
             run.open_journal(path, about=about, what=what, follows=interrupted.head if interrupted else "")
             if interrupted is not None:
-                learn_unknown(interrupted, run)
+                learn_unknown(unknown_calls(interrupted), run)
             remark = taken_as_complete(interrupted)
             runs = PromptRuns(
                 prompter=prompter,

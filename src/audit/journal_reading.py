@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .journal import SUFFIX, Outcome, SentCall
-from .journal_lines import JournalError, JournalLine, journal_lines
+from .journal_lines import OTHERS, JournalError, JournalLine, journal_lines
 from .record import CallRecord
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class JournalReading:
                         sent.pop(record.key or "", None)
                     case "end":
                         outcome = entry["outcome"]
-                    case "prompt" | "turn" | "answer" | "read" | "checkpoint" | "next" | "part":
+                    case kind if kind in OTHERS or kind in {"read", "checkpoint", "next", "part"}:
                         pass
                     case kind:
                         raise JournalError(f"its kind is {kind!r}")

@@ -20,7 +20,7 @@ from ..agents.toolbox.call_rules import CallLimits, CallRules
 from ..agents.toolbox.tool_executor import ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
-from ..runs.resuming import learn_unknown
+from ..runs.resuming import learn_unknown, unknown_calls
 from ..runs.server_questions import ServerQuestions
 from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
@@ -122,7 +122,7 @@ class AgentRun:
                 after=None if earlier is None else earlier.chain,
             )
             if earlier is not None:
-                learn_unknown(earlier, sessions.run)
+                learn_unknown(unknown_calls(earlier), sessions.run)
             self._finished = finished
             timeline.hide()
             yield

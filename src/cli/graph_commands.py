@@ -27,6 +27,7 @@ from .files import (
     writing,
 )
 from .graph_questions import ApproveOption, DenyOption, approver
+from .graph_resuming import Interrupted, RepeatOption, RunOption
 from .guarding import check_exposure
 from .mcpgraph import DialectChoice, serve_document
 from .serving import LogLevel, end_now, log_to_stderr
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 2000
+_ONE_JOURNAL = "--resume goes on in the journal that it names: leave out --audit."
 _EXAMPLE = '{"name": "value"}'
 _JSON_BEGINS = ("{", "[", '"', "@")
 
@@ -237,6 +239,15 @@ def run(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="Go on with the run that this journal has interrupted. TOOL and arguments may be left out.",
+        ),
+    ] = None,
+    run_id: RunOption = None,
+    repeat_unknown: RepeatOption = False,
     approve: ApproveOption = None,
     deny: DenyOption = None,
     validate: ValidateOption = True,
@@ -249,13 +260,23 @@ def run(
     """
     check_output(save_run)
     check_journal(audit)
+    if resume is not None and audit is not None:
+        raise UsageError(_ONE_JOURNAL)
+    if resume is None and (run_id is not None or repeat_unknown):
+        raise UsageError("--run and --repeat-unknown go with --resume.")
     from ..graph.document_loading import load_document
 
     document = load_document(file, dialect=dialect, mcp_file=mcp)
+    interrupted = None
+    if resume is not None:
+        interrupted = Interrupted.read(resume, run_id, repeat_unknown=repeat_unknown)
+        tool = tool or interrupted.earlier.tool
     if tool is None:
         known = ", ".join(definition.name for definition in document.tools) or "none"
         raise UsageError(f"Which tool? Write its name after the file. The document has: {known}.")
     values = given_arguments(arguments or [], document.tool(tool))
+    if interrupted is not None:
+        values = interrupted.arguments(document, tool, values, secret_argument or ())
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ..graph.api import McpGraphApi, spans_from_environment
@@ -264,7 +285,9 @@ def run(
         spans = spans_from_environment()
         if spans is not None:
             stack.callback(spans.close)
-        run = stack.enter_context(recorded_run(audit, about=f"knime-mcp graph run {file.name} {tool}"))
+        about = f"knime-mcp graph run {file.name} {tool}"
+        after = None if interrupted is None else interrupted.content.chain
+        run = stack.enter_context(recorded_run(audit or resume, about=about, after=after))
         api = stack.enter_context(
             McpGraphApi(
                 document, run=run, spans=spans, check_schemas=validate, secret_arguments=secret_argument or ()
@@ -282,7 +305,10 @@ def run(
             else None,
         )
         try:
-            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
+            durable = None
+            if interrupted is not None and run is not None:
+                durable = interrupted.durable(api, run, values)
+            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt, durable=durable)
         except RunError as error:
             message = secrets.text(error.sentence)
             _save(save_run, secrets, tool, shown, error.history, error=message)
@@ -396,6 +422,14 @@ def serve(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="Like --audit; and calls that name their runs ('knime-mcp/run' in _meta) go on with those"
+            " that were interrupted.",
+        ),
+    ] = None,
     secret_argument: SecretArgumentOption = None,
     reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
     validate: ValidateOption = True,
@@ -414,6 +448,8 @@ def serve(
     Example: knime-mcp graph serve tools.yaml --http 8080
     """
     what = "call these tools, with the rights of this program and the credentials of its servers"
+    if resume is not None and audit is not None:
+        raise UsageError(_ONE_JOURNAL)
     check_exposure(host, what, http=http, keys=keys_file, unprotected=unprotected)
     return serve_document(
         file,
@@ -422,6 +458,7 @@ def serve(
         mcp=mcp,
         dialect=dialect,
         audit=audit,
+        resume=resume,
         secret_arguments=secret_argument or (),
         reload=reload,
         validate=validate,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ..client.protocol.messages import RpcError
+from ..client.protocol.tools import ABSENT
 from ..types.texts import compact_json
 from ..yaml_text import as_mapping
 from .expressions.javascript import UNDEFINED, truthy
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .graph_model import ApproveNode
+    from .run_control import RunClient
     from .run_state import Line, NodeRecord
 
 
@@ -54,6 +57,11 @@ class Decision:
         )
 
 
+_FORM: Final = {
+    "type": "object",
+    "properties": {"comment": {"type": "string", "title": "Comment", "description": "Why, if you like"}},
+}
+
 Approver: TypeAlias = "Callable[[Question], Decision | None]"
 """Asks a person, and waits for the decision; None if there was none."""
 
@@ -63,21 +71,53 @@ def decided(node: ApproveNode, line: Line, record: NodeRecord) -> dict[str, Any]
     message = filled(node.message, line)
     record.input = "" if message is UNDEFINED else message
     text = record.input if isinstance(record.input, str) else compact_json(record.input)
-    ask = line.run.hooks.approve
+    run = line.run
+    if (
+        run.durable is not None
+        and (known := run.durable.recorded(record.place, "decision", run)) is not ABSENT
+    ):
+        return known
+    ask = run.hooks.approve or _client_that(run.hooks.client)
     if ask is None:
         raise RunError(
             f"A person has to decide here, and nobody can be asked: {text}",
             kind="unanswered",
-            fix="Run the tool in a terminal, or decide before: graph run --approve NODE, or --deny NODE",
+            fix="Call the tool with a client that can be asked (elicitation); or run it in a terminal, or"
+            " decide before: graph run --approve NODE, or --deny NODE",
         )
-    decision = ask(Question(node=node.id, message=text, is_stopped=line.is_stopped))
+    with run.clock.stopped():
+        decision = ask(Question(node=node.id, message=text, is_stopped=line.is_stopped))
     if decision is not None:
+        if run.durable is not None:
+            run.durable.keep(record.place, "decision", decision.to_json(), run)
         return decision.to_json()
     if line.is_stopped():
-        raise line.run.stopped()
+        raise run.stopped()
     raise RunError(
         f"Nobody has decided: {text}", kind="unanswered", fix="Run the tool again to be asked again"
     )
+
+
+def _client_that(client: RunClient | None) -> Approver | None:
+    """Asks the client that called, by elicitation; None if it cannot be asked."""
+    modes = None if client is None else client.capabilities.get("elicitation")
+    if client is None or modes is None or (modes and "form" not in modes):
+        return None
+
+    def ask(question: Question) -> Decision | None:
+        params = {"message": question.message, "requestedSchema": _FORM}
+        answer = client.ask("elicitation/create", params)
+        if isinstance(answer, RpcError):
+            return None
+        match answer.get("action"):
+            case "accept" | "decline" as action:
+                comment = as_mapping(answer.get("content")).get("comment")
+                said = comment if isinstance(comment, str) else ""
+                return Decision(approved=action == "accept", by="a person at the client", comment=said)
+            case _:
+                return None
+
+    return ask
 
 
 def way_on(node: ApproveNode, output: Any) -> str:

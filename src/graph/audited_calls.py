@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..runs.call_values import PlannedCall, ToolAnswer
-from ..runs.checked_calls import answer_of, make_here, pinned_tool
+from ..runs.checked_calls import answer_of, key_meta, make_here, pinned_tool
 from ..types.errors import ToolNotFound
 from ..types.routing import ServerRoute
 from .server_configs import StdioConfig
@@ -47,10 +47,11 @@ class AuditedCalls:
         arguments: dict[str, Any],
         *,
         run: RunState,
+        place: str = "",
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
         """Makes a call (see `CallTool`), and records it, also if it fails."""
-        route = _route(self._servers[server])
+        route = route_of(self._servers[server])
         self._names[route.url] = server
         results: list[CallToolResult] = []
 
@@ -61,19 +62,25 @@ class AuditedCalls:
                 call.tool = pinned_tool(found, replace(route, tool=tool), shown_name=tool)
 
         def send(call: CallInProgress) -> ToolAnswer:
-            results.append(call_tool(tool, arguments, on_attempt=call.sent, **options))
-            return answer_of(results[0])
+            result = call_tool(tool, arguments, on_attempt=call.sent, meta=key_meta(call), **options)
+            if durable is not None and not result.is_error:
+                durable.keep_reply(place, result.raw, run)
+            results.append(result)
+            return answer_of(result)
 
+        durable = run.durable
         secrets = run.secrets(self._run.secrets)
         recorded = replace(self._run, check=check, make=partial(make_here, send=send), secrets=secrets)
-        outcome = recorded.call(PlannedCall(tool=None, name=tool, arguments=arguments))
+        row = None if durable is None else durable.row(place)
+        recorded.repeat_unknown = durable is not None and durable.repeat_unknown
+        outcome = recorded.call(PlannedCall(tool=None, name=tool, arguments=arguments, input_row=row))
         if not results:
             assert outcome.error is not None
             raise outcome.error
         return results[0]
 
 
-def _route(config: ServerConfig) -> ServerRoute:
+def route_of(config: ServerConfig) -> ServerRoute:
     """The server's name in records: its URL without possible secrets, or ``stdio:<name>``."""
     if isinstance(config, StdioConfig):
         return ServerRoute(url=f"stdio:{config.name}")

@@ -237,6 +237,7 @@ class RecordingCalls:
         arguments: dict[str, Any],
         *,
         run: RunState,
+        place: str = "",
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
         made = RecordedCall(server=server, tool=tool, arguments=arguments)
@@ -244,7 +245,7 @@ class RecordingCalls:
             number = len(self.calls)
             self.calls.append(made)
         try:
-            result = self._call(server, tool, arguments, run=run, **options)
+            result = self._call(server, tool, arguments, run=run, place=place, **options)
         except MCPError as error:
             self.calls[number] = replace(made, error=_error_json(error))
             raise
@@ -277,6 +278,7 @@ class ReplayedCalls:
         arguments: dict[str, Any],
         *,
         run: RunState,  # noqa: ARG002 - as `CallTool` has it
+        place: str = "",  # noqa: ARG002
         **_: Unpack[CallOptions],
     ) -> CallToolResult:
         with self._lock:

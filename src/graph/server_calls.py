@@ -11,13 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 
 from ..client.limits import Timeouts
-from ..client.protocol.tools import ABSENT
+from ..client.protocol.tools import ABSENT, CallToolResult
 from ..types.errors import (
     ArgumentsInvalid,
     AuthError,
     Canceled,
     ConnectError,
     MCPError,
+    OutcomeUnknown,
     ServerError,
     SettingInvalid,
     TimedOut,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..client.mcp_client import MCPClient, Progress
-    from ..client.protocol.tools import CallToolResult
     from ..runs.engine import Run
     from .audited_calls import AuditedCalls
     from .forwarding import ForwardingSessions
@@ -65,9 +65,13 @@ class CallTool(Protocol):
         arguments: dict[str, Any],
         *,
         run: RunState,
+        place: str = "",
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
-        """Calls a tool for a run. A result with ``isError`` is returned; `MCPError` says there is none."""
+        """Calls a tool for a run, whose node is at a place.
+
+        A result with ``isError`` is returned; `MCPError` says that there is none.
+        """
         ...
 
 
@@ -108,12 +112,16 @@ def call_node(node: McpNode, record: NodeRecord, line: Line, call: CallTool) -> 
             tell(node, progress.message or f"{progress.progress:g}{share}")
 
     timeout = max(min(node.timeout or DEFAULT_TIMEOUT, run.left), 0.001)
+    kept = ABSENT if run.durable is None else run.durable.recorded(record.attempt_place, "reply", run)
+    if kept is not ABSENT:
+        return _taken(CallToolResult.from_raw(kept, null_is_absent=True), record)
     try:
         result = call(
             node.server,
             node.tool,
             record.input,
             run=run,
+            place=record.attempt_place,
             timeout=timeout,
             on_progress=None if tell is None else report,
             is_canceled=line.is_stopped,
@@ -128,6 +136,11 @@ def call_node(node: McpNode, record: NodeRecord, line: Line, call: CallTool) -> 
         raise _failed(node, error) from None
     if result.is_error:
         raise _refused(node, result)
+    return _taken(result, record)
+
+
+def _taken(result: CallToolResult, record: NodeRecord) -> Any:
+    """The output of a node; the record gets the blocks of the result."""
     output, content = output_of(result), result.raw.get("content")
     record.content = cast("list[Any]", content) if isinstance(content, list) else []
     is_structured = result.structured_content not in (ABSENT, None)
@@ -179,11 +192,15 @@ def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callab
     while True:
         left -= 1
         record.attempts += 1
+        if (durable := line.run.durable) is not None and durable.has(record.attempt_place, "retried"):
+            continue  # it failed before the run was interrupted, which went on with the next attempt
         try:
             return attempt()
         except RunError as error:
             if left <= 0 or retry is None or not may_succeed_later(error, retry):
                 raise
+            if durable is not None:
+                durable.keep_error(record.attempt_place, "retried", error, line.run)
         line.sleep(min(delay, retry.max_delay))
         delay = min(delay * retry.backoff, retry.max_delay)
 
@@ -221,6 +238,7 @@ class ResultCache:
 def _failed(node: McpNode, error: MCPError) -> RunError:
     code = error.code if isinstance(error, ServerError) else None
     kind = "arguments" if isinstance(error, ArgumentsInvalid | AuthError) else "call"
+    kind = "unknown" if isinstance(error, OutcomeUnknown) else kind
     what = f"The call of '{node.tool}' on the server '{node.server}' failed: {error.what}"
     return RunError(what, kind=kind, code=code, fix=error.fix)
 
@@ -322,13 +340,18 @@ class GraphSessions:
         arguments: dict[str, Any],
         *,
         run: RunState,
+        place: str = "",
         **options: Unpack[CallOptions],
     ) -> CallToolResult:
         with self._session(server, run) as client:
             forwarding = self._forwarding.get(server)
-            send = partial(client.call_tool, meta=None if forwarding is None else forwarding.meta)
+            more = {} if forwarding is None else forwarding.meta or {}
+
+            def send(*asked: Any, meta: Mapping[str, Any] | None = None, **how: Any) -> CallToolResult:
+                return client.call_tool(*asked, meta={**more, **(meta or {})}, **how)
+
             if self._audited is not None:
-                return self._audited(send, server, tool, arguments, run=run, **options)
+                return self._audited(send, server, tool, arguments, run=run, place=place, **options)
             return send(tool, arguments, **options)
 
     def close(self) -> None:

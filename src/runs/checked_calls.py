@@ -489,7 +489,7 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
             on_attempt=call.sent,
             on_sent=call.prepare,
             is_canceled=call.is_canceled,
-            meta=None if call.key is None else {_KEY: call.key},
+            meta=key_meta(call),
         )
     except ResultInvalid as error:
         invalid, result = error, cast("CallToolResult", error.result)
@@ -497,6 +497,11 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
     call.server_version = client.server.version
     call.protocol = client.server.protocol_version
     return answer_of(result, invalid)
+
+
+def key_meta(call: CallInProgress) -> dict[str, Any]:
+    """What a request's ``_meta`` has for a call that must not be made twice."""
+    return {} if call.key is None else {_KEY: call.key}
 
 
 def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:

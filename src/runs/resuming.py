@@ -145,12 +145,12 @@ def unknown_calls(content: JournalContent) -> list[SentCall]:
     return list(unknown.values())
 
 
-def learn_unknown(content: JournalContent, run: Run) -> None:
+def learn_unknown(calls: Iterable[SentCall], run: Run) -> None:
     """Takes over the calls that were sent and whose outcome nobody knows, also into the journal of the run.
 
     This run may be interrupted, too, before it comes to these calls.
     """
-    for call in unknown_calls(content):
+    for call in calls:
         run.unknown.setdefault(call.plan, []).append(call.key)
         if isinstance(run.journal, Journal):
             run.journal.sent(call)
@@ -166,7 +166,7 @@ class EarlierRun:
     def __init__(self, content: JournalContent, run: Run) -> None:
         records = content.records
         self._run = run
-        learn_unknown(content, run)
+        learn_unknown(unknown_calls(content), run)
         # Marks are equal for equal secrets if they have the same salt.
         salts = dict.fromkeys(HiddenSecrets.parse(record.secrets).salt for record in records)
         self._markers = [run.secrets.salted(bytes.fromhex(salt)) for salt in {"": None, **salts}]

@@ -1,0 +1,52 @@
+"""``knime-mcp graph run --resume``: a run that ended before its end goes on in its journal."""
+
+import json
+
+import pytest
+
+from tests.graph.graphs import yaml
+from tests.graph.test_durable_runs import SHORT, paid, paying
+
+
+@pytest.fixture
+def server(tmp_path):
+    with paying({"readOnlyHint": True}) as server:  # so that they can be replayed
+        servers = f"mcpServers:\n  s: {{type: streamableHttp, url: {server.url!r}}}\n"
+        (tmp_path / "g.yaml").write_text(yaml(SHORT, servers=servers), "utf-8")
+        yield server
+
+
+def test_a_run_goes_on_once_somebody_can_decide(cli, server):
+    run = ("graph", "run", "g.yaml")
+    assert cli(*run, "t", "--audit", "j.jsonl").code == 1  # nobody could be asked
+    done = cli(*run, "--resume", "j.jsonl", "--approve", "ask")
+    assert (done.code, done.json) == (0, {"n": 2}), done.err
+    assert paid(server) == [1, 2]
+    done = cli(*run, "--resume", "j.jsonl")
+    assert (done.code, done.out) == (1, "")
+    assert "no interrupted run of a graph" in done.err
+    shown = cli("audit", "show", "j.jsonl", "--json").json
+    assert [call["input_row"].split("/")[1] for call in shown] == ["x", "y"]
+    assert cli("audit", "verify", "j.jsonl").code == 4
+    replayed = cli("replay", "j.jsonl", "--server", server.url, "--json")
+    assert json.loads(replayed.out)["counts"] == {"same": 2}, replayed.err
+
+
+def test_what_cannot_be_gone_on_with(cli, server, tmp_path):
+    run = ("graph", "run", "g.yaml")
+    for _ in range(2):
+        assert cli(*run, "t", "--audit", "j.jsonl").code == 1
+    done = cli(*run, "--resume", "j.jsonl")
+    assert done.code == 2
+    assert "several interrupted runs" in done.err
+    assert cli(*run, "--resume", "j.jsonl", "--run", "nobody").code == 2
+    assert cli(*run, "--resume", "j.jsonl", "--audit", "k.jsonl").code == 2
+    assert cli(*run, "t", "--repeat-unknown").code == 2
+    file = tmp_path / "g.yaml"
+    file.write_text(file.read_text("utf-8").replace("n: 1", "n: 3"), "utf-8")
+    text = (tmp_path / "j.jsonl").read_text("utf-8")
+    first = next(entry["graph"] for entry in map(json.loads, text.splitlines()) if entry["kind"] == "graph")
+    done = cli(*run, "--resume", "j.jsonl", "--run", first)
+    assert done.code == 1
+    assert "node 'x' of the tool 't' changed" in done.err
+    assert paid(server) == [1, 1]
