@@ -28,7 +28,7 @@ def test_a_run_goes_on_once_somebody_can_decide(cli, server):
     shown = cli("audit", "show", "j.jsonl", "--json").json
     assert [call["input_row"].split("/")[1] for call in shown] == ["x", "y"]
     assert cli("audit", "verify", "j.jsonl").code == 4
-    replayed = cli("replay", "j.jsonl", "--server", server.url, "--json")
+    replayed = cli("replay", "j.jsonl", "--call", "--json")
     assert json.loads(replayed.out)["counts"] == {"same": 2}, replayed.err
 
 
