@@ -47,13 +47,13 @@ class Interrupted:
         content, runs = journal_to_resume(file), earlier_runs(file)
         if chosen is not None and chosen not in runs:
             raise UsageError(f"{file} has no run {chosen} of a graph. {_listed(runs.values())}")
-        if chosen is not None and runs[chosen].outcome == "complete":
-            raise CommandError(f"The run {chosen} in {file} is complete: there is nothing to go on with.")
-        left = [runs[chosen]] if chosen else [run for run in runs.values() if run.outcome != "complete"]
-        if not left:
-            raise CommandError(f"{file} has no interrupted run of a graph: there is nothing to go on with.")
+        if not runs:
+            raise CommandError(f"{file} has no run of a graph: there is nothing to go on with.")
+        left = [run for run in runs.values() if run.outcome != "complete"]
+        # A complete one tells its result again, as it may have been killed before somebody saw that.
+        left = [runs[chosen]] if chosen else left or list(runs.values())
         if len(left) > 1:
-            raise UsageError(f"{file} has several interrupted runs; choose one with --run. {_listed(left)}")
+            raise UsageError(f"{file} has several runs; choose one with --run. {_listed(left)}")
         return cls(content, left[0], repeat_unknown)
 
     def arguments(

@@ -22,13 +22,13 @@ def test_a_run_goes_on_once_somebody_can_decide(cli, server):
     done = cli(*run, "--resume", "j.jsonl", "--approve", "ask")
     assert (done.code, done.json) == (0, {"n": 2}), done.err
     assert paid(server) == [1, 2]
-    done = cli(*run, "--resume", "j.jsonl")
-    assert (done.code, done.out) == (1, "")
-    assert "no interrupted run of a graph" in done.err
+    done = cli(*run, "--resume", "j.jsonl")  # it may have been killed before its result was seen
+    assert (done.code, done.json) == (0, {"n": 2})
+    assert paid(server) == [1, 2]
     shown = cli("audit", "show", "j.jsonl", "--json").json
     assert [call["input_row"].split("/")[1] for call in shown] == ["x", "y"]
     assert cli("audit", "verify", "j.jsonl").code == 4
-    replayed = cli("replay", "j.jsonl", "--call", "--json")
+    replayed = cli("replay", "j.jsonl", "--json")
     assert json.loads(replayed.out)["counts"] == {"same": 2}, replayed.err
 
 
@@ -38,7 +38,7 @@ def test_what_cannot_be_gone_on_with(cli, server, tmp_path):
         assert cli(*run, "t", "--audit", "j.jsonl").code == 1
     done = cli(*run, "--resume", "j.jsonl")
     assert done.code == 2
-    assert "several interrupted runs" in done.err
+    assert "several runs" in done.err
     assert cli(*run, "--resume", "j.jsonl", "--run", "nobody").code == 2
     assert cli(*run, "--resume", "j.jsonl", "--audit", "k.jsonl").code == 2
     assert cli(*run, "t", "--repeat-unknown").code == 2
