@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
 from .catalogue_reader import per_version
@@ -18,7 +19,7 @@ from .query_words import MOST_WORDS
 from .word_meanings import compound, meanings_with_parts, root, telling_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from .catalogue_reader import CatalogueReader
 
@@ -41,12 +42,27 @@ _BEGINNING: Final = 0.7
 _SHORTEST_BEGINNING: Final = 3
 _MOST_ENDINGS: Final = 4
 LONGEST_PHRASE: Final = 32
-_FREQUENT: Final = 300
-"""A key in more phrases is looked up only in phrases that rarer words of the query have found."""
+_KIND: Final = 2.0
+"""How much more a kind of thing (`typed_words`) tells than a word: who compares needs a filter for rows."""
 
-_MOST_NODES: Final = 60
-Place = tuple[int, float, float]
-"""Where a key is in a phrase: the position, its closeness, and its share of the phrase's weight."""
+_COMPARED: Final = 60
+"""So many nodes, those whose phrases have most of the query's words, have each of their phrases compared."""
+
+Place = tuple[int, int, float, float]
+"""Where a key is: the phrase, the position in it, its closeness, and its share of the phrase's weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where a key is in the phrases of nodes, by row."""
+
+    nearest: dict[int, float]  # the closeness of the closest
+    listed: dict[int, list[Place]]
+
+
+_NOWHERE: Final = _Places({}, {})
+_AskedWords = list[tuple[float, list[tuple[float, _Places]]]]
+"""The words of a query: the weight of each, and where its keys are, each with its closeness to the word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +94,18 @@ class _Phrases:
         self.nodes_with: dict[str, int] = dict(reader.rows("SELECT key, nodes FROM asked"))
         self.roots = frozenset(self.nodes_with)
         self._in_order = sorted(self.roots)
-        self._places: dict[str, dict[int, list[Place]]] = {}
+        self._places: dict[str, _Places] = {}
 
-    def places(self, reader: CatalogueReader, key: str) -> Mapping[int, Sequence[Place]]:
-        """Where a key is, by phrase."""
+    def places(self, reader: CatalogueReader, key: str) -> _Places:
         if key not in self.roots:
-            return {}
+            return _NOWHERE
         if key not in self._places:
-            ((listed,),) = reader.rows("SELECT places FROM asked WHERE key = ?", key)
-            found: dict[int, list[Place]] = defaultdict(list)
-            for phrase, position, closeness, share in json.loads(listed):
-                found[phrase].append((position, closeness, share))
-            self._places[key] = dict(found)
+            ((text,),) = reader.rows("SELECT places FROM asked WHERE key = ?", key)
+            listed: dict[int, list[Place]] = defaultdict(list)
+            for phrase, position, closeness, share in json.loads(text):
+                listed[self.row_of[phrase]].append((phrase, position, closeness, share))
+            nearest = {row: max(place[2] for place in places) for row, places in listed.items()}
+            self._places[key] = _Places(nearest, dict(listed))
         return self._places[key]
 
     def beginning_with(self, word: str) -> list[str]:
@@ -120,40 +136,53 @@ def is_unfinished(reader: CatalogueReader, word: str) -> bool:
 def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]:
     """How well the words of a query ask for nodes, by row, for those that they ask for best."""
     index = _phrases(reader)
-    total = 0.0
-    asked: dict[int, float] = defaultdict(float)  # by phrase
-    together: dict[int, float] = defaultdict(float)  # by row
-    covered: dict[int, float] = {}  # by position in a phrase
-    for weight, keys in sorted(_weighted(reader, index, words), key=lambda entry: -entry[0]):
-        total += weight
-        in_row: dict[int, float] = {}
-        for phrase, closeness in _closest(reader, index, keys, asked, covered).items():
-            asked[phrase] += weight * closeness
-            row = index.row_of[phrase]
-            if closeness > in_row.get(row, 0.0):
-                in_row[row] = closeness
-        for row, closeness in in_row.items():
-            together[row] += weight * closeness
+    asked = [
+        (weight, [(closeness, index.places(reader, key)) for key, closeness in keys.items()])
+        for weight, keys in _weighted(reader, index, words)
+    ]
+    total = sum(weight for weight, _ in asked)
+    together: dict[int, float] = {}  # how much of the query, by row
+    for weight, keys in asked:
+        closest: dict[int, float] = {}
+        for closeness, places in keys:
+            for row, near in places.nearest.items():
+                if closeness * near > closest.get(row, 0.0):
+                    closest[row] = closeness * near
+        for row, closeness in closest.items():
+            together[row] = together.get(row, 0.0) + weight * closeness
+    found: dict[int, Asked] = {}
+    for row in nlargest(_COMPARED, together, key=lambda row: (together[row], index.often[row])):
+        fit, phrase = _best_phrase(row, asked, total)
+        often = index.often[row] / index.most
+        found[row] = Asked(fit=fit, together=together[row] / total, phrase=phrase, often=often)
+    return found
+
+
+def _best_phrase(row: int, asked: _AskedWords, total: float) -> tuple[float, int]:
+    """How well the best phrase of a node is the query, and which that is."""
+    having: dict[int, float] = defaultdict(float)  # how much of the query, by phrase
+    covered: dict[tuple[int, int], float] = {}  # how much of a phrase's weight, by phrase and position
+    for weight, keys in asked:
+        closest: dict[int, float] = {}
+        for closeness, places in keys:
+            for phrase, position, near, share in places.listed.get(row, ()):
+                value = closeness * near
+                if value > closest.get(phrase, 0.0):
+                    closest[phrase] = value
+                if value * share > covered.get((phrase, position), 0.0):
+                    covered[phrase, position] = value * share
+        for phrase, value in closest.items():
+            having[phrase] += weight * value
     shares: dict[int, float] = defaultdict(float)
-    for place, share in covered.items():
-        shares[place // LONGEST_PHRASE] += share
-    best: dict[int, tuple[float, int]] = {}
-    for phrase, found in asked.items():
-        fit = (found / total) ** _OF_THE_QUERY * shares[phrase] ** _OF_THE_PHRASE
-        row = index.row_of[phrase]
-        if row not in best or fit > best[row][0]:
-            best[row] = fit, phrase
-    found = {
-        row: Asked(
-            fit=fit,
-            together=together[row] / total,
-            phrase=phrase,
-            often=index.often[row] / index.most,
-        )
-        for row, (fit, phrase) in best.items()
-    }
-    ranked = sorted(found, key=lambda row: (-found[row].points, row))
-    return {row: found[row] for row in ranked[:_MOST_NODES]}
+    for (phrase, _), share in covered.items():
+        shares[phrase] += share
+    fit, last = max(
+        (
+            ((having[phrase] / total) ** _OF_THE_QUERY * shares[phrase] ** _OF_THE_PHRASE, -phrase)
+            for phrase in having
+        ),
+    )
+    return fit, -last
 
 
 def phrase_text(reader: CatalogueReader, phrase: int) -> str:
@@ -169,26 +198,5 @@ def _weighted(
         keys = meanings_with_parts(word, index.roots)
         if root(word) not in index.roots:
             keys = {**dict.fromkeys(index.beginning_with(word), _BEGINNING), **keys}
-        yield index.weight(len(reader), root(word), keys), keys
-
-
-def _closest(
-    reader: CatalogueReader,
-    index: _Phrases,
-    keys: Mapping[str, float],
-    known: Mapping[int, float],
-    covered: dict[int, float],
-) -> dict[int, float]:
-    """The closeness of a word to each phrase that has one of its keys; notes which places are covered."""
-    best: dict[int, float] = {}
-    for key, closeness in keys.items():
-        places = index.places(reader, key)
-        for phrase in places.keys() & known.keys() if known and len(places) > _FREQUENT else places:
-            for position, near, share in places[phrase]:
-                value = closeness * near
-                if value > best.get(phrase, 0.0):
-                    best[phrase] = value
-                place = phrase * LONGEST_PHRASE + position
-                if value * share > covered.get(place, 0.0):
-                    covered[place] = value * share
-    return best
+        weight = index.weight(len(reader), root(word), keys)
+        yield weight * _KIND if word.isupper() else weight, keys

@@ -27,10 +27,11 @@ from .catalogue_file import FIELDS
 from .catalogue_reader import per_version
 from .node_index import index_of
 from .query_words import QueryWord, folded, parse_query, spellings, stem, within_one_edit
+from .typed_words import typed_words
 from .vocabulary import in_english, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .asked_phrases import Asked
     from .catalogue_reader import CatalogueReader
@@ -90,7 +91,7 @@ _ROWS: Final = 50
 _ENOUGH: Final = 50
 """With so many nodes that have all words, nodes with only some of the words are not searched."""
 
-_FREQUENT: Final = 0.12
+_FREQUENT: Final = 0.05
 _FEW_ENOUGH: Final = 60
 """A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
 
@@ -156,7 +157,7 @@ def search(
     for inside in (query.function, query.java_class):
         if inside and not _is_name(index, query) and _is_name(index, parse_query(inside)):
             query = parse_query(inside)
-    said = [part for word in query.words for part in word.parts or (word.text,)]
+    said = typed_words(query.text) or [part for word in query.words for part in word.parts or (word.text,)]
     if not _is_name(index, query):
         english, instead = in_english(query.key, lambda word: is_word_of(reader, word))
         if english != query.key:
@@ -423,11 +424,11 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
     return replace(query, key=key, words=tuple(dict.fromkeys(words))), found
 
 
-def _respelled_words(reader: CatalogueReader, words: list[str]) -> list[str]:
+def _respelled_words(reader: CatalogueReader, words: Iterable[str]) -> list[str]:
     """The words, with typing errors corrected in those that nobody asks with."""
 
     def respelled(word: str) -> str:
-        if not word.isalpha() or is_asked(reader, word):
+        if not word.isalpha() or word.isupper() or is_asked(reader, word):
             return word
         near = _corrected(reader, word)
         # A word that may be unfinished is one with a letter too few, or it is left as it is.
@@ -451,8 +452,6 @@ def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, M
     rows = _search(reader, f"{_TELLING} : ({' AND '.join(ways)})")
     found = {row: Match(score=score, all_words=True) for row, score in rows}
     if len(ways) > 1 and len(found) < _ENOUGH:
-        for row, score in _search(reader, " AND ".join(ways)):
-            found.setdefault(row, Match(score=score))
         for row, score in _search(reader, f"{_TELLING} : ({' OR '.join(telling)})"):
             found.setdefault(row, Match(score=score))
     if len(ways) == 1 or not found:

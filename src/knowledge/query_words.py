@@ -61,10 +61,14 @@ _CALL: Final = re.compile(r"=?\s*(?:\w+(?:\.|::))*(\w+)\(")
 
 def folded(text: str) -> str:
     """A text without case and accents, with one space between words, to compare names."""
-    if not text.isascii():
-        plain = unicodedata.normalize("NFKD", text)
-        text = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    return " ".join(_WORD.findall(text.casefold().replace("_", " ")))
+    return " ".join(_WORD.findall(unaccented(text).casefold().replace("_", " ")))
+
+
+def unaccented(text: str) -> str:
+    if text.isascii():
+        return text
+    plain = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))
 
 
 def words_in(text: str) -> list[str]:

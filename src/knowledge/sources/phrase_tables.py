@@ -17,6 +17,7 @@ from ..asked_phrases import LONGEST_PHRASE, rarity
 from ..node_index import is_engines
 from ..packs import WORDS
 from ..query_words import folded
+from ..typed_words import typed_words
 from ..word_meanings import meanings_with_parts, root, telling_words
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def _key(name: str) -> str:
 def phrase_tables(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, int, str]], list[tuple[str, int, str]]]:
     """The rows of the tables ``phrases`` and ``asked``; nodes have the rows from 1."""
     phrases = [(row, phrase) for row, node in enumerate(nodes, 1) for phrase in _phrases_of(node)]
-    split = [telling_words(folded(phrase).split())[:LONGEST_PHRASE] for _, phrase in phrases]
+    read = (typed_words(phrase) or folded(phrase).split() for _, phrase in phrases)
+    split = [telling_words(words)[:LONGEST_PHRASE] for words in read]
     known = frozenset(root(word) for words in split for word in words)
     every = {word: meanings_with_parts(word, known) for words in split for word in words}
     rows: dict[str, set[int]] = defaultdict(set)
