@@ -18,7 +18,7 @@ LIMITS = {
     "Caller node": 36,
     "an agent's tool call": 20,
     "graph run": 40,
-    "nodes search": 18,
+    "nodes search": 19,
 }
 
 
