@@ -118,6 +118,15 @@ def test_a_wrong_key_leads_to_no_other_host(gateway, after):
     assert {"name": "after", "type": "hidden", "value": "/"} in wrong.all("input")
 
 
+def test_a_wrong_key_keeps_the_deep_link(gateway):
+    after = "/node?id=FLOW.MERGE"
+    with httpx.Client(base_url=gateway.url, headers=HTML) as client:
+        wrong = seen(client.post("/sign-in", data={"key": "wrong", "after": after}), 401)
+        assert {"name": "after", "type": "hidden", "value": after} in wrong.all("input")
+        right = client.post("/sign-in", data={"key": gateway.key(), "after": after})
+        assert (right.status_code, right.headers["location"]) == (303, after)
+
+
 @pytest.mark.requirement("N25")
 @pytest.mark.parametrize("path", PATHS)
 def test_without_a_key_there_is_only_the_way_in(gateway, path):
