@@ -53,9 +53,6 @@ if TYPE_CHECKING:
 
     from .knwf_archive import ArchiveLimits
 
-#: What `inner_nodes` lists at most.
-_MAX_DEPTH: Final = 20
-_MAX_LISTED: Final = 12
 _REQUIRED: Final = ("nodes", "connections")
 _REQUIRED_WITH_VERSION: Final = ("state", "workflow_credentials")  # KNIME Hub's empty workflows have neither
 _UNDERSTOOD: Final = frozenset(
@@ -121,34 +118,6 @@ def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
 def _read(archive: Archive | _Folder) -> Workflow:
     root = from_xml(archive.read("workflow.knime", settings=True), "workflow.knime")
     return _Reader(archive, root).workflow()
-
-
-def inner_nodes(workflow: Workflow, node: OtherNode) -> tuple[str, ...]:
-    """The nodes in a metanode or component, nested ones included, such as ``MCP Tool Caller (#4:2)``.
-
-    Of more than 12 the last entry is the number of the others. Empty if the files cannot be read.
-    """
-    labels = _inner_labels(workflow, node, str(node.id), 0)
-    if len(labels) > _MAX_LISTED:
-        return (*labels[:_MAX_LISTED], f"{len(labels) - _MAX_LISTED} more")
-    return tuple(labels)
-
-
-def _inner_labels(workflow: Workflow, node: OtherNode, number: str, depth: int) -> list[str]:
-    if depth > _MAX_DEPTH:
-        return []
-    try:
-        inside = read_inside(workflow, node)
-    except KnwfError:
-        return []
-    labels: list[str] = []
-    for node_inside in inside.nodes:
-        inner = f"{number}:{node_inside.id}"
-        if isinstance(node_inside, NativeNode) or node_inside.kind == "broken":
-            labels.append(f"{node_inside.name} (#{inner})")
-        else:
-            labels += _inner_labels(inside, node_inside, inner, depth + 1)
-    return labels
 
 
 def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:

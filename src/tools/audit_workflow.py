@@ -33,7 +33,7 @@ MOST_STEPS: Final = 1000
 """So many calls are in one workflow, the others in further ones."""
 
 # Colours of the notes' borders.
-YELLOW, GREEN, RED, GRAY = 0xFFD800, 0x3CB371, 0xD9534F, 0xB0B0B0
+YELLOW, GREEN, GRAY = 0xFFD800, 0x3CB371, 0xB0B0B0
 
 # Pixels and characters on the canvas.
 _COLUMNS: Final = 6

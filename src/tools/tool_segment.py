@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 NODE_ID: Final = "mcp_tool_in_segment"
 NODE_NAME: Final = "MCP Tool (in a segment)"
-RECORDS: Final = "records"
 _WIDTH: Final = 150  # pixels between nodes
 
 

@@ -16,7 +16,6 @@ from knime_mcp.knwf import (
     Connection,
     Entry,
     KnwfError,
-    OtherNode,
     PathConversion,
     PortGroup,
     ToolColumn,
@@ -40,7 +39,6 @@ from knime_mcp.knwf import (
 )
 from knime_mcp.knwf.node_file import read_node
 from knime_mcp.knwf.settings_xml import array, boolean, from_xml, string, to_xml
-from knime_mcp.knwf.workflow_file import inner_nodes
 from knime_mcp.knwf.workflow_model import Position
 
 NASTY = "100% %%00065 \t\n\x01 😀 <&>\" '"
@@ -177,40 +175,6 @@ def test_columns_that_no_table_can_have_are_refused(name, message):
     text = to_xml(made.model).replace(b'type="xstring" value="b"', f'type="xstring" value="{name}"'.encode())
     with pytest.raises(KnwfError, match=message):
         created_columns(replace(made, model=from_xml(text, "model")))
-
-
-def container(*nodes):
-    lines = "".join(
-        f'<config key="node_{i}"><entry key="id" type="xint" value="{i}"/><entry key="node_type"'
-        f' type="xstring" value="{kind}"/><entry key="node_settings_file" type="xstring"'
-        f' value="{file}"/></config>'
-        for i, kind, file in nodes
-    )
-    return f'<config key="workflow.knime"><config key="nodes">{lines}</config></config>'.encode()
-
-
-def test_nodes_inside_of_metanodes_and_components_are_named():
-    node = OtherNode(4, "Outer", "metanode", "Outer (#4)/workflow.knime")
-    files = {
-        "Outer (#4)/workflow.knime": container(
-            (1, "NativeNode", "Row Filter (#1)/settings.xml"), (2, "SubNode", "Inner (#2)/settings.xml")
-        ),
-        "Outer (#4)/Inner (#2)/workflow.knime": container((7, "NativeNode", "Loop End (#7)/settings.xml")),
-    }
-    assert inner_nodes(Workflow("w", (node,), files=files), node) == (
-        "Row Filter (#4:1)",
-        "Loop End (#4:2:7)",
-    )
-    many = container(*((i, "NativeNode", f"N (#{i})/settings.xml") for i in range(20)))
-    found = inner_nodes(Workflow("w", (node,), files={"Outer (#4)/workflow.knime": many}), node)
-    assert (len(found), found[-1]) == (13, "8 more")
-
-
-@pytest.mark.parametrize("content", [None, b"no xml", container((1, "NativeNode", ""))])
-def test_insides_that_cannot_be_read_have_no_nodes(content):
-    node = OtherNode(4, "Outer", "metanode", "Outer (#4)/workflow.knime")
-    files = {} if content is None else {"Outer (#4)/workflow.knime": content}
-    assert inner_nodes(Workflow("w", (node,), files=files), node) == ()
 
 
 _TESTS = "org.knime.core.workflow.tests/src/org/knime/core/node/workflow"
