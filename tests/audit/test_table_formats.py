@@ -1,6 +1,7 @@
 """Tables in files: CSV as spreadsheets and people write it, JSON, Parquet that may be damaged."""
 
 import json
+import re
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from knime_mcp.audit import table_formats
-from knime_mcp.audit.table_formats import TableError, TableWriter, read_table_file
+from knime_mcp.audit.table_formats import READABLE, WRITABLE, TableError, TableWriter, read_table_file
 
 
 @pytest.fixture
@@ -163,9 +164,9 @@ def test_rows_from_the_middle(tmp_path):
     assert found.total == 1200
 
 
-@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.csv", "p.parquet"])
-def test_a_device_has_no_end(tmp_path, name):
-    file = tmp_path / name
+@pytest.mark.parametrize("ending", READABLE)
+def test_a_device_has_no_end(tmp_path, ending):
+    file = tmp_path / f"p{ending}"
     file.symlink_to("/dev/zero")
     with pytest.raises(TableError, match="is a device or a pipe, not a file"):
         read_table_file(file)
@@ -192,7 +193,7 @@ def test_nanoseconds_are_left_out(tmp_path):
     assert set(second.values()) == {None}
 
 
-@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet", ".jsonl", ".ndjson"])
+@pytest.mark.parametrize("ending", WRITABLE)
 def test_a_table_is_written_in_pieces_without_row_ids_and_read_again(tmp_path, ending):
     file = tmp_path / f"t{ending}"
     with TableWriter(file) as writer:
@@ -228,7 +229,7 @@ def test_json_lines_hold_what_json_does_not_have_as_text(tmp_path):
 
 @pytest.mark.parametrize("name", ["t.xls", "t.tsv", "t.json", "t"])
 def test_an_ending_that_nothing_is_written_with_names_the_others(tmp_path, name):
-    with pytest.raises(TableError, match=r"has to be one of \.csv, \.xlsx, \.parquet, \.jsonl, \.ndjson$"):
+    with pytest.raises(TableError, match=rf"has to be one of {re.escape(', '.join(WRITABLE))}$"):
         TableWriter(tmp_path / name)
 
 

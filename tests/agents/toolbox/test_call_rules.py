@@ -43,7 +43,7 @@ def test_another_verdict_is_one_entry(monkeypatch):
     monkeypatch.setitem(VERDICTS, "watch", lambda rule: Deny(MCPError(f"Somebody watches ({rule})")))
     rule = CallRules.parse("Watch delete_*").deciding(mcp())
     assert VERDICTS[rule.verb](rule).reason.sentence == "Somebody watches (watch delete_*)."
-    with pytest.raises(SettingInvalid, match="Write 'allow' or 'deny' or 'ask' or 'watch', a tool's name"):
+    with pytest.raises(SettingInvalid, match=r"Write 'allow' or .* or 'watch', a tool's name"):
         CallRules.parse("forbid *")
 
 
