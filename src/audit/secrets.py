@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-_DEEPEST: Final = 64
-_DIGITS: Final = 12
+_DEEPEST: Final = 64  # levels to which names and schemas are followed; below, known secrets alone are hidden
+_DIGITS: Final = 12  # of a mark: enough to see that two secrets are the same
 # 4 MiB and about 10 ms for each guess. Calls compute it while their server is busy, once per secret and run.
 _COST: Final = {"n": 1 << 12, "r": 8, "p": 1}
 

@@ -20,10 +20,10 @@ POLL_SECONDS: Final = 0.2
 """Seconds between checks of the cancel button while waiting; KNIME expects at most 0.5 s."""
 
 FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
-_EPSILON: Final = 0.001
+_EPSILON: Final = 0.001  # a timeout of 0 would mean for sockets not to wait at all
 _ATTEMPTS: Final = 2  # of a listener, in a row without a message
 _STOOD_SECONDS: Final = 10.0  # a longer attempt is no failure: proxies cut quiet streams after a while
-_JOIN_SECONDS: Final = 1.0
+_JOIN_SECONDS: Final = 1.0  # its socket is shut down, so it ends soon; if not, it is a daemon
 _FIX: Final[dict[ClockKind, str]] = {
     "connect": "Check that the server runs and that nothing between blocks it, or raise the connect timeout",
     "idle": "Raise the idle timeout if the server may be silent for that long, or ask whoever runs it",

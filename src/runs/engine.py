@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .call_values import Approver, CallHook, PlannedCall
 
 _POLL_SECONDS: Final = 0.1
-_MOST_EDITS: Final = 20
+_MOST_EDITS: Final = 20  # two hooks that undo each other would go on for ever
 _NOTHING: Final = object()
 _LARGE: Final = 1 << 20  # characters
 _LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends

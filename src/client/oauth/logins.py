@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Protocol, cast
 from ...types.errors import SettingInvalid
 from ...types.texts import canonical_json
 
-_EARLY_SECONDS: Final = 60.0
+_EARLY_SECONDS: Final = 60.0  # before the end: a request takes time, and clocks differ
 AuthMethod = Literal["client_secret_basic", "client_secret_post", "none", "private_key_jwt"]
 GrantName = Literal["authorization_code", "client_credentials", "identity_assertion"]
 SERVICE: Final = "knime-mcp oauth"

@@ -31,10 +31,10 @@ _logger = logging.getLogger(__name__)
 _MOST_LOGINS: Final = 3
 _WINDOW_SECONDS: Final = 600.0
 _LONGEST_LOGIN: Final = Timeouts(idle=900, total=900)
-_PAUSE_AFTER_FAILURE: Final = 30.0
-_EARLIEST_REFRESH: Final = 60.0
+_PAUSE_AFTER_FAILURE: Final = 30.0  # between attempts to renew a token that still holds
+_EARLIEST_REFRESH: Final = 60.0  # a token that is refused sooner is not renewed once more
 _MOST_SECRETS: Final = 64
-_REFUSAL_SECONDS: Final = 5.0
+_REFUSAL_SECONDS: Final = 5.0  # for which a refusal is told again, so that a batch does not ask per row
 
 
 # One thread at a time obtains or renews the tokens of a (store, MCP server, client).

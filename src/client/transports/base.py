@@ -24,10 +24,11 @@ from ..protocol.negotiation import Era, TransportKind, era_of
 
 _logger = logging.getLogger(__name__)
 _ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
+# A server can ask without end: beyond these, its questions get no answer.
 _MOST_WAITING: Final = 1000
 _MOST_THREADS: Final = 16
-_POST_SECONDS: Final = 1.0
-_ENDS: Final = 8192
+_POST_SECONDS: Final = 1.0  # for the answer to a POST whose reply came on the stream already
+_ENDS: Final = 8192  # bytes at each end of a message in which its id is looked for
 _ID_AHEAD: Final = re.compile(
     rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d{1,18})"?\s*,\s*"(?:result|error)"'
 )

@@ -50,9 +50,10 @@ _GZIP: Final = b"\x1f"
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
+# Reading the rest of a body saves a new connection, but only as long as it is short and comes at once.
 _DRAINED_CHUNKS: Final = 16
-_SETTLE_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 0.5
+_SETTLE_SECONDS: Final = 1.0  # of silence in the body of a refusal, whose status says enough
 # RFC 8259 wants UTF-8, but old Java servers encode JSON like web pages.
 _OLD_ENCODING: Final = re.compile(
     r"charset\s*=\s*\"?(iso-8859-\d{1,2}|windows-125\d)", re.ASCII | re.IGNORECASE

@@ -23,8 +23,8 @@ from .streamable_http import GET_STREAM
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Content-Type", "application/json"),)
-_LOST_SECONDS: Final = 3.0
-_AT_THIS_MOMENT: Final = 0.2
+_LOST_SECONDS: Final = 3.0  # for replies that the stream still brings after a POST met a lost session
+_AT_THIS_MOMENT: Final = 0.2  # for the reader thread to hand a reply over that has arrived
 _LOST: Final = "Look into the server's log; it may have been restarted, and the call may have run"
 
 

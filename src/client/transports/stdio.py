@@ -28,8 +28,8 @@ _CLOSED: Final = "The client was closed"
 _CALL_AGAIN: Final = "Call again: the server is started anew"
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"  # with the bytes of a byte order mark
 _BEGINNINGS: Final = b"{["
-_MOST_WAITING_LINES: Final = 1000
-_SIGN_OF_LIFE_SECONDS: Final = 10.0
+_MOST_WAITING_LINES: Final = 1000  # a server that asks and does not read would fill the memory
+_SIGN_OF_LIFE_SECONDS: Final = 10.0  # for the answer to a ping, after a call that ran out of time
 _KEPT_NOISE, _LONGEST_NOISE = 3, 120
 
 

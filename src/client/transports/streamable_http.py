@@ -40,8 +40,8 @@ from .http_channel import EVENTS, HttpChannel, Reply
 _logger = logging.getLogger(__name__)
 # #sending-messages-to-the-server: a client MUST name both types, whatever it hopes for.
 _POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
-_STREAM_END_SECONDS: Final = 0.1
-_MOST_OPEN_ENDS: Final = 3
+_STREAM_END_SECONDS: Final = 0.1  # for the end of a stream behind its reply
+_MOST_OPEN_ENDS: Final = 3  # replies in a row without an end, until it is not waited for any more
 _RESUME_ATTEMPTS: Final = 2  # attempts in a row without an event
 # How long the first call waits for the server's stream: longer if the server may send requests, which would
 # be lost without the stream; shorter if only progress would be lost.
