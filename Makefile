@@ -53,9 +53,9 @@ conformance: $(VENV)/.test peers  ## the protocol's official suite against our c
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run_nodes.py
 
-torture: $(VENV)/.test peers  ## the torture suite against our client and the peers that are there: torture/README.md
-	cd torture && for client in knime-mcp python-2 python-1 fastmcp-4 fastmcp-3 typescript langchain; do \
-		../$(BIN)/python -m knime_mcp_torture --client $$client --save; done
+torture: $(VENV)/.test  ## the torture suite against our client and its peers, in twenty minutes: torture/README.md
+	-$(BIN)/python tests/peers/build_peers.py --torture
+	cd torture && ../$(BIN)/python -m knime_mcp_torture --client all --save
 
 kill-test: $(VENV)/.test  ## 200 runs killed at random moments and resumed: nothing lost, nothing twice
 	$(BIN)/python -m tests.faults.kills $(KILL_ARGS)

@@ -6,7 +6,8 @@ and a change of pins rebuilds. Only Python with `venv` and pip is needed; Node c
 registries pip and npm are configured for are used.
 
 With `--bench` also what only the benchmarks need: LangChain's adapter, what draws the plot and, beside Node,
-the graph server. With `--evaluation` also the server of databases that only the agents' tasks need.
+the graph server; with `--torture` the adapter alone; with `--evaluation` the server of databases that only
+the agents' tasks need.
 """
 
 import importlib.util
@@ -260,5 +261,5 @@ def _build(names: tuple[str, ...]) -> bool:
 
 
 if __name__ == "__main__":
-    wanted = {"--bench": BENCH_NAMES, "--evaluation": EVALUATION_NAMES}
+    wanted = {"--bench": BENCH_NAMES, "--torture": ("adapter",), "--evaluation": EVALUATION_NAMES}
     sys.exit(main(*(name for option in sys.argv[1:] for name in wanted[option])))

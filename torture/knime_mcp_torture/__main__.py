@@ -3,7 +3,9 @@
 import argparse
 import fnmatch
 import shlex
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,10 @@ from .report import RESULTS, markdown, save, update_readme
 from .scenario import Outcome, Scenario
 
 STDIO_SERVER = Path(__file__).with_name("stdio_server.py")
+ALL = "all"
+_OURS = "knime-mcp"
+_AT_ONCE = 3
+"""Of the other clients: most of their time they wait until their clock has ended, or until they count as hanging."""
 
 
 def all_scenarios() -> list[Scenario]:
@@ -47,6 +53,8 @@ def main() -> int:
             print(f"{scenario.number:6} {scenario.title}\n       {scenario.rule} {scenario.section}")
             print(f"       must: {scenario.must[:200]}; must not: {scenario.must_not}")
         return 0
+    if options.client == ALL:
+        return _run_all()
     known = KNOWN.get(options.client)
     name = options.name or (known.name if known else options.client)
     client = ClientProcess(
@@ -75,13 +83,35 @@ def main() -> int:
     return 0 if score(verdicts)[OK] == len(verdicts) else 1
 
 
+def _run_all() -> int:
+    """Runs each known client that is there in a process of its own, ours first and alone."""
+    there = [slug for slug, client in KNOWN.items() if client.is_there]
+    for slug in KNOWN.keys() - set(there):
+        print(f"{KNOWN[slug].name}: not installed, left out")
+
+    def run_one(slug: str) -> int:
+        done = subprocess.run(
+            [sys.executable, "-m", __package__, *sys.argv[1:], "--client", slug],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        print(f"{KNOWN[slug].name}: {''.join(done.stdout.splitlines()[-1:])}", flush=True)
+        return done.returncode
+
+    ours = run_one(_OURS)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(run_one, (slug for slug in there if slug != _OURS)))
+    return ours
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m knime_mcp_torture", description=__doc__)
     parser.add_argument(
         "--client",
-        default="knime-mcp",
+        default=_OURS,
         metavar="COMMAND",
-        help=f"a program that takes a task per line; or one of {', '.join(KNOWN)}",
+        help=f"a program that takes a task per line; or one of {', '.join(KNOWN)}; or {ALL} of these",
     )
     parser.add_argument("--name", help="its name in the report")
     parser.add_argument("--only", nargs="*", metavar="NUMBER", help="such as 4.* 5.5")

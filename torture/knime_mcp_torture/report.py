@@ -1,6 +1,7 @@
 """The verdicts as JSON, as a report in Markdown, and as the table of the README."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ def update_readme(scenarios: list[Scenario]) -> None:
     text = README.read_text("utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    README.write_text(f"{before}{BEGIN}\n\n{_tables(found, scenarios)}\n{END}{after}", "utf-8")
+    written = README.with_suffix(f".{os.getpid()}")  # as the runs of several clients may end at once
+    written.write_text(f"{before}{BEGIN}\n\n{_tables(found, scenarios)}\n{END}{after}", "utf-8")
+    written.replace(README)
 
 
 def _counts(one: dict[str, Any]) -> Counter[str]:
