@@ -251,6 +251,16 @@ def test_a_flood_of_requests_from_the_server_does_not_keep_a_call_alive():
         assert isinstance(rows[0].outcome, TimedOut)
 
 
+def test_events_that_are_no_messages_do_not_go_on_for_ever():
+    def chatter(server, request):
+        server.push(b"data: {not a message\n\n" * 10 + b"data: ping\n\n" * 10)
+        return ACCEPTED
+
+    refused = pytest.raises(ResultTooLarge, match="16 messages or lines, and no reply")
+    with OldServer(chatter) as server, MCPClient(server.url, limits=Limits(events=15)) as client, refused:
+        client.call_tool("bad", {"row": 0, "bad": True})
+
+
 def test_a_post_that_fails_leaves_the_stream_to_the_others():
     """A listing is sent again over the same stream, on which other calls wait."""
     waiting = threading.Event()

@@ -11,6 +11,7 @@ by its JSON-RPC id (`PendingCalls`). Answers to a server's requests are sent in 
 import logging
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -208,15 +209,20 @@ class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
     The inbox gets every notification, and answers the server's requests; `answer` sends such an answer, in
-    any thread. While calls wait, so many `events` are taken that are no reply.
+    any thread. The `limits` bound what is taken that is no reply while calls wait: how much of it, and the
+    processor time of the thread that reads it.
     """
 
     def __init__(
-        self, inbox: Inbox, answer: Callable[[Message], None], events: int = Limits().events
+        self,
+        inbox: Inbox,
+        answer: Callable[[Message], None],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         self._inbox = inbox
-        self._events = events
+        self._limits = limits
         self._others = 0  # since a call began or ended
+        self._spent = 0.0  # the reading thread's processor time then
         self._answer = answer
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
@@ -282,10 +288,16 @@ class PendingCalls:
     def count_other(self) -> None:
         """Counts what is no reply; too much of it while calls wait ends the stream, as it may go on."""
         self._others += 1
-        if self._others > self._events and self._calls:
+        if self._others == 1:
+            self._spent = time.thread_time()
+        spent, limits = time.thread_time() - self._spent, self._limits
+        over = self._others > limits.events, spent > limits.cpu_seconds
+        if any(over) and self._calls:
+            name, limit = ("events", limits.events) if over[0] else ("cpu_seconds", limits.cpu_seconds)
             what = f"The server sent {self._others:,} messages or lines, and no reply"
+            what += "" if over[0] else f", in {spent:.1f} s of processor time"
             fix = "Call again: a new session begins"
-            self.end(exceeded("events", self._events, what), SessionLost(what, fix=fix))
+            self.end(exceeded(name, limit, what), SessionLost(what, fix=fix))
 
     def adopt(self, version: str) -> None:
         """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""

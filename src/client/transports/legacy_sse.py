@@ -38,7 +38,7 @@ class LegacySse(Transport):
         self._event_bytes = min(limits.event_bytes, limits.result_bytes)
         self._values = limits.values
         self._answers = AnswerQueue(self.notify)
-        self._calls = PendingCalls(inbox, self._answers.put, limits.events)
+        self._calls = PendingCalls(inbox, self._answers.put, limits)
         self._endpoint = ""
         self._is_lost = False
         self._reply: Reply | None = None
@@ -212,9 +212,10 @@ class LegacySse(Transport):
             messages = read_event(data, self._values)
         except (ProtocolError, ResultTooLarge) as error:
             _logger.debug("skipped an event of %d bytes: %s", len(data), error.what)
-            lost = id_of(data)
+            lost, messages = id_of(data), []
             if lost is not None:
                 self._calls.fail(lost, error)
-            return
+        if not messages:
+            self._calls.count_other()
         for message in messages:
             self._calls.dispatch(message, data)

@@ -166,7 +166,7 @@ class _Stream:
         self._is_alive.set()
         self._pinged_at = 0.0
         self._pings = 0
-        self.calls = PendingCalls(inbox, self._answer, limits.events)
+        self.calls = PendingCalls(inbox, self._answer, limits)
         self.process = StdioProcess(server, self)
         self.process.serve()
 
