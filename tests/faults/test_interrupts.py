@@ -38,8 +38,6 @@ STAGES = {
 WAITING = ("connect", "TLS", "headers", "body")
 """The stages at which the client waits for the server."""
 BEFORE_THE_REPLY = (*WAITING, "decoding", "resuming")
-ONCE = (*BEFORE_THE_REPLY, "table", "page", "drawing")
-"""The stages at which the first Ctrl-C is tried alone, too."""
 ECHO = tool(
     annotations={"readOnlyHint": True},
     inputSchema={"type": "object", "properties": {"x": {"type": "integer"}}},
@@ -52,7 +50,7 @@ TASKS = [
     pytest.param(command, stage, signals, id=f"{stage}, {command}, {signals}")
     for stage, (_, commands) in STAGES.items()
     for command in commands
-    for signals in ((1, 2) if stage in ONCE else (2,))
+    for signals in (1, 2)
 ]
 
 
