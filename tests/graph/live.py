@@ -181,14 +181,14 @@ def served(*argv, folder=None, **variables):
 
 
 @asynccontextmanager
-async def official_client(file, transport, mode, **options):
+async def official_client(file, transport, mode):
     """The official client, on a server that is started for it."""
     if transport == "stdio":
-        async with client_of([*SERVE, file], mode=mode, **options) as client:
+        async with client_of([*SERVE, file], mode=mode) as client:
             yield client
     else:
         with served(*SERVE, file, "--http", "0") as server:
-            async with Client(server.url, mode=mode, **options) as client:
+            async with Client(server.url, mode=mode) as client:
                 yield client
 
 

@@ -1,14 +1,22 @@
 """`server-everything` behind a graph server, as the official client sees it: both eras, both transports."""
 
+import asyncio
+from contextlib import asynccontextmanager
+from functools import partial
+
 import mcp_types as types
 import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.graph.graphs import EXIT, tool, yaml
-from tests.graph.live import official_client, run
+from tests.graph.live import SERVE, client_of, command, run, served
 from tests.peers.test_graphs import node_server
 
 pytestmark = pytest.mark.peer
 
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 ASK = [
     "{id: entry, type: entry, next: a}",
     "{id: a, type: mcp, server: ev, tool: trigger-elicitation-request, args: {}, next: b}",
@@ -51,9 +59,24 @@ async def answer(_, params):
     return types.CreateMessageResult(role="assistant", model="m", content=content)
 
 
-@pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "2026-07-28")])
-def test_a_client_has_of_the_servers_what_the_document_publishes(file, transport, mode):
-    done = []
+@asynccontextmanager
+async def guarded_client(file, **options):
+    """The official client, of 2026-07-28, on a server over HTTP that wants a key."""
+    keys = file.with_name("keys.json")
+    key = command("nodes", "keys", "create", "ci", "--keys-file", keys).stdout.strip()
+    with served(*SERVE, file, "--http", "0", "--keys-file", keys) as server:
+        http = create_mcp_http_client(headers={"X-API-Key": key})
+        transport = streamable_http_client(server.url, http_client=http)
+        async with http, Client(transport, mode="2026-07-28", **options) as client:
+            yield client
+
+
+@pytest.mark.parametrize("opened", [partial(client_of, mode="legacy"), guarded_client], ids=["stdio", "keys"])
+def test_a_client_has_of_the_servers_what_the_document_publishes(file, opened):
+    done, logged = [], []
+
+    async def log(params):
+        logged.append(params.level)
 
     async def progress(progress, total, _message):
         done.append((progress, total))
@@ -75,6 +98,10 @@ def test_a_client_has_of_the_servers_what_the_document_publishes(file, transport
         assert "Ann" in await said(client, "trigger-elicitation-request", block=1)
         assert "said text" in await said(client, "trigger-sampling-request", prompt="text")
         assert "Ann" in (await client.call_tool("asks", {})).structured_content["said"]
+
+        await client.call_tool("toggle-simulated-logging", {}, meta={LOG_LEVEL: "debug"})
+        while not logged:
+            await asyncio.sleep(0.02)
 
         resources = [str(resource.uri) for resource in (await client.list_resources()).resources]
         own = [uri for uri in resources if uri.startswith("demo:")]
@@ -98,9 +125,9 @@ def test_a_client_has_of_the_servers_what_the_document_publishes(file, transport
         assert "Konstanz" in weather.messages[0].content.text
 
     async def whole():
-        async with official_client(
-            file, transport, mode, elicitation_callback=fill_in, sampling_callback=answer
-        ) as client:
+        asked = {"elicitation_callback": fill_in, "sampling_callback": answer, "logging_callback": log}
+        server = file if opened is guarded_client else [*SERVE, file]
+        async with opened(server, **asked) as client:
             await uses(client)
 
     run(whole())
