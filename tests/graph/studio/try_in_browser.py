@@ -482,6 +482,43 @@ def mended(folder):
         assert person.script(f"{YAML}.slice(0, {start}).split('\\n').length") == 12
 
 
+def formed(folder):
+    """A tool and a server come by forms, and get other values and another name there."""
+    file = folder / "formed.yaml"
+    file.write_text(START, encoding="utf-8")
+    with studio(file) as url, person_at(url) as person:
+        with person.changing():
+            person.click("document.querySelector('#add-tool')")
+            person.write("more")
+            person.enter()
+        person.wait_for("document.querySelector('#tool').value === 'more'")
+        with person.changing():
+            person.click(button("Add server"))
+            person.write("desk")
+            person.tab()
+            person.tab()
+            person.write("serve --quick")
+            person.enter()
+        with person.changing():
+            arguments = "[...document.querySelectorAll('fieldset')].at(-1).querySelector('textarea')"
+            person.wait_for(f"{arguments}.value === '--quick'")
+            person.click(arguments)
+            person.write("--slow\ntwo words")
+            person.tab()
+        with person.changing():
+            person.click(control("Name"))
+            person.write("further")
+            person.tab()
+        person.wait_for("document.querySelector('#tool').value === 'further'")
+        for scheme in ("light", "dark"):
+            person.picture(folder / f"forms-{scheme}.png", scheme)
+        person.press("s", 83, held=2)
+        person.wait_for("document.querySelector('#status').textContent === 'Saved'")
+    data = read_yaml(file.read_text(encoding="utf-8"), "formed").data
+    assert [one["name"] for one in data["tools"]][-1] == "further"
+    assert data["mcpServers"]["desk"] == {"command": "serve", "args": ["--slow", "two words"]}
+
+
 def changed_outside(folder):
     """What somebody else wrote is taken over, and compared where there is something of one's own."""
     file = folder / "outside.yaml"
@@ -522,6 +559,7 @@ def main(folder):
     debugged(files[0], folder)
     attacked(folder)
     mended(folder)
+    formed(folder)
     large(folder)
     changed_outside(folder)
     print(f"20 nodes by mouse and by keys, equal; we and {REFERENCE} give {[one['v'] for one in ours]}")
