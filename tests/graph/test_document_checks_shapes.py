@@ -363,3 +363,16 @@ def test_paths_in_the_entries_of_rules_are_known(rule, said):
 def test_paths_of_the_standard_are_known(path, said):
     found = told(f"{{'==': [{{var: {path}}}, 1]}}", ", jsonLogic: standard")
     assert [said in message for message in found] == [True] * bool(said), found
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("$executionCount('entri')", "'entri' is no node of the tool, so it has never run"),
+        ("$nodeExecution('entri', -1).v", "'entri' is no node"),
+        ("$executionCount('entry') + $count($nodeExecutions(entry.name))", None),
+    ],
+)
+def test_functions_of_the_history_are_asked_about_nodes(expression, said):
+    checked = check_text(one_tool(ENTRY, transform(f"{{'n': {expression}}}"), EXIT), environ={})
+    assert [said in problem.message for problem in checked.problems] == [True] * bool(said)

@@ -96,6 +96,7 @@ SIGNATURES: Final = {
     "fromMillis": ("n s s", _TEXT),
 }
 _LETTERS: Final = {"n": "number", "s": "string", "b": "boolean", "o": "object", "a": "array", "l": "null"}
+_OF_NODES: Final = frozenset({"executionCount", "nodeExecution", "nodeExecutions", "nodeContent"})
 _KEEPING: Final = frozenset({"filter", "sort", "reverse", "distinct", "shuffle"})
 _WITH_ENTRIES: Final = frozenset({"map", "filter", "single", "sift"})
 
@@ -293,8 +294,16 @@ class _Inference:
             self.value(part.procedure, place)
             for argument in arguments:
                 self.value(argument, place)
+            if str(getattr(part.procedure, "value", "")) in _OF_NODES and arguments:
+                self._node_named(arguments[0])
             return ANY
         return self._called(part, str(part.procedure.value), arguments, place, None)
+
+    def _node_named(self, part: Any) -> None:
+        nodes = self._root
+        if part.type == "string" and nodes.others is Others.NONE and part.value not in nodes.fields:
+            message = f"'{part.value}' is no node of the tool, so it has never run"
+            self._doubt(part, message, did_you_mean(part.value, nodes.fields))
 
     def _called(
         self, part: Any, name: str, arguments: list[Any], place: _Place, first: Shape | None
