@@ -74,27 +74,40 @@ def test_a_conversation(chat, tmp_path):
     assert all(request.body["stream"] for request in model.requests)
 
 
-@pytest.mark.parametrize(
-    ("typed", "status", "decision", "result"),
-    [
-        (["y"], "ok", "allowed by a person", "42"),
-        (["a"], "ok", "allowed by a person, for all calls of the tool", "42"),
-        (["n too much"], "denied", "denied by a person: too much", None),
-        (["what", "n"], "denied", "denied by a person", None),
-        (["e", "{no", "e", '{"a": 1, "b": 2}'], "ok", "edited by a person: a", "3"),
-    ],
-)
-def test_a_person_decides_about_a_call(chat, tmp_path, typed, status, decision, result):
+def recorded(file):
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [(line["status"], line["decision"], line.get("result")) for line in lines if line.get("status")]
+
+
+def test_a_person_decides_about_a_call_of_an_agent(chat, tmp_path):
     more = ["--ask", "--audit", "run.jsonl"]
     terminal, _ = chat(ADD, says("done"), more=more, command=("agent", "What is 40 + 2?"))
-    for line in typed:
-        terminal.until("JSON: " if line.startswith("{") else "e(dit): ")
-        terminal.type(line)
+    terminal.until("e(dit): ")
+    terminal.type("y")
     terminal.until("done")
     assert terminal.ends() == 0
-    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text(encoding="utf-8").splitlines()]
-    (record,) = [line for line in lines if line.get("status")]
-    assert (record["status"], record["decision"], record.get("result")) == (status, decision, result)
+    assert recorded(tmp_path / "run.jsonl") == [("ok", "allowed by a person", "42")]
+
+
+def test_a_person_decides_about_each_call(chat, tmp_path):
+    decisions = [
+        (["n too much"], ("denied", "denied by a person: too much", None)),
+        (["what", "n"], ("denied", "denied by a person", None)),
+        (["e", "{no", "e", '{"a": 1, "b": 2}'], ("ok", "edited by a person: a", "3")),
+        (["a"], ("ok", "allowed by a person, for all calls of the tool", "42")),
+    ]
+    terminal, _ = chat(*[ADD, says("done")] * len(decisions), more=["--audit", "run.jsonl"])
+    for typed, _ in decisions:
+        terminal.until("> ")
+        terminal.type("What is 40 + 2?")
+        for line in typed:
+            terminal.until("JSON: " if line.startswith("{") else "e(dit): ")
+            terminal.type(line)
+        terminal.until("done")
+    terminal.until("> ")
+    terminal.type("/exit")
+    assert terminal.ends() == 0
+    assert recorded(tmp_path / "run.jsonl") == [record for _, record in decisions]
 
 
 def test_control_c_stops_the_turn_and_not_the_program(chat, server, until):
@@ -136,24 +149,23 @@ def test_without_a_terminal_nobody_is_asked(cli, server):
     assert "nobody can be asked" in done.err
 
 
-@pytest.mark.parametrize(
-    ("typed", "action"),
-    [
+def test_a_server_asks_for_a_form(chat, asking):
+    answers = [
         (["", "Ada", "many", "3", "2", "yes"], "accept Order(name='Ada', pieces=3, size='large', gift=True)"),
         (["Ada", "", "", ""], "accept Order(name='Ada', pieces=1, size='small', gift=None)"),
         (["Ada", "/decline"], "decline None"),
         (["/cancel"], "cancel None"),
-    ],
-)
-def test_a_server_asks_for_a_form(chat, asking, typed, action):
-    terminal, _ = chat(calls(call("order")), says("Done."), more=["--rule", "allow *"], servers=[asking])
-    terminal.until("> ")
-    terminal.type("Order.")
-    terminal.until("Who orders?")
-    for line in typed:
-        terminal.until("]: ")
-        terminal.type(line)
-    assert action in terminal.until("Done.")
+    ]
+    turns = [calls(call("order")), says("Done.")] * len(answers)
+    terminal, _ = chat(*turns, more=["--rule", "allow *"], servers=[asking])
+    for typed, action in answers:
+        terminal.until("> ")
+        terminal.type("Order.")
+        terminal.until("Who orders?")
+        for line in typed:
+            terminal.until("]: ")
+            terminal.type(line)
+        assert action in terminal.until("Done.")
 
 
 def test_a_server_asks_the_model(chat, asking):
@@ -195,5 +207,5 @@ def test_prompts_of_servers(chat, asking):
     terminal.type("/prompts letter to=Bob")
     terminal.until("Dear Bob.")
     terminal.until("> ")
-    texts = [message["content"][0]["text"] for request in model.requests for message in request.messages[1:]]
+    texts = [message["content"] for request in model.requests for message in request.messages[1:]]
     assert texts == ["Write a short letter to Ada.", "Write a friendly letter to Bob."]
