@@ -24,6 +24,10 @@ IMPORTS = {
     "import httpx": (None, "import httpx"),
     "import of our client": (None, "from knime_mcp.tools import MCPClient"),
     "bare Python": (None, "pass"),
+    "import of the agent with its model": (
+        None,
+        "import knime_mcp.agents.prompter.prompter, knime_mcp.agents.model.openai_model",
+    ),
     "import of the official SDK 2.x": ("mcp2", "from mcp.client import Client"),
     "import of the official SDK 1.x": ("mcp1", "import mcp.client.streamable_http"),
     "import of fastmcp 4": ("mcp2", "from fastmcp import Client"),

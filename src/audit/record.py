@@ -178,7 +178,9 @@ class CallRecord:
     decision: Annotated[
         str | None,
         Recorded(
-            "What was decided about the call before it was made, and by whom.", "Decision", known="early"
+            "What was decided about the call before it was made, and by whom; what was converted.",
+            "Decision",
+            known="early",
         ),
     ] = None
     input_row: Annotated[

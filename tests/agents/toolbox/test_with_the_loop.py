@@ -65,6 +65,21 @@ def test_workflow_and_mcp_tools_in_one_run(box, tools_of, server):
     ]
 
 
+def test_what_a_model_wrote_almost_right_is_sent_and_recorded_as_converted(box, tools_of, server):
+    """Text for a number, null for what may be left out: nothing is lost, so the call is made at once."""
+    made = box(tools_of(server.url("/one")))
+    script = [calls(call("add", {"a": "2", "b": None}), call("add", {"a": "two"})), says("done")]
+    _, endpoint, *_ = play(script, made.executor)
+    right, wrong = (m["content"] for m in endpoint.requests[1].messages if m["role"] == "tool")
+    assert right.endswith("\n3")
+    assert "/a must be an integer" in wrong
+    records = sorted(made.records, key=lambda record: record.status.value)
+    assert [record.status.value for record in records] == ["invalid arguments", "ok"]
+    assert json.loads(records[1].arguments) == {"a": 2}
+    assert records[1].decision == "converted /a: text was read as integer; converted /b: null was left out"
+    assert any(note.startswith("Arguments of 'add' were converted") for note in made.executor.notes)
+
+
 def test_search_then_read_on(box, tools_of, shapes):
     made = box(
         tools_of(shapes.url("/modern/json/many")),
