@@ -82,6 +82,7 @@ browser: $(VENV)/.test  ## the gateway's page by keyboard in a real browser; nee
 
 relevance: $(VENV)/.test  ## how well searches find what people look for, beside BM25; CATALOGUES="FILE …" for your own
 	$(BIN)/python -m tests.knowledge.try_relevance $(CATALOGUES)
+	$(BIN)/python -m tests.agents.toolbox.try_recall
 
 postgres: $(VENV)/.test  ## the function of docs/gateway.md in a real PostgreSQL, which has to be installed
 	$(BIN)/python -m tests.knowledge.gateway.try_postgres

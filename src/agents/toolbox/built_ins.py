@@ -7,6 +7,7 @@ name, the built-in tool gets a number behind its name.
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, assert_never
@@ -28,15 +29,10 @@ _MOST_FOUND: Final = 10
 _MOST_FUNCTIONS: Final = 127  # functions beside `read_result`: OpenAI's service takes 128 in all
 _SHOWN_TEXT: Final = 300
 _SHOWN_SERVERS: Final = 20
-_QUERY: Final = {
-    "query": {
-        "type": "string",
-        "minLength": 1,
-        "description": "What the tool should do: verb and object, in English, such as 'cancel order'",
-    }
-}
-
-
+_LONGEST_NAMES: Final = 16_000  # characters of names, some 4,000 tokens
+_QUERY: Final = (
+    "What the tool should do: verb and object, in English, such as 'cancel order'; or the names of tools"
+)
 _PLACE: Final = {
     "id": {"type": "string", "description": "Id of the result, such as r1"},
     "offset": {
@@ -52,6 +48,7 @@ _PLACE: Final = {
         "description": "How many characters at most; 0 for as many as can be shown",
     },
 }
+_NAME: Final = re.compile(r"[\w-]+")
 _READER_TEXT: Final = "Reads on in a result of a tool that was too long to be shown as a whole."
 
 
@@ -76,7 +73,9 @@ class BuiltIns:
         has_finder = search_above is not None and (toolset.tokens > search_above or too_many)
         self.finder = toolset.free_name("find_tools") if has_finder else None
         self.reader = built_in_definition(large.reader, _READER_TEXT, _PLACE)
-        self._find = built_in_definition(self.finder, _finder_text(toolset), _QUERY) if self.finder else None
+        self._find = (
+            built_in_definition(self.finder, _finder_text(toolset), _query(toolset)) if self.finder else None
+        )
 
     def definitions(self) -> list[dict[str, Any]]:
         """The functions to bind in the next turn: all tools, or the finder and the tools that it found."""
@@ -123,7 +122,11 @@ class BuiltIns:
         return ToolReply(request=request, content=text, origin=origin)
 
     def _find_tools(self, query: str) -> str:
-        tools = [self._toolset.bound[position] for position in self._toolset.index.find(query, _MOST_FOUND)]
+        named = [
+            self._toolset.by_name[name] for name in _NAME.findall(query) if name in self._toolset.by_name
+        ]
+        found = [self._toolset.bound[position] for position in self._toolset.index.find(query, _MOST_FOUND)]
+        tools = list({bound.name: bound for bound in (*named, *found)}.values())[:_MOST_FOUND]
         if not tools:
             return "No tool fits. Try other words: verb and object, in English."
         self._bind(*(bound.name for bound in tools))
@@ -157,6 +160,23 @@ def _finder_text(toolset: Toolset) -> str:
         f"Finds tools. There are {len(toolset)} of them, of {', '.join(shown)}{more}. Only those that were"
         " found can be called, so call this before you say that something cannot be done."
     )
+
+
+def _query(toolset: Toolset) -> dict[str, Any]:
+    """The finder's argument, with the names of the tools as far as they fit.
+
+    They stand here, as some endpoints take only 1,024 characters of a function's own description.
+    """
+    names: list[str] = []
+    room = _LONGEST_NAMES
+    for bound in toolset.bound:
+        room -= len(bound.name) + 2
+        if room < 0:
+            names.append("…")
+            break
+        names.append(bound.name)
+    text = f"{_QUERY}. The tools are: {', '.join(names)}"
+    return {"query": {"type": "string", "minLength": 1, "description": text}}
 
 
 def _place(tool: Tool) -> str:  # @ToolTypeDispatch

@@ -1,7 +1,9 @@
 """Searches tools by their purpose, when there are too many to bind them all.
 
 Tools are ranked by BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) over names,
-descriptions and parameters, without a model and without randomness: the same query finds the same tools.
+descriptions and parameters. With the extra `embedding` they are also ranked by meaning, by vectors of words
+that come with the package WordLlama, and the rankings are joined (Cormack et al., Reciprocal Rank Fusion,
+2009). Neither asks a model or is random: the same query finds the same tools.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...client.validation.argument_schemas import resolve
@@ -22,6 +27,11 @@ _SATURATION: Final = 1.2  # k1
 _LENGTH: Final = 0.5  # b: lower than the usual 0.75, as the length of a description says little
 _NAME, _DESCRIPTION, _PARAMETER = 3.0, 1.0, 0.6
 _DEEPEST: Final = 3
+# Measured on the first half of tests/agents/toolbox/paraphrases.txt.
+_FUSION: Final = 5  # k of the fusion
+_MEANING: Final = 4.0  # weight of the meaning
+_SIMILAR: Final = 0.15  # below it a tool has nothing to do with the query
+_LONGEST_QUERY: Final = 1000
 _STOP_WORDS: Final = frozenset(
     word
     for line in (
@@ -66,7 +76,8 @@ _SYNONYMS: Final = (
 
 class ToolIndex:
     def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
-        documents = [_document(definition["function"]) for definition in definitions]
+        functions = [definition["function"] for definition in definitions]
+        documents = [_document(function) for function in functions]
         lengths = [sum(document.values()) for document in documents]
         self._count = len(documents)
         mean = sum(lengths) / self._count if self._count else 1.0
@@ -75,9 +86,19 @@ class ToolIndex:
         for number, document in enumerate(documents):
             for word, weight in document.items():
                 self._postings[word].append((number, weight))
+        vectors = _word_vectors() if functions else None
+        self._meanings = None if vectors is None else _Meanings(vectors, functions)
 
     def find(self, query: str, limit: int = 10) -> list[int]:
-        """Finds the positions of tools that have a word of the query, the best first."""
+        """Finds the positions of tools that have a word of the query or its meaning, the best first."""
+        by_meaning = self._meanings.find(query) if self._meanings is not None else []
+        scores: defaultdict[int, float] = defaultdict(float)
+        for weight, ranking in ((1.0, self._by_words(query)), (_MEANING, by_meaning)):
+            for place, number in enumerate(ranking):
+                scores[number] += weight / (_FUSION + place)
+        return sorted(scores, key=lambda number: (-scores[number], number))[:limit]
+
+    def _by_words(self, query: str) -> list[int]:
         scores: defaultdict[int, float] = defaultdict(float)
         for word, importance in _query_words(query).items():
             postings = self._postings.get(word, ())
@@ -85,7 +106,35 @@ class ToolIndex:
             for number, weight in postings:
                 saturated = weight * (_SATURATION + 1) / (weight + _SATURATION * self._penalties[number])
                 scores[number] += importance * rarity * saturated
-        return sorted(scores, key=lambda number: (-scores[number], number))[:limit]
+        return sorted(scores, key=lambda number: (-scores[number], number))
+
+
+class _Meanings:
+    """What tools are about, as vectors of their names and descriptions."""
+
+    def __init__(self, model: Any, functions: Sequence[Mapping[str, Any]]) -> None:
+        self._model = model
+        texts = [f"{' '.join(_parts(function['name']))}. {function['description']}" for function in functions]
+        self._vectors = model.embed(texts, norm=True)
+
+    def find(self, query: str) -> list[int]:
+        if not _WORD.search(query):
+            return []
+        [vector] = self._model.embed([query[:_LONGEST_QUERY]], norm=True)
+        similar = (self._vectors @ vector).tolist()
+        places = [place for place, value in enumerate(similar) if value >= _SIMILAR]
+        return sorted(places, key=lambda place: (-similar[place], place))
+
+
+@cache
+def _word_vectors() -> Any:
+    """The vectors that WordLlama brings along; None without it."""
+    with suppress(ModuleNotFoundError):
+        import wordllama
+
+        # Its own folder as the cache: otherwise it does not look where its wheel has the tokenizer.
+        return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    return None
 
 
 def _document(function: Mapping[str, Any]) -> Counter[str]:
@@ -132,11 +181,14 @@ def _query_words(query: str) -> dict[str, float]:
 
 
 def _words(text: str) -> Iterator[str]:
-    for part in _WORD.findall(text):
-        for word in _HUMP.split(part):
-            folded = word.casefold()
-            if folded not in _STOP_WORDS:
-                yield _stem(folded)
+    for word in _parts(text):
+        folded = word.casefold()
+        if folded not in _STOP_WORDS:
+            yield _stem(folded)
+
+
+def _parts(text: str) -> list[str]:
+    return [word for part in _WORD.findall(text) for word in _HUMP.split(part)]
 
 
 def _stem(word: str) -> str:

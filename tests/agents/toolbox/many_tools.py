@@ -41,6 +41,12 @@ def questions() -> list[tuple[str, str]]:
     return [(question.strip(), name.strip()) for question, _, name in split]
 
 
+def paraphrases() -> list[tuple[str, str, str]]:
+    """What is wanted in English and in German, in other words than the tool has, and the tool's name."""
+    split = [line.split("|") for line in _lines("paraphrases.txt")]
+    return [(english.strip(), german.strip(), name.strip()) for english, german, name in split]
+
+
 def _lines(name: str) -> list[str]:
     text = (Path(__file__).parent / name).read_text("utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -8,7 +8,7 @@ from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.agents.toolbox.tool_search import ToolIndex
 from knime_mcp.agents.toolbox.toolset import token_estimate
 from knime_mcp.types.tool import MCPTool
-from tests.agents.toolbox import many_tools
+from tests.agents.toolbox import many_tools, try_recall
 
 
 def test_people_find_one_of_five_hundred_tools_in_their_own_words():
@@ -30,6 +30,14 @@ def test_people_find_one_of_five_hundred_tools_in_their_own_words():
     assert all(
         [names[place] for place in again.find(question, 10)] == best for question, best in found.items()
     )
+
+
+def test_paraphrases_are_found_by_what_they_mean():
+    """The figures measured when the test was written; it fails if they get worse."""
+    recall = try_recall.recall()
+    assert recall["English", "held out"] >= 0.7
+    assert recall["English", "worked on"] >= 0.75
+    assert min(recall["German", half] for half in ("held out", "worked on")) >= 0.2
 
 
 def define(name, description="", **properties):
@@ -71,7 +79,7 @@ def test_a_query_without_a_word_of_any_tool_finds_none(query):
 
 def test_no_tools_and_equal_tools():
     assert ToolIndex([]).find("anything") == []
-    twins = ToolIndex([define(f"t{number}", "same words") for number in range(20)])
+    twins = ToolIndex([define("t", "same words") for _ in range(20)])
     assert twins.find("same words", 3) == [0, 1, 2]
 
 
@@ -105,6 +113,27 @@ def test_the_model_searches_and_then_calls(many):
     many.call("find_tools", {"query": "cancel an order that was not shipped"})
     assert many.names == before
     assert many.records == []
+
+
+def test_the_model_sees_the_names_and_takes_tools_by_them(many):
+    (definition,) = many.executor.definitions()
+    shown = definition["function"]["parameters"]["properties"]["query"]["description"]
+    assert all(tool["function"]["name"] in shown for tool in many_tools.tools())
+    assert len(definition["function"]["description"]) < 1024
+    reply = many.call("find_tools", {"query": "bank_transfer_money, weather_air_quality"})
+    assert [json.loads(line)["name"] for line in reply.content.splitlines()[1:3]] == [
+        "bank_transfer_money",
+        "weather_air_quality",
+    ]
+
+
+def test_names_are_shown_as_far_as_they_fit(box):
+    url = "http://127.0.0.1:9/mcp"
+    tools = [MCPTool(f"{'t' * 50}_{number}", "", {}, url, "t") for number in range(400)]
+    (definition,) = box(tools, options=ToolOptions(search_above=100)).executor.definitions()
+    shown = definition["function"]["parameters"]["properties"]["query"]["description"]
+    assert shown.endswith(", …")
+    assert 15_000 < len(shown) < 16_500
 
 
 def test_a_tool_that_was_guessed_runs_and_is_bound(many):
