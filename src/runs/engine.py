@@ -475,7 +475,7 @@ class CallInProgress:
             shared: dict[str, Any] = {
                 "run": self.run.id,
                 "iteration": plan.iteration,
-                "decision": "; ".join(filter(None, (plan.decision, *self._conversions))) or None,
+                "decision": "; ".join(filter(None, (plan.decision, *self.coercions))) or None,
                 "input_row": self.input_row,
                 "status": CallStatus.FAILED,  # until it has ended
                 "started_at": self._started_at,
@@ -497,10 +497,6 @@ class CallInProgress:
                     **shared,
                 )
         return self._beginning
-
-    @property
-    def _conversions(self) -> tuple[str, ...]:
-        return tuple(f"converted {coercion}" for coercion in self.coercions)
 
     @property
     def _schemas(self) -> tuple[str, ...]:

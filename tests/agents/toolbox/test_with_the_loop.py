@@ -76,7 +76,7 @@ def test_what_a_model_wrote_almost_right_is_sent_and_recorded_as_converted(box, 
     records = sorted(made.records, key=lambda record: record.status.value)
     assert [record.status.value for record in records] == ["invalid arguments", "ok"]
     assert json.loads(records[1].arguments) == {"a": 2}
-    assert records[1].decision == "converted /a: text was read as integer; converted /b: null was left out"
+    assert records[1].decision == "/a: text was read as integer; /b: null was left out"
     assert any(note.startswith("Arguments of 'add' were converted") for note in made.executor.notes)
 
 
