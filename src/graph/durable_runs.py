@@ -70,9 +70,8 @@ class Noted:
         marker = known.salted(bytes.fromhex(self.salt))
         texts = {d: text for d in self.digests for text in known.known if marker.is_same(d, text)}
         if missing := set(self.digests) - texts.keys():
-            raise RunError(
+            raise CannotGoOn(
                 f"What the run had at '{place}' held {len(missing)} secrets that are not in its journal",
-                kind="graph",
                 fix="Run the tool anew; or give the same credentials and secret arguments",
             )
         marks = {p: tuple(d for d in found if d in texts) for p, found in marks_in(self.value).items()}

@@ -56,6 +56,8 @@ _log = logging.getLogger(__name__)
 _DEEPEST_TOOL: Final = 32
 _MOST_HELPERS: Final = 128
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
+_FINAL: Final = frozenset({"limit", "stopped", "unknown", "resume"})
+"""Kinds of errors that end a run, whatever its nodes have for errors."""
 _NO_HOOKS: Final = Hooks()
 _ROOM_OF_THREAD: Final = 192 << 20  # its stack, the part of the heap that it reserves, and what it works on
 
@@ -314,7 +316,7 @@ class GraphExecutor:
             try:
                 return self._run_inside(tool, arguments, line, record, node.timeout or line.run.left)
             except RunError as error:
-                if error.kind in {"stopped", "unknown"} or (error.kind == "limit" and line.run.left <= 0):
+                if error.kind in _FINAL - {"limit"} or (error.kind == "limit" and line.run.left <= 0):
                     raise
                 kind = "arguments" if error.kind == "arguments" else "call"
                 raise RunError(error.sentence, kind=kind, code=error.code, details=error.details) from None
@@ -493,7 +495,7 @@ def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
     error.placed(run.tool.name, node.id)
     record.end_time, record.error = now_ms(), error.sentence
     target: str | None = getattr(node, "on_error", None)
-    caught = target is not None and error.kind not in {"limit", "stopped", "unknown"}
+    caught = target is not None and error.kind not in _FINAL
     if caught and run.durable is not None:
         run.durable.keep_error(record.place, "error", error, run)
     record.output = {"error": error.to_json()} if caught else None

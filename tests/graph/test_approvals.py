@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from knime_mcp.client.protocol.messages import RpcError
 from knime_mcp.graph import Hooks, McpGraphApi, RunError
 from knime_mcp.graph.approvals import Decision
 from knime_mcp.graph.document_loading import check_text
 from knime_mcp.graph.graph_cases import recorded_case, run_case
+from knime_mcp.graph.run_control import RunClient
 from knime_mcp.yaml_text import Severity
 from tests.graph.graphs import ENTRY, EXIT, document, one_tool, texts, transform
 
@@ -60,6 +62,48 @@ def test_a_run_fails_where_nobody_says_yes_and_no_way_leads_on(approve, said):
     with pytest.raises(RunError, match=said.replace("?", r"\?")) as caught:
         run(WITHOUT_A_WAY, approve=approve)
     assert caught.value.node == "x"
+
+
+ACCEPTED = {"action": "accept", "content": {"comment": "old"}}
+DECLINED = {"action": "decline"}
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "answer", "said"),
+    [
+        ({"elicitation": {}}, ACCEPTED, {"gone": "/a", "because": "old"}),
+        ({"elicitation": {"form": {}}}, DECLINED, {"kept": "/a", "by": "a person at the client"}),
+        ({"elicitation": {}}, {"action": "cancel"}, "Nobody has decided"),
+        ({"elicitation": {}}, RpcError(-32603, "broken"), "Nobody has decided"),
+        ({"elicitation": {"url": {}}}, None, "nobody can be asked"),
+        ({"sampling": {}}, None, "nobody can be asked"),
+    ],
+)  # fmt: skip
+def test_the_client_that_called_is_asked_if_it_can_be(capabilities, answer, said):
+    asked = []
+
+    def ask(method, params):
+        asked.append((method, params["message"], params["requestedSchema"]["type"]))
+        return answer
+
+    hooks = Hooks(client=RunClient(capabilities=capabilities, ask=ask, tell=lambda *_: None))
+    with McpGraphApi(document(*NODES)) as api:
+        if isinstance(said, dict):
+            assert api.execute_tool("t", {"path": "/a"}, hooks=hooks).result == said
+        else:
+            with pytest.raises(RunError, match=said):
+                api.execute_tool("t", {"path": "/a"}, hooks=hooks)
+    assert asked == ([("elicitation/create", "Delete /a?", "object")] if answer else [])
+
+
+def test_the_time_of_a_person_is_not_that_of_the_run():
+    def approve(_):
+        threading.Event().wait(0.3)
+        return Decision(approved=True, by="Ada")
+
+    limits = "executionLimits: {maxExecutionTimeMs: 200}\n"
+    with McpGraphApi(document(*WITHOUT_A_WAY, more=limits)) as api:
+        assert api.execute_tool("t", {}, hooks=Hooks(approve=approve)).result["approved"] is True
 
 
 def test_a_stopped_run_waits_for_nobody():

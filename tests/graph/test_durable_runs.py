@@ -10,7 +10,7 @@ from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.graph import Hooks, McpGraphApi
 from knime_mcp.graph.approvals import Decision
-from knime_mcp.graph.durable_runs import CannotGoOn, arguments_to_go_on, earlier_runs
+from knime_mcp.graph.durable_runs import CannotGoOn, Noted, arguments_to_go_on, earlier_runs
 from knime_mcp.runs.engine import new_run
 from knime_mcp.runs.resuming import JournalAltered, learn_unknown, to_resume
 from tests.graph.graphs import ENTRY, EXIT, load, tool, transform, yaml
@@ -240,6 +240,24 @@ def test_a_reply_with_a_secret_is_as_it_was(tmp_path):
         assert "canary-7f3a9c51d2-81e6" not in journal.read_text("utf-8")
         again = runs(document(server, echoing), journal, resume=True, given={"pin": "canary-7f3a9c51d2-81e6"})
         assert (again, paid(server)) == ({"n": "canary-7f3a9c51d2-81e6"}, ["canary-7f3a9c51d2-81e6"])
+
+
+def test_a_reply_with_a_secret_that_nobody_gives_leads_on_no_other_way(tmp_path):
+    node = "{id: x, type: mcp, server: s, tool: pay, args: {n: {expr: entry.pin}}, next: ask, onError: ask}"
+    noted = Noted(value={"n": "⟨secret 0123456789ab⟩"}, salt="00" * 16, digests=("0123456789ab",))
+    graph_tool = tool(ENTRY, node, ASK, transform("x", node="y"), EXIT)
+    journal = tmp_path / "j.jsonl"
+    with paying() as server:
+        graph = document(server, graph_tool)
+        interrupted(server, journal, graph_tool, given={"pin": "1"})
+        (earlier,) = earlier_runs(journal).values()
+        earlier.noted["x", "reply"] = noted
+        run = new_run(None)
+        run.open_journal(tmp_path / "k.jsonl", about="t")
+        with run, McpGraphApi(graph, run=run) as api:
+            durable = api.durable(graph.tool("t"), {"pin": "1"}, earlier=earlier)
+            with pytest.raises(CannotGoOn, match="held 1 secrets"):
+                api.executor.run("t", {"pin": "1"}, durable=durable)
 
 
 def test_errors_after_which_a_run_went_on_are_taken_too(tmp_path):
