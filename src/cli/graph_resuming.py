@@ -54,7 +54,7 @@ class Interrupted:
         left = [runs[chosen]] if chosen else left or list(runs.values())
         if len(left) > 1:
             raise UsageError(f"{file} has several runs; choose one with --run. {_listed(left)}")
-        return cls(content, left[0], repeat_unknown)
+        return cls(content, earlier_runs(file, left[0].id)[left[0].id], repeat_unknown)
 
     def arguments(
         self, document: GraphDocument, tool: str, given: Mapping[str, Any], named: Iterable[str]

@@ -121,8 +121,8 @@ class EarlierRun:
         return any((outer, kind) in self.noted for outer in around for kind in ("error", "retried"))
 
 
-def earlier_runs(file: Path) -> dict[str, EarlierRun]:
-    """The runs in a journal, in the order in which they began."""
+def earlier_runs(file: Path, notes_of: str | None = None) -> dict[str, EarlierRun]:
+    """The runs in a journal, in the order in which they began; one of them with what it noted."""
     found: dict[str, EarlierRun] = {}
     for line in journal_lines(file):
         if line.torn or not any(kind in line.data for kind in _KINDS):
@@ -141,7 +141,7 @@ def earlier_runs(file: Path) -> dict[str, EarlierRun]:
                     hidden=tuple(entry.get("hidden", ())),
                     document=entry["document"],
                 )
-            case "node":
+            case "node" if entry["graph"] == notes_of:
                 found[entry["graph"]].noted[entry["place"], entry["part"]] = _noted(entry, "value")
             case "result":
                 found[entry["graph"]].outcome = entry["outcome"]
@@ -207,7 +207,7 @@ class DurableRun:
         repeat_unknown: bool = False,
     ) -> None:
         assert isinstance(run.journal, Journal)
-        self.id = id or secrets.token_hex(4)
+        self.id = id or secrets.token_hex(8)
         self.repeat_unknown = repeat_unknown
         self._journal = run.journal
         self._known = known
@@ -383,7 +383,7 @@ class KeptRuns:
         definition = api.document.tool(tool)
         if definition is None:
             raise CannotGoOn(f"Tool not found: {tool}")
-        earlier = earlier_runs(self._file).get(name) if is_known else None
+        earlier = earlier_runs(self._file, name).get(name) if is_known else None
         arguments = with_defaults(definition.input_schema, given)
         if earlier is not None:
             if earlier.tool != tool:

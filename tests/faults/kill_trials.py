@@ -552,7 +552,9 @@ class Graph(Trial):
         """The numbers that may have been paid, by their places."""
         journal = self.folder / "r.jsonl"
         content = read_journal(journal)
-        calls = [call for run in earlier_runs(journal).values() for call in run.unknown(content)]
+        calls = [
+            call for run in earlier_runs(journal) for call in earlier_runs(journal, run)[run].unknown(content)
+        ]
         return {call.input_row: _number_at(call.input_row) for call in calls}
 
 

@@ -82,7 +82,7 @@ def runs(graph, journal, *, resume=False, repeat=False, given=None, approve=None
     with run, McpGraphApi(graph, run=run) as api:
         durable, arguments = None, given or {}
         if content is not None:
-            (earlier,) = earlier_runs(journal).values()
+            earlier = only_run(journal)
             arguments = arguments_to_go_on(
                 graph, earlier, content, given or {}, known=known, repeat_unknown=repeat
             )
@@ -93,6 +93,11 @@ def runs(graph, journal, *, resume=False, repeat=False, given=None, approve=None
             )
         hooks = Hooks(approve=approve or (lambda _: Decision(approved=True, by="Ada")))
         return api.executor.run(name, arguments, hooks=hooks, is_canceled=is_canceled, durable=durable).result
+
+
+def only_run(journal):
+    (name,) = earlier_runs(journal)
+    return earlier_runs(journal, name)[name]
 
 
 def cut(journal, lines, to):
@@ -250,7 +255,7 @@ def test_a_reply_with_a_secret_that_nobody_gives_leads_on_no_other_way(tmp_path)
     with paying() as server:
         graph = document(server, graph_tool)
         interrupted(server, journal, graph_tool, given={"pin": "1"})
-        (earlier,) = earlier_runs(journal).values()
+        earlier = only_run(journal)
         earlier.noted["x", "reply"] = noted
         run = new_run(None)
         run.open_journal(tmp_path / "k.jsonl", about="t")
