@@ -56,6 +56,9 @@ RUN_KEY: Final = "knime-mcp/run"
 REPEAT_KEY: Final = "knime-mcp/repeat-unknown"
 """Key in ``_meta`` beside `RUN_KEY`: true to make calls again of which nobody knows what came of them."""
 
+ANSWER_SECONDS: Final = 3600.0
+"""Time in which a client has to answer; calls that wait longer end."""
+
 _T = TypeVar("_T")
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
@@ -282,13 +285,11 @@ def _run_client(client: Client, is_canceled: Callable[[], bool]) -> RunClient:
 
     def ask(method: str, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
         answer = asyncio.run_coroutine_threadsafe(client.ask(method, params), loop)
-        while not is_canceled():
-            done, _ = wait((answer,), timeout=POLL_SECONDS)
-            if done:
-                break
-        else:
-            answer.cancel()
-            return RpcError(INTERNAL_ERROR, "The call has ended")
+        until = time.monotonic() + ANSWER_SECONDS
+        while not wait((answer,), timeout=POLL_SECONDS).done:
+            if is_canceled() or time.monotonic() > until:
+                answer.cancel()
+                return RpcError(INTERNAL_ERROR, "The call has ended, or waited too long")
         try:
             return answer.result()
         except Refused as refused:

@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from ..stdio.session import INVALID_PARAMS, Asked, Refused
+from .graph_service import ANSWER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     Call = Callable[[Asked, Report | None], Awaitable[dict[str, Any]]]
 
-_KEPT_SECONDS: Final = 3600.0
-"""Time in which a client has to answer; calls that wait longer end."""
+_MOST_WAITING: Final = 64
+"""Calls that wait for an answer of their client; with one more the oldest ends, as others need the room."""
 
 
 class InputRounds:
@@ -57,19 +58,22 @@ class InputRounds:
         questions = await conversation.round(asked.client, report, answers)
         if questions is None:
             return conversation.task.result()
+        if len(self._waiting) >= _MOST_WAITING:
+            self._give_up(next(iter(self._waiting)))
         state = secrets.token_urlsafe(24)
         self._waiting[state] = conversation
         loop = asyncio.get_running_loop()
-        conversation.expiry = loop.call_later(_KEPT_SECONDS, self._give_up, state)
+        conversation.expiry = loop.call_later(ANSWER_SECONDS, self._give_up, state)
         return {"resultType": "input_required", "inputRequests": questions, "requestState": state}
 
     def _give_up(self, state: str) -> None:
-        self._waiting.pop(state).task.cancel()
+        conversation = self._waiting.pop(state)
+        conversation.expiry.cancel()
+        conversation.task.cancel()
 
     def close(self) -> None:
         """Ends the calls that wait."""
         for state in list(self._waiting):
-            self._waiting[state].expiry.cancel()
             self._give_up(state)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 _NO_SCHEME: Final = re.compile(r"[^a-z0-9.-]+")
 _VARIABLE: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 _RESULT: Final = ("content", "structuredContent", "isError", "_meta")
+_LIST_SECONDS: Final = 15.0
+"""For a list; what a server lists later is told as a change, so that one that starts slowly delays nobody."""
 _NOT_FOUND: Final = -32002  # https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 
 
@@ -278,8 +280,19 @@ class Published:
                 _log.warning("the %s of the server '%s' cannot be listed: %s", what, server, error.sentence)
                 return None
 
-        with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as pool:
-            yield from zip(asked, asked.values(), pool.map(listed, asked), strict=True)
+        pool = ThreadPoolExecutor(max_workers=max(len(asked), 1))
+        lists = {server: pool.submit(listed, server) for server in asked}
+        pool.shutdown(wait=False)
+        wait(lists.values(), timeout=_LIST_SECONDS)
+        for server, publication in asked.items():
+            if lists[server].done():
+                yield server, publication, lists[server].result()
+                continue
+            _log.warning("the server '%s' has not listed its %s yet", server, what)
+            lists[server].add_done_callback(
+                lambda _: self._sessions.changed(f"notifications/{what}/list_changed")
+            )
+            yield server, publication, None
 
 
 def _tools_of(client: MCPClient) -> list[Any]:

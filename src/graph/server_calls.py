@@ -323,7 +323,12 @@ class GraphSessions:
             return made
 
     def _hear(self, method: str, _params: Mapping[str, Any]) -> None:
-        if method.endswith("/list_changed") and self._on_changed is not None:
+        if method.endswith("/list_changed"):
+            self.changed(method)
+
+    def changed(self, method: str) -> None:
+        """A list of a server has changed, by the method of the notification that says so."""
+        if self._on_changed is not None:
             self._on_changed(method)
 
     def _session(self, server: str, run: RunState) -> AbstractContextManager[MCPClient]:
