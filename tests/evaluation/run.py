@@ -76,7 +76,7 @@ def run_task(task: Task, places: Places, endpoint: Endpoint, kind: str) -> Outco
     routes = connection.routes(places.urls(task)) if task.servers else []
     run = AgentRun(settings, connection, lambda: False)
     with (
-        redirect_stderr(io.StringIO()),
+        redirect_stderr(io.StringIO()),  # no terminal either, so nobody is asked
         run.asked(task.ask, routes=routes, workflows=places.workflows(task)),
     ):
         told = run.as_json()
@@ -196,14 +196,13 @@ def _outcomes(options: argparse.Namespace, tasks: Sequence[Task], places: Places
     yield from (run_task(places.begin(task), places, endpoint, model) for task in tasks)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--url", help="base URL of an endpoint in OpenAI's form; else the scripted models")
     parser.add_argument("--model", help="its model; else the first that it lists")
     parser.add_argument("--only", default="*", help="only tasks with such names")
     parser.add_argument("--save", action="store_true", help="write the results into README.md")
-    options = parser.parse_args()
-    sys.stdin = io.StringIO()  # nobody is there to be asked
+    options = parser.parse_args(arguments)
     tasks = [task for task in read_tasks() if fnmatchcase(task.id, options.only)]
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as folder, Places(Path(folder).resolve() / "places") as places:

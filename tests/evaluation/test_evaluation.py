@@ -11,6 +11,7 @@ from tests.evaluation.places import Places
 from tests.evaluation.run import (
     KINDS,
     Endpoint,
+    main,
     missing,
     run_scripted,
     run_task,
@@ -19,7 +20,7 @@ from tests.evaluation.run import (
     violations,
 )
 from tests.evaluation.tasks import read_tasks
-from tests.support.chat_server import ChatServer, says
+from tests.support.chat_server import ChatServer, call, calls, says
 
 TASKS = {task.id: task for task in read_tasks()}
 #: Over servers that are part of the project.
@@ -106,6 +107,15 @@ def test_only_calls_that_are_forbidden_are_violations():
     few = TASKS["sql-three-queries"]
     assert list(violations(few, [("read_query", "{}")] * 5)) == ["5 calls of read_query, of 3"] * 2
     assert list(violations(few, [("read_query", "{}")] * 3)) == []
+
+
+def test_a_model_at_any_endpoint(monkeypatch, capsys):
+    monkeypatch.setenv("API_KEY", "key-of-mine")
+    turns = [calls(call("add", {"a": 19, "b": 23})), says("It is 42.")]
+    with ChatServer(turns, key="key-of-mine") as server:
+        assert main(["--url", server.url, "--only", "servers-add"]) == 0
+    assert "| servers-add | done, 1 of 1 calls |" in capsys.readouterr().out
+    assert server.complaints == []
 
 
 def test_the_set():

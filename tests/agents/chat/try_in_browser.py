@@ -152,6 +152,9 @@ SCRIPT = [
     calls(call("order")),
     says("Ordered."),
     says("Dear Ada."),
+    calls(call("summarize", {"text": "A long text."})),
+    says(f"Private. {EVIL}\nAnd long."),
+    says("Summed up."),
     says("Never said.").after(20),
 ]
 
@@ -194,6 +197,7 @@ def talk(browser, folder):
     assert browser.script("page.querySelector('.card img').naturalWidth") > 0
 
     ask_back(browser, folder)
+    ask_the_model(browser, folder)
     browser.tab_to("question")
     browser.write("And now?")
     browser.enter()
@@ -237,6 +241,27 @@ def ask_back(browser, folder):
     browser.tab_to("Ask this")
     browser.enter()
     browser.wait_for("page.body.innerText.includes('Dear Ada.') && !page.querySelector('#ask').hidden")
+
+
+def ask_the_model(browser, folder):
+    """A server asks the model; what it gets of the answer is changed before."""
+    browser.tab_to("question")
+    browser.write("Sum it up.")
+    browser.enter()
+    for title in ("May summarize be called?", "May a server ask your model?"):
+        browser.wait_for(f"page.querySelector('.asks')?.getAttribute('aria-label') === '{title}'")
+        browser.tab_to("Allow")
+        browser.enter()
+    browser.wait_for("page.querySelector('.asks textarea')?.value.endsWith('And long.')")
+    browser.picture(folder / "review-light.png", "light")
+    browser.tab_to("Edit")
+    browser.enter()
+    browser.script("page.activeElement.select()")
+    browser.write("Short.")
+    browser.tab_to("Send as edited")
+    browser.enter()
+    browser.wait_for("page.body.innerText.includes('Summed up.') && !page.querySelector('#ask').hidden")
+    assert browser.script("page.body.textContent.includes('test-model: Short.')")
 
 
 def check(browser):
