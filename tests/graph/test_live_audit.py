@@ -94,7 +94,8 @@ def test_a_call_that_was_changed_on_record_is_found(tmp_path):
         assert not client.call_tool("t", {"n": 4}).is_error
         assert server.end("SIGTERM") == 0
     lines = journal.read_text("utf-8").splitlines(keepends=True)
-    lines[1] = lines[1].replace('"n\\":4', '"n\\":5').replace('"n":4', '"n":5')
+    place = next(index for index, line in enumerate(lines) if '"kind":"call"' in line)
+    lines[place] = lines[place].replace('"n\\":4', '"n\\":5')
     journal.write_text("".join(lines), "utf-8")
     verified = command("audit", "verify", journal)
     assert verified.returncode == 1
