@@ -1,5 +1,6 @@
 """What KNIME and its bundler read: the extension loads, and `knime.yml` and `pixi.toml` fit the project."""
 
+import logging
 import re
 import tomllib
 from pathlib import Path
@@ -34,6 +35,8 @@ def test_the_files_that_knime_yml_names_exist(knime_yml):
 @pytest.mark.requirement("T29")
 def test_knime_loads_the_extension_without_complaints(host):
     assert host.describe()["problems"] == []
+    # What httpx says of each request would be in KNIME's log, with its address.
+    assert logging.getLogger("httpx").level == logging.WARNING
 
 
 #: What the command line and its servers need, and no node.
