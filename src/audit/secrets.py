@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
+from ..client.protocol.messages import DEEPEST
 from ..client.validation.argument_schemas import MOST_PARTS, items, member, parts_of
 from ..types.secret_rules import KnownSecrets, is_secret_member
 from ..types.texts import canonical_json, ours, pointer_step
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-_DEEPEST: Final = 64  # levels to which names and schemas are followed; below, known secrets alone are hidden
+_TOO_DEEP: Final = "nested too deeply"
 _DIGITS: Final = 12  # of a mark: enough to see that two secrets are the same
 # 4 MiB and about 10 ms for each guess. Calls compute it while their server is busy, once per secret and run.
 _COST: Final = {"n": 1 << 12, "r": 8, "p": 1}
@@ -324,7 +325,7 @@ class _Arguments:
 
     def _copy(self, value: Any, parts: list[_Part], pointer: str, depth: int = 0) -> Any:
         match value:
-            case dict() if depth <= _DEEPEST:
+            case dict() if depth <= DEEPEST:
                 members = cast("dict[str, Any]", value)
                 # A list of headers or settings has objects with a name and a value.
                 texts = (members.get(key) for key in ("name", "key"))
@@ -339,12 +340,14 @@ class _Arguments:
                     )
                     for name, inner in members.items()
                 }
-            case list() if depth <= _DEEPEST:
+            case list() if depth <= DEEPEST:
                 entries = [part.items() for part in parts]
                 return [
                     self._member(inner, entries, (), f"{pointer}/{place}", depth + 1)
                     for place, inner in enumerate(cast("list[Any]", value))
                 ]
+            case dict() | list() if self._by_name:
+                return self._whole(_TOO_DEEP, pointer)  # no call is made with it, and it may hold a secret
             case _:
                 return self._credentials(value, pointer)
 

@@ -220,6 +220,18 @@ def test_what_holds_no_secret_is_not_copied(value):
     assert SecretMarker(["pin", SECRET]).data(value) is value
 
 
+@pytest.mark.parametrize("levels", [3, 64, 200, 250, 5000])
+@pytest.mark.parametrize("shape", [lambda inner: {"c": inner}, lambda inner: [inner]])
+def test_secret_members_are_hidden_however_deep(levels, shape):
+    value = {"password": SECRET}
+    for _ in range(levels):
+        value = shape(value)
+    seen = [SecretMarker().mark({"a": value})]
+    for part in seen:
+        seen += part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
+    assert SECRET not in [part for part in seen if isinstance(part, str)]
+
+
 @pytest.mark.parametrize("value", [[SECRET], [{"x": f"say {SECRET}!"}], [json.dumps([SECRET])]])
 def test_secrets_are_found_however_deep(value):
     assert SecretMarker(["pin", SECRET]).data(value) != value
