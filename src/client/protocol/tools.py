@@ -36,7 +36,8 @@ _SCHEMA_LISTS: Final = frozenset(("allOf", "anyOf", "items", "oneOf", "prefixIte
 _SCHEMA_MAPS: Final = frozenset(
     ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
 )
-_FROM_URL_ALPHABET: Final = str.maketrans("-_", "+/")
+_FROM_URL_ALPHABET: Final = bytes.maketrans(b"-_", b"+/")
+_BLANKS: Final = b" \t\r\n\v\f"
 # Not all of these media types are known to Python's `mimetypes`.
 _ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
 # Servers choose the type, so no program, script, macro or web page gets an ending with which it would run.
@@ -479,12 +480,10 @@ def _base64(encoded: str) -> bytes | None:
     text = encoded
     if text.startswith("data:"):
         text = text.partition(";base64,")[2]
-    text = "".join(text.split()).translate(_FROM_URL_ALPHABET).rstrip("=")
-    if not text:
-        return None
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError):
+        octets = text.encode("ascii").translate(_FROM_URL_ALPHABET, _BLANKS).rstrip(b"=")
+        return base64.b64decode(octets + b"=" * (-len(octets) % 4), validate=True) if octets else None
+    except ValueError:  # includes binascii.Error and UnicodeEncodeError
         return None
 
 

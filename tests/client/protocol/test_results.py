@@ -1,4 +1,5 @@
 import base64
+import tracemalloc
 
 import pytest
 
@@ -97,3 +98,13 @@ def test_text_names_and_sizes_what_is_no_text():
 )
 def test_sizes_are_told_in_decimal_units(count, expected):
     assert format_size(count) == expected
+
+
+def test_a_picture_in_pieces_takes_no_more_memory_than_a_whole_one():
+    text = "A-_ " * 1_000_000
+    tracemalloc.start()
+    block = parse_block({"type": "image", "mimeType": "image/png", "data": text})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert block.data == base64.urlsafe_b64decode(text.replace(" ", ""))
+    assert peak < 6 * len(text)
