@@ -11,6 +11,8 @@ from .catalogue_reader import per_version
 from .query_words import folded, stem, words_in
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from .catalogue_reader import CatalogueReader
     from .node_model import NodeSpec, NodeSummary, OldName
 
@@ -47,12 +49,16 @@ class NodeIndex:
         ours = (entry.name for entry in self.summaries.values() if not is_engines(entry))
         self._stems = {stem(word) for name in ours for word in words_in(name)}
 
-    def is_elsewhere(self, node: NodeSummary) -> bool:
-        """Returns whether a node of the workflow engine is called as KNIME's are, too: *Sort*, *Filter*.
+    def is_elsewhere(self, node: NodeSummary, said: Collection[str]) -> bool:
+        """Returns whether a node is of the workflow engine, and nothing that was said is its alone.
 
-        *Slack* and *Webhook Trigger* are not: they have a word that none of KNIME's has.
+        *Sort* and *Filter* are called as KNIME's nodes are; *Slack* has a word that none of KNIME's has, and
+        is meant where it is said.
         """
-        return is_engines(node) and all(stem(word) in self._stems for word in words_in(node.name))
+        if not is_engines(node):
+            return False
+        own = {stem(word) for word in words_in(node.name)} - self._stems
+        return own.isdisjoint(map(stem, said))
 
     def row_of(self, node_id: str) -> int | None:
         return self._by_id.get(node_id)

@@ -171,7 +171,7 @@ def search(
     asked = asked_for(reader, _respelled_words(reader, said))
     _add_matches(found, reader, index, query, nearness, asked)
     for hit in found.values():
-        hit.elsewhere = node_type is None and index.is_elsewhere(hit.node)
+        hit.elsewhere = node_type is None and index.is_elsewhere(hit.node, query.terms)
     hits = sorted(
         (hit for hit in found.values() if node_type is None or hit.node.node_type == node_type),
         key=lambda hit: hit.order,
