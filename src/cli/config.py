@@ -11,6 +11,7 @@ from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, takes_connection
 from .named_servers import (
+    for_every_program,
     is_name,
     programs,
     read_entries,
@@ -131,9 +132,16 @@ def import_servers(
             note(f"'{name}' is left out, as it cannot be a name on the command line.")
         elif shown in entries and not force:
             note(f"'{shown}' is left out, as there is a server with this name. Replace it with --force.")
+        elif entry.get("disabled") is True:
+            note(f"'{shown}' is left out, as it is switched off there.")
         else:
+            entry, asked = for_every_program(entry, file)
             taken[shown], secret = without_secrets(shown, entry)
-            variables += secret
+            variables += [variable for variable in (*asked, *secret) if variable not in variables]
+            if isinstance(entry.get("envFile"), str):
+                note(
+                    f"'{shown}' has variables in {entry['envFile']}, which is not read: set them before use."
+                )
     write_entries(servers_file(), {**entries, **taken})
     say(f"{counted(len(taken), 'server')} of {file}: {', '.join(taken) or 'none'}")
     _tell(variables)

@@ -29,7 +29,7 @@ Entry = dict[str, Any]
 
 _FILE: Final = "KNIME_MCP_SERVERS"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
-_REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
+_REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
 _COMMENTS: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA: Final = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 _QUERY: Final = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
@@ -70,7 +70,7 @@ def named_server(name: str) -> ServerConfig | None:
     configs, problems = read_mcp_file(file, os.environ, without=names - {name})
     wrong = [problem.text(str(file)) for problem in problems if problem.severity is Severity.ERROR]
     if wrong or name not in configs:
-        raise CommandError(f"The server '{name}' cannot be used: {'; '.join(wrong)}.")
+        raise CommandError(f"The server '{name}' cannot be used: {'; '.join(wrong).rstrip('.')}.")
     return configs[name]
 
 
@@ -143,6 +143,39 @@ def programs() -> dict[str, Program]:
         "windsurf": ("Windsurf", (home / ".codeium" / "windsurf" / "mcp_config.json",)),
     }
     return {word: Program(name, files) for word, (name, files) in known.items()}
+
+
+def for_every_program(entry: Entry, file: Path) -> tuple[Entry, list[str]]:
+    """An entry without what only the program of this file can fill in, and the variables that take its place.
+
+    VS Code asks people for ``${input:NAME}``; VS Code and Cursor know the folder that is open.
+    """
+    folder = file.resolve().parent
+    if folder.name in {".vscode", ".cursor"}:
+        folder = folder.parent
+    known = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
+    asked: dict[str, None] = {}
+
+    def filled(reference: re.Match[str]) -> str:
+        kind, colon, name = reference[1].partition(":")
+        if kind == "input" and colon:
+            variable = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+            asked[variable] = None
+            return f"${{{variable}}}"
+        return known.get(reference[1], reference[0])
+
+    def inside(value: Any) -> Any:
+        match value:
+            case str():
+                return _REFERENCE.sub(filled, value)
+            case list():
+                return [inside(part) for part in cast("list[Any]", value)]
+            case dict():
+                return {name: inside(part) for name, part in cast("Entry", value).items()}
+            case _:
+                return value
+
+    return inside(entry), list(asked)
 
 
 def without_secrets(name: str, entry: Entry) -> tuple[Entry, list[str]]:

@@ -113,6 +113,36 @@ def test_servers_of_another_program_come_without_their_secrets(named, server, tm
     assert "--force" in again.err
 
 
+VS_CODE = """{
+  // Servers of this workspace
+  "inputs": [{"type": "promptString", "id": "git-token", "description": "Token", "password": true}],
+  "servers": {
+    "git": {"type": "http", "url": "https://example.com/mcp",
+            "headers": {"Authorization": "Bearer ${input:git-token}"}},
+    "here": {"type": "stdio", "command": "PYTHON", "args": ["${workspaceFolder}/server.py"],
+             "env": {"KEY": "${input:git-token}", "PLACE": "${userHome}"},
+             "envFile": "${workspaceFolder}/.env"},
+    "off": {"command": "x", "disabled": true},
+  },
+}"""
+
+
+def test_what_only_vs_code_can_fill_in_is_filled_in_or_named(named, tmp_path):
+    folder = tmp_path / "project" / ".vscode"
+    folder.mkdir(parents=True)
+    (folder / "mcp.json").write_text(VS_CODE.replace("PYTHON", sys.executable))
+    done = named("config", "import", folder / "mcp.json", env={"HOME": str(tmp_path)})
+    assert done.code == 0, done.err
+    entries = json.loads(named.file.read_text())["mcpServers"]
+    assert entries["git"]["headers"] == {"Authorization": "Bearer ${GIT_TOKEN}"}
+    assert entries["here"]["args"] == [f"{folder.parent}/server.py"]
+    assert entries["here"]["env"] == {"KEY": "${GIT_TOKEN}", "PLACE": str(tmp_path)}
+    assert "off" not in entries
+    assert done.err.count("GIT_TOKEN") == 1
+    assert "'off' is left out" in done.err
+    assert ".env" in done.err
+
+
 def test_a_program_is_looked_for_where_it_keeps_its_servers(named, tmp_path):
     folder = tmp_path / ".cursor"
     folder.mkdir()

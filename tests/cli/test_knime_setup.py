@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from knime_mcp.cli import knime_setup
+from knime_mcp.cli.knime_installations import installations
 from knime_mcp.version import EXTENSION_ID
 from tests.cli.test_knime_installations import ARGUMENT, JVM, make
 
@@ -51,37 +53,51 @@ def test_what_is_no_installation(cli, here):
     assert f"There is no knime.ini in {here}" in done.err
 
 
-@pytest.mark.parametrize(
-    ("parts", "config", "level", "what"),
-    [
-        ({"version": "4.7.2"}, None, "wrong", "KNIME 4.7.2 is too old for the nodes"),
-        ({"version": "5.5.0"}, None, "note", "KNIME 5.5.0: the nodes' dialogs show less than in"),
-        ({"version": ""}, None, "note", "The version is not known: {plugins} has no org.knime.core"),
-        ({"python": False}, None, "wrong", "KNIME Python Integration is not installed"),
-        ({}, None, "wrong", "knime.ini does not name a file of Python extensions"),
-        ({}, "", "wrong", "knime.ini names {config}, which is not there"),
-        ({}, "a.b: {{src: /x}}", "wrong", "{config} has no entry " + EXTENSION_ID),
-        ({}, "{id}: {{src: /nowhere}}", "wrong", "{config}: there is no knime.yml in its src, /nowhere"),
-        ({}, "{id}: {{src: {src}}}", "wrong", "{config} names no Python: neither"),
-        ({}, "{id}: {{src: {src}, conda_env_path: /none}}", "wrong", "This Python cannot be run: "),
-        ({}, "{id}: {{src: {src}, python_executable: {true}}}", "wrong", "This Python cannot be run: "),
-    ],
-)  # fmt: skip
-def test_each_mistake_is_told(cli, here, parts, config, level, what):
+#: What is there, what the file of extensions has (None: `knime.ini` names none), and what is said of it.
+MISTAKES = [
+    ({"version": "4.7.2"}, None, "wrong", "KNIME 4.7.2 is too old for the nodes"),
+    ({"version": "5.5.0"}, None, "note", "KNIME 5.5.0: the nodes' dialogs show less than in"),
+    ({"version": ""}, None, "note", "The version is not known: {plugins} has no org.knime.core"),
+    ({"python": False}, None, "wrong", "KNIME Python Integration is not installed"),
+    ({}, None, "wrong", "knime.ini does not name a file of Python extensions"),
+    ({}, "", "wrong", "knime.ini names {config}, which is not there"),
+    ({}, "a.b: {{src: /x}}", "wrong", "{config} has no entry " + EXTENSION_ID),
+    ({}, "{id}: {{src: /nowhere}}", "wrong", "{config}: there is no knime.yml in its src, /nowhere"),
+    ({}, "{id}: {{src: {src}}}", "wrong", "{config} names no Python: neither"),
+    ({}, "{id}: {{src: {src}, conda_env_path: /none}}", "wrong", "This Python cannot be run: "),
+    ({}, "{id}: {{src: {src}, python_executable: {true}}}", "wrong", "This Python cannot be run: "),
+]  # fmt: skip
+#: Where installations of each system usually are.
+PLACES = {
+    "linux": "opt/knime_5.9.0",
+    "darwin": "Applications/KNIME 5.9.app/Contents/Eclipse",
+    "win32": "Program Files/KNIME",
+}
+
+
+@pytest.mark.parametrize("system", PLACES)
+@pytest.mark.parametrize(("parts", "config", "level", "what"), MISTAKES)
+def test_each_mistake_is_told_on_each_system(here, system, parts, config, level, what):
     file = here / "extensions.yml"
-    place = make(here / "knime", f"{JVM}{ARGUMENT}{file}\n" if config is not None else JVM, **parts)
+    place = make(here / PLACES[system], f"{JVM}{ARGUMENT}{file}\n" if config is not None else JVM, **parts)
     source = here / "src"
     source.mkdir()
     (source / "knime.yml").touch()
     if config:
         file.write_text(config.format(id=EXTENSION_ID, src=source, true=shutil.which("true")))
-    done, found = findings(cli, "--knime", place.folder)
-    wanted = (level, what.format(plugins=place.plugins, config=file))
-    fits = [fix for (own, said), fix in found.items() if own == level and said.startswith(wanted[1])]
-    assert fits, found
-    if level == "wrong":
-        assert fits[0]
-        assert done.code == 1
+    environment = {"ProgramFiles": str(here / "Program Files")}
+    assert installations(system, here / "home", environment, here) == [place]
+    said = list(knime_setup._look_at(place))
+    start = what.format(plugins=place.plugins, config=file)
+    fits = [own for own in said if own.level == level and own.what.startswith(start)]
+    assert fits, said
+    assert bool(fits[0].fix) == (level == "wrong")
+
+
+def test_a_mistake_is_told_and_fails(cli, here):
+    done, found = findings(cli, "--knime", make(here / "knime").folder)
+    assert ("wrong", "knime.ini does not name a file of Python extensions") in found
+    assert done.code == 1
 
 
 def test_a_package_that_hides_knimes_own_is_named(cli, here):
