@@ -5,6 +5,7 @@ finding one among five hundred.
 """
 
 import asyncio
+import itertools
 import time
 
 from langchain_core.tools import StructuredTool
@@ -39,7 +40,11 @@ def calls(table: Table, url: str, repeat: int, rounds: int) -> None:
         tool = LangchainToolConverter(executor).to_langchain_tool(
             next(b.tool for b in toolset.bound if b.name == NAME), NAME
         )
-        request = ToolRequest(id="1", name=NAME, arguments=ARGUMENTS, iteration=1)
+        turns = itertools.count(1)  # each call in a turn of its own, as the calls of a turn are limited
+
+        def run() -> None:
+            request = ToolRequest(id="1", name=NAME, arguments=ARGUMENTS, iteration=next(turns))
+            executor.run(request, is_canceled=lambda: False)
 
         async def ainvoke(times: int) -> None:
             for _ in range(times):
@@ -53,9 +58,7 @@ def calls(table: Table, url: str, repeat: int, rounds: int) -> None:
             [
                 Way("client.call_tool", repeated(bare, repeat)),
                 Way("StructuredTool.invoke", repeated(lambda: tool.invoke(ARGUMENTS), repeat)),
-                Way(
-                    "Toolbox.run", repeated(lambda: executor.run(request, is_canceled=lambda: False), repeat)
-                ),
+                Way("Toolbox.run", repeated(run, repeat)),
                 Way(
                     "StructuredTool.ainvoke",
                     lambda: repeated(lambda: asyncio.run(ainvoke(repeat)))() / repeat,

@@ -50,6 +50,7 @@ _ENOUGH: Final = "Give the best answer that you can from what you know by now, a
 _FIRST_WAIT: Final = 0.5
 _MAY_PASS: Final = frozenset({CallStatus.FAILED, CallStatus.TOOL_ERROR})
 _PARTS: Final = {CONFIGURATION, DATA_INPUTS}
+_PER_TURN: Final = "the limit of calls per turn"
 _POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
 
 
@@ -367,7 +368,7 @@ class _Limits:
                 return _deny(
                     f"No more than {limits.per_turn} calls are made in one turn",
                     "Look at the results of the others first, and ask for fewer calls",
-                    "the limit of calls per turn",
+                    _PER_TURN,
                 )
             if limits.calls is not None and self._count >= limits.calls:
                 return _deny(
@@ -388,6 +389,8 @@ class _Limits:
             if outcome.record.ok:
                 self._failures.pop(key, None)
                 return None
+            if plan.denied and (plan.decision or "").endswith(_PER_TURN):
+                return None  # asked too often at once, it may be made in the next turn
             self._failures[key] += 1
             failures = self._failures[key]
         if failures <= self._limits.retries and outcome.record.status in _MAY_PASS:

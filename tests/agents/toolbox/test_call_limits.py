@@ -33,6 +33,14 @@ def test_a_thousand_calls_of_one_turn_are_not_made(limited):
     assert "denied by the limit of calls per turn" in {record.decision for record in made.records}
 
 
+def test_what_one_turn_had_too_much_of_is_made_in_the_next(limited):
+    made = limited(per_turn=1)
+    script = [calls(*[call("who")] * 8), calls(call("who")), says("done")]
+    outcome, *_ = play(script, made.executor)
+    assert outcome.text == "done"
+    assert sorted(statuses(made)) == [*["denied"] * 7, "ok", "ok"]
+
+
 def test_calls_of_all_tools_and_of_one(limited):
     made = limited(calls=3, per_tool=CallLimits.parse_per_tool("W*: 1"))
     wanted = [("who", {}), ("who", {}), *[("add", {"a": 1})] * 3]
