@@ -85,7 +85,8 @@ class CommandLine:
         kept = {
             k: v for k, v in os.environ.items() if not k.startswith(("KNIME_MCP_", "COLUMNS", "FORCE_COLOR"))
         }
-        # No keyring and no named servers of the machine that runs the tests.
+        # No keyring, no keys and no named servers of whoever runs the tests.
+        kept |= {"KNIME_MCP_AUDIT_KEYS": str(self.folder / "audit-keys.json")}
         kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
         kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json"), "XDG_CACHE_HOME": str(self.folder)}
         return subprocess.Popen(

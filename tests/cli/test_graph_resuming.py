@@ -50,3 +50,22 @@ def test_what_cannot_be_gone_on_with(cli, server, tmp_path):
     assert done.code == 1
     assert "node 'x' of the tool 't' changed" in done.err
     assert paid(server) == [1, 1]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_every_line_of_a_signed_run_is_covered(cli, server, tmp_path, jobs):
+    assert cli("audit", "key", "new").code == 0
+    assert cli("graph", "run", "g.yaml", "t", "--audit", "j.jsonl").code == 1
+    assert cli("graph", "run", "g.yaml", "--resume", "j.jsonl", "--approve", "ask").code == 0
+    verify = ("audit", "verify", "j.jsonl", "--jobs", jobs)
+    assert cli(*verify).code == 0
+    journal = tmp_path / "j.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    kinds = [json.loads(line)["kind"] for line in lines]
+    graph_lines = [n for n, kind in enumerate(kinds) if kind in {"graph", "node", "result"}]
+    assert {"graph", "node", "result"} <= set(kinds)
+    for number in graph_lines:
+        changed = lines[number].replace(b"true", b"false").replace(b"1", b"7").replace(b"2", b"7")
+        for others in ([], [changed]):
+            journal.write_bytes(b"".join([*lines[:number], *others, *lines[number + 1 :]]))
+            assert cli(*verify).code == 1, lines[number]
