@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 START = b'{"about":'  # the beginning of a run's first line in canonical JSON
 SECOND: Final = ".2"  # what is behind the name of a journal's second file
 _NEXT: Final = b'"kind":"next"'
-_CALL = b'"kind":"call"'  # within a text the marks would be escaped
+_KIND: Final = b'"kind":"'
+_CALL: Final = b'"kind":"call"'  # within a text the marks would be escaped
 _CHAINED: Final = re.compile(rb'(?:\xef\xbb\xbf)?(\{.*),"chain":"([0-9a-f]{64})"\}\s*', re.DOTALL)
 
 LINES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -257,7 +258,7 @@ class JournalEnd(NamedTuple):
 
 
 def end_of(path: Path) -> JournalEnd:
-    """Parses at most three of the journal's lines."""
+    """Parses few of the journal's lines."""
     last_call, last, chain, due, count, part = None, None, "", False, 0, 1
     for line in journal_lines(path):
         due, part = not line.data.endswith(b"\n"), line.part
@@ -267,7 +268,8 @@ def end_of(path: Path) -> JournalEnd:
             continue
         count = 1 if line.begins_anew(chain) else count + 1
         chain, last = line.chain(chain), line
-        if _CALL in line.data:
+        # Arguments in the line of a model's turn may have such a member, too.
+        if _CALL in line.data and (line.data.count(_KIND) == 1 or _is_of_kind(line, "call")):
             last_call = line
     is_new = last is not None and _NEXT in last.data and _is_of_kind(last, "next")
     if last is not None and is_new:

@@ -35,6 +35,18 @@ def test_what_is_written_is_read_back(tmp_path):
     assert json_lines(path)[-1]["calls"] == 2
 
 
+def test_arguments_that_read_like_a_line_are_no_call(tmp_path):
+    path = tmp_path / "r.jsonl"
+    like_a_call = {"calls": [{"name": "x", "arguments": {"kind": "call", "hash": "00"}}]}
+    with Journal(path, run="r") as journal:
+        called = journal.append(record("a"))
+        journal.note("turn", like_a_call)
+    with Journal(path, run="s", append=True) as journal:
+        assert journal.head == called.hash
+        journal.note("turn", like_a_call)
+    assert verify_file(path).verdict is Verdict.UNANCHORED
+
+
 def test_the_name_of_the_file_may_be_a_text(tmp_path):
     with Journal(str(tmp_path / "r.jsonl"), run="r") as journal:
         journal.append(record("a"))
