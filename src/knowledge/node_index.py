@@ -5,18 +5,19 @@ This takes a few megabytes for 5,000 nodes. Whole nodes and the full-text index 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from .catalogue_reader import per_version
 from .query_words import folded, stem, words_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from .catalogue_reader import CatalogueReader
     from .node_model import NodeSpec, NodeSummary, OldName
 
 
+T = TypeVar("T")
 _ENGINE_TYPES: Final = frozenset(
     ("TRIGGER", "AI_AGENT", "TOOL", "ACTION", "EXTERNAL_ACTION", "HUMAN_IN_THE_LOOP", "MEMORY", "FLOW")
 )
@@ -97,6 +98,11 @@ class NodeIndex:
 def is_engines(node: NodeSummary | NodeSpec) -> bool:
     """Returns whether a node is one of the workflow engine, and not of KNIME."""
     return node.node_type in _ENGINE_TYPES and node.id == f"{node.node_type}.{node.subtype}"
+
+
+def knimes_first(types: Mapping[str, T]) -> dict[str, T]:
+    """The types as people see them; programs get the workflow engine's first, as in its own registry."""
+    return dict(sorted(types.items(), key=lambda entry: entry[0] in _ENGINE_TYPES))
 
 
 index_of = per_version(NodeIndex)

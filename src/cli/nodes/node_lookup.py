@@ -159,6 +159,7 @@ def types(
 
     Example: knime-mcp nodes types TRIGGER
     """
+    from ...knowledge.node_index import knimes_first
     from ...knowledge.node_service import NodeKnowledgeService
 
     with open_catalogue(catalogue) as opened:
@@ -170,7 +171,7 @@ def types(
         if as_json:
             print_json(node_types)
         else:
-            _print_types(node_types, whole=node_type is not None)
+            _print_types(knimes_first(node_types), whole=node_type is not None)
             tell_origin(opened.origin)
     return ExitCode.OK
 

@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ...version import VERSION
 from ..node_details import full_description
+from ..node_index import knimes_first
 from ..node_references import resolve_reference
 from ..node_search import Tier, search
 from ..tool_arguments import count_in
@@ -316,7 +317,7 @@ def card(catalogue: Catalogue, reference: str) -> dict[str, Any]:
 
 
 def _counts(reader: CatalogueReader) -> dict[str, int]:
-    return {name: len(subtypes) for name, subtypes in reader.types().items()}
+    return {name: len(subtypes) for name, subtypes in knimes_first(reader.types()).items()}
 
 
 def _why(hit: Hit) -> str:

@@ -99,6 +99,15 @@ def test_a_page_is_whole_and_loads_nothing_from_elsewhere(visitor, path):
         assert visitor.get(link).status_code == 200, link
 
 
+def test_knimes_types_stand_before_those_of_the_workflow_engine(start, tmp_path):
+    (tmp_path / "knime.yaml").write_text(PACK.replace("ACTION", "SOURCE"), "utf-8")
+    build_catalogue(tmp_path / "c.sqlite", packs=[tmp_path / "knime.yaml"])
+    running = start(catalogue=tmp_path / "c.sqlite", gateway_rate_limit=0)
+    with httpx.Client(base_url=running.internal, headers=HTML) as client:
+        text = seen(client.get("/")).text
+    assert text.index("SOURCE 1 node") < text.index("TRIGGER 6 nodes") < text.index("MEMORY 3 nodes")
+
+
 def test_titles_tell_pages_apart(visitor):
     titles = [re.search("<title>(.*?)</title>", visitor.get(path).text)[1] for path in PATHS]
     assert len(set(titles)) == len(PATHS)
