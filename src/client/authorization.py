@@ -4,16 +4,16 @@ An authorization object yields headers; the transports send them to the server's
 else, because they neither follow redirects to another origin nor accept an SSE endpoint on one.
 
 A server's texts go into tables, files and the contexts of models, so a secret that the server repeats is
-hidden in them, by the rules of `types.secret_rules`. In definitions of tools only texts for readers are
-changed: what a call needs, such as names of tools and parameters, stays even if it equals a secret.
+hidden in them, by the rules of `types.secret_rules`. In definitions, of tools and others, only texts for
+readers are changed: what a request needs, such as names and URIs, stays even if it equals a secret.
 """
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import parse_qsl, urlsplit
 
 from ..types.errors import MCPError, ServerError, SettingInvalid
@@ -22,7 +22,7 @@ from ..types.texts import ours
 from .clock import IsCanceled
 from .protocol.messages import map_texts
 from .protocol.negotiation import ServerInfo
-from .protocol.tools import TOKEN, ToolDefinition
+from .protocol.tools import TOKEN
 from .transports.base import Step
 
 _TEXTS: Final = frozenset({"$comment", "default", "description", "example", "examples", "title"})
@@ -218,18 +218,34 @@ def check_header_value(setting: str, what: str, value: str) -> None:
         )
 
 
-def tools_without(secrets: Iterable[str], tools: list[ToolDefinition]) -> list[ToolDefinition]:
+class _Listed(Protocol):
+    @property
+    def raw(self) -> dict[str, Any]: ...
+
+
+T = TypeVar("T", bound=_Listed)
+
+
+def definitions_without(
+    secrets: Collection[str], definitions: list[T], changed: Callable[[dict[str, Any], T], T]
+) -> list[T]:
     """Removes secrets from the texts of definitions; digests are then those of the changed definitions.
 
     Definitions are data that models read, so they lose only secrets that stand out.
     """
+    if not secrets:
+        return definitions
     known = KnownSecrets(secrets)
-    changed = [(_in_definition(known, tool.raw), tool) for tool in tools]
-    return [tool if raw is tool.raw else ToolDefinition.from_raw(raw) for raw, tool in changed]
+    return [
+        definition
+        if (raw := _in_definition(known, definition.raw)) is definition.raw
+        else changed(raw, definition)
+        for definition in definitions
+    ]
 
 
 def server_without(secrets: Iterable[str], info: ServerInfo) -> ServerInfo:
-    """Removes secrets from what a server says about itself; see `tools_without`."""
+    """Removes secrets from what a server says about itself; see `definitions_without`."""
     parts = {name: getattr(info, name) for name in ("name", "title", "version", "instructions")}
     return replace(info, **KnownSecrets(secrets).in_data(parts, _black))
 

@@ -19,11 +19,11 @@ from .authorization import (
     IDENTITY_VARIABLE,
     Authorization,
     OwnHeader,
+    definitions_without,
     error_without,
     secrets_in,
     server_without,
     step_without,
-    tools_without,
     values_in,
 )
 from .calling import ToolCalls
@@ -205,8 +205,8 @@ class MCPClient:
             MCPError: A page could not be read.
         """
         with self._completed_errors():
-            tools, secrets = self._calls.list_tools(self._wait(is_canceled)), self.secrets()
-            return tools_without(secrets, tools) if secrets else tools
+            tools = self._calls.list_tools(self._wait(is_canceled))
+            return definitions_without(self.secrets(), tools, lambda raw, was: was.from_raw(raw))
 
     @property
     def dropped_tools(self) -> tuple[tuple[str, str], ...]:
@@ -290,7 +290,10 @@ class MCPClient:
     def list_resources(self, *, is_canceled: IsCanceled | None = None) -> list["ResourceDefinition"]:
         """All resources, and behind them all templates of resources; none if the server offers none."""
         with self._completed_errors():
-            return self._calls.listings.resources(self._wait(is_canceled))
+            listed = self._calls.listings.resources(self._wait(is_canceled))
+            return definitions_without(
+                self.secrets(), listed, lambda raw, was: was.from_raw(raw, is_template=was.is_template)
+            )
 
     def read_resource(self, uri: str, *, is_canceled: IsCanceled | None = None) -> dict[str, Any]:
         """The result of ``resources/read``, whose contents `protocol.offers.contents_of` gives."""
@@ -300,7 +303,8 @@ class MCPClient:
     def list_prompts(self, *, is_canceled: IsCanceled | None = None) -> list["PromptDefinition"]:
         """All prompts; none if the server offers none."""
         with self._completed_errors():
-            return self._calls.listings.prompts(self._wait(is_canceled))
+            listed = self._calls.listings.prompts(self._wait(is_canceled))
+            return definitions_without(self.secrets(), listed, lambda raw, was: was.from_raw(raw))
 
     def get_prompt(
         self,

@@ -2,10 +2,13 @@
 
 import pytest
 
+from knime_mcp.client.authorization import BearerAuth
 from knime_mcp.client.limits import Limits
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.errors import ProtocolError, ResultTooLarge, ServerError
 from tests.support.scripted_server import ScriptedServer, legacy, modern, rpc, rpc_error
+
+TOKEN = "t0ken-9f2c4e6a8b1d"
 
 
 @pytest.mark.parametrize("era", [legacy, modern])
@@ -32,6 +35,22 @@ def test_a_server_without_them_has_none():
     with ScriptedServer(script) as server, MCPClient(server.url) as client:
         assert client.list_resources() == []
         assert client.list_prompts() == []
+
+
+def test_secrets_that_a_server_repeats_are_hidden_from_its_readers():
+    told = {"description": f"for {TOKEN}", "title": TOKEN}
+    script = legacy(
+        resources__list=rpc({"resources": [{"uri": "a:1", "name": "one", **told}]}),
+        resources__templates__list=rpc({"resourceTemplates": [{"uriTemplate": "a:{x}", **told}]}),
+        prompts__list=rpc({"prompts": [{"name": "p", "arguments": [{"name": "a", **told}], **told}]}),
+    )
+    with ScriptedServer(script) as server, MCPClient(server.url, auth=BearerAuth(TOKEN)) as client:
+        resource, template = client.list_resources()
+        (prompt,) = client.list_prompts()
+    assert (resource.uri, template.uri, template.is_template) == ("a:1", "a:{x}", True)
+    for said in (resource, template, prompt, prompt.arguments[0]):
+        assert said.description == "for [secret]"
+    assert TOKEN not in repr([resource.raw, template.raw, prompt.raw])
 
 
 def test_a_list_in_circles_ends():
