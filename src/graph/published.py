@@ -72,6 +72,7 @@ class Published:
         self._document = document
         self._sessions = sessions
         self._tools: dict[str, PublishedTool] | None = None
+        self._unlisted: tuple[str, ...] = ()  # servers whose tools are not known yet
         self._resources: dict[str, tuple[str, str, ResourceDefinition]] | None = None
 
     def has(self, what: str) -> bool:
@@ -89,13 +90,15 @@ class Published:
         """The tools by the names that clients know."""
         if self._tools is None:
             found: dict[str, PublishedTool] = {}
-            is_whole = True
+            unlisted: list[str] = []
             for server, publication, tools in self._listed("tools", _tools_of):
-                is_whole = is_whole and tools is not None
+                if tools is None:
+                    unlisted.append(server)
                 for tool in tools or ():
                     if _takes(publication.tools, tool.name):
                         self._add(found, server, publication, tool.raw)
-            if not is_whole:
+            self._unlisted = tuple(unlisted)
+            if unlisted:
                 return found  # and the server is asked again the next time
             self._tools = found
         return self._tools
@@ -127,7 +130,11 @@ class Published:
         tools = self.tools() if self.has("tools") else {}
         if name not in tools:
             known = ", ".join([*(tool.name for tool in self._document.tools), *tools])
-            raise RunError(f"Tool not found: {name}", kind="arguments", fix=f"There are: {known or 'none'}")
+            what, fix = f"Tool not found: {name}", f"There are: {known or 'none'}"
+            if self._unlisted:
+                what += f"; not listed yet: the tools of {', '.join(self._unlisted)}"
+                fix = f"Try again once it answers. {fix}"
+            raise RunError(what, kind="arguments", fix=fix)
         return tools[name]
 
     def call(

@@ -134,3 +134,24 @@ def test_calls_that_wait_for_ever_leave_room_for_others():
         return answer
 
     assert run(waits()) == {"action": "cancel"}
+
+
+def test_a_tool_of_a_server_that_has_not_listed_may_be_there_later():
+    gone = "mcpServers: {slow: {type: streamableHttp, url: 'http://127.0.0.1:9/mcp'}}\n"
+    text = yaml(
+        tool(ENTRY.replace("next: a", "next: exit"), EXIT),
+        servers=gone,
+        more="publish: {slow: {tools: true}}\n",
+    )
+    service = GraphService(McpGraphApi(load(text)))
+    try:
+
+        async def called():
+            async with Client(GraphServer(service).server) as client:
+                return (await client.call_tool("order", {})).content[0].text
+
+        said = run(called())
+    finally:
+        service.close()
+    assert "Tool not found: order; not listed yet: the tools of slow" in said
+    assert "Try again once it answers" in said
