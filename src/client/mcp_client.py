@@ -65,6 +65,11 @@ class MCPClient:
             tools = client.list_tools()
             result = client.call_tool("search", {"query": "knime"}, timeout=30)
 
+    Its methods block, and may be used by many threads. In a coroutine:
+
+        async with MCPClient("https://host/mcp") as client:
+            result = await asyncio.to_thread(client.call_tool, "search", {"query": "knime"})
+
     Args:
         server_uri: The server's URL with a complete query; a fragment is ignored. May be given to `connect`
             instead.
@@ -340,6 +345,21 @@ class MCPClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        import asyncio  # here, as nothing else of the client needs it
+
+        try:
+            await asyncio.to_thread(self.connect)
+        except asyncio.CancelledError:
+            self.close()  # ends the connecting
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.close)
 
     def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
         """The current conversation; a new one if there is none, or if it is `instead_of`.

@@ -1,5 +1,6 @@
 """Closing a client while others are at work with it, and what a good-bye is not worth."""
 
+import asyncio
 import threading
 import time
 
@@ -42,6 +43,33 @@ def test_whoever_connects_is_told_at_once():
         assert isinstance(box[0], ConnectError)
         assert "client was closed" in str(box[0])
     assert len(server.requests) == 1, "nobody is asked for a closed client"
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_a_coroutine_connects_and_closes(era):
+    async def called(url):
+        async with MCPClient(url) as client:
+            result = await asyncio.to_thread(client.call_tool, "t")
+            return result.text
+
+    with ScriptedServer(era(tools__call=rpc(text("done")))) as server:
+        assert asyncio.run(called(server.url)) == "done"
+
+
+def test_a_coroutine_that_is_canceled_does_not_connect_on():
+    async def canceled(server):
+        async def opened():
+            async with MCPClient(server.url, timeouts=PATIENT):
+                pass
+
+        task = asyncio.create_task(opened())
+        await asyncio.to_thread(until, lambda: server.requests)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 60)
+
+    with ScriptedServer({"*": [Part.STALL]}) as server:
+        asyncio.run(canceled(server))
 
 
 @pytest.mark.usefixtures("nothing_is_left")
