@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from ..client.protocol.messages import as_object, as_text
 from ..client.protocol.tools import ImageContent, describe_block, parse_block
 from ..runs.call_values import ToolAnswer
-from ..types.errors import ArgumentsInvalid, MCPError
+from ..types.errors import ArgumentsInvalid, CallDenied
 from ..types.texts import only_visible
 from .agent_events import AgentOptions, Ending, TokenBudget
 from .agent_loop import run_agent
@@ -43,10 +43,10 @@ class ServerModel:
         )
 
     def __call__(self, call: CallInProgress) -> ToolAnswer:
-        """The model's answer, structured as the result of ``sampling/createMessage``; raises `MCPError`."""
+        """The model's answer, structured as the result of ``sampling/createMessage``; else `MCPError`."""
         spent = self._meter.spent()
         if spent is not None:
-            raise MCPError(f"The budget of the model is used up: {spent}", fix="Go on without the model")
+            raise CallDenied(f"The budget of the model is used up: {spent}", fix="Go on without the model")
         params = call.arguments
         model = self._model.within(_tokens(params), _texts(params.get("stopSequences")))
         outcome = run_agent(

@@ -41,6 +41,12 @@ class JournalAltered(MCPError):  # noqa: N818
     CODE = "KMCP-JOURNAL-ALTERED"
 
 
+class JournalInUse(MCPError):  # noqa: N818
+    """Another run has gone on with a journal, or is about to."""
+
+    CODE = "KMCP-JOURNAL"
+
+
 def to_resume(path: Path) -> JournalContent:
     """Reads the journal of an interrupted run, whose end may be missing.
 
@@ -63,7 +69,7 @@ def latest_to_resume(folder: Path, about: str, opened: str) -> Generator[Journal
     twice is worse than to take old answers, which is said; what only reads is asked anew.
 
     Within the block nobody else goes on with that run. Raises `JournalAltered`, see `to_resume`, and
-    `MCPError` if somebody else goes on with it, or it is still going on.
+    `JournalInUse` if somebody else goes on with it, or it is still going on.
     """
     path = latest(folder, about)
     if path is None:
@@ -73,12 +79,14 @@ def latest_to_resume(folder: Path, about: str, opened: str) -> Generator[Journal
         try:
             stack.enter_context(held(path))
             if latest(folder, about) != path:  # who held it before has ended meanwhile
-                raise MCPError(f"Another run has gone on with {path}", fix="Execute again to go on after it")
+                raise JournalInUse(
+                    f"Another run has gone on with {path}", fix="Execute again to go on after it"
+                )
             content = read_journal(path)
             is_taken = content.opened == opened or not any(map(may_change, content.records))
             earlier = None if content.outcome == "complete" and is_taken else to_resume(path)
         except JournalBusy as error:
-            raise MCPError(str(error)) from None
+            raise JournalInUse(str(error)) from None
         except JournalError as error:
             raise _altered(path, str(error)) from None
         yield earlier

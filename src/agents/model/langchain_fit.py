@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 VERSIONS: Final = {"langchain-core": ">=1.0,<1.8", "langchain-anthropic": ">=1.7,<1.8"}
 
 
+class PackageUnfit(MCPError):  # noqa: N818
+    """A package is of a version that this project does not know."""
+
+    CODE = "KMCP-PACKAGE"
+
+
 def require_fit(owner: type, package: str, methods: Mapping[str, Sequence[str]]) -> None:
     """Checks that a class has methods with the parameters of these names.
 
@@ -27,7 +33,7 @@ def require_fit(owner: type, package: str, methods: Mapping[str, Sequence[str]])
     """
     odd = [name for name, parameters in methods.items() if not _takes(owner, name, parameters)]
     if odd:
-        raise MCPError(
+        raise PackageUnfit(
             f"{package} {metadata.version(package)} does not fit: {owner.__name__} has other methods"
             f" ({', '.join(odd)}) than this extension knows",
             fix=f"Install {package}{VERSIONS[package]}",

@@ -26,8 +26,7 @@ from ...audit.journal import SUFFIX
 from ...audit.journal_lines import JournalError
 from ...audit.journal_reading import is_complete
 from ...audit.record import CallStatus
-from ...runs.resuming import to_resume
-from ...types.errors import MCPError
+from ...runs.resuming import JournalAltered, to_resume
 from ...types.texts import canonical_json
 from ..agent_events import Ending, PromptGiven, RunEnded, TokenUsage
 from ..timeline import PromptTimeline
@@ -96,7 +95,7 @@ class FinishedPrompts:
 
     `rows` are the RowIDs of the prompts whose conversations are in the files, `unfinished` the calls of
     interrupted runs for prompts that are not gone on with, as they are other ones now, `trouble` why a line
-    could not be written. Raises `MCPError` if a file of an interrupted run was changed.
+    could not be written. Raises `JournalAltered` if a file of an interrupted run was changed.
     """
 
     def __init__(
@@ -242,7 +241,7 @@ class FinishedPrompts:
         try:
             return to_resume(before)
         except JournalError as error:
-            raise MCPError(
+            raise JournalAltered(
                 str(error), fix="Restore the file, or switch off 'Resume an interrupted run'"
             ) from None
 
@@ -331,7 +330,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 names = _TURN if "turn" in line else _FINISHED if "outcome" in line else _BEGUN
                 yield line if _FOLLOWS in line else {name: line[name] for name in names}
             except (ValueError, KeyError, TypeError):
-                raise MCPError(
+                raise JournalAltered(
                     f"Line {number} of {path} is not as it was written, so nothing is taken from it",
                     fix="Restore the file, or switch off 'Resume an interrupted run'",
                 ) from None

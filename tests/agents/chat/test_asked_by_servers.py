@@ -6,7 +6,7 @@ import pytest
 
 from knime_mcp.agents.agent_events import AgentOptions, TokenBudget, TokenMeter, TokenUsage
 from knime_mcp.agents.server_model import ServerModel
-from knime_mcp.types.errors import MCPError
+from knime_mcp.types.errors import CallDenied
 from tests.support import peers
 from tests.support.chat_script import completion
 from tests.support.chat_server import call, calls, says
@@ -156,7 +156,7 @@ def usage_of(request):
 def test_a_budget_that_is_used_up_holds_for_servers_too():
     meter = TokenMeter(TokenBudget(total=10))
     meter.add(TokenUsage(input=8, output=2, turns=1))
-    with pytest.raises(MCPError, match="budget of the model is used up: 10 of 10 tokens"):
+    with pytest.raises(CallDenied, match="budget of the model is used up: 10 of 10 tokens"):
         ServerModel(None, AgentOptions(), meter)(None)
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.agents.model.langchain_fit import VERSIONS, require_fit
-from knime_mcp.types.errors import MCPError
+from knime_mcp.agents.model.langchain_fit import VERSIONS, PackageUnfit, require_fit
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,6 +44,6 @@ def test_what_is_installed_fits():
     ],
 )
 def test_what_does_not_fit_is_told_in_plain_words(methods, odd):
-    with pytest.raises(MCPError, match=rf"does not fit: Changed has other methods \({odd}\)") as caught:
+    with pytest.raises(PackageUnfit, match=rf"does not fit: Changed has other methods \({odd}\)") as caught:
         require_fit(Changed, "langchain-core", methods)
     assert re.match(r"Install langchain-core>=1\.0,<\d", caught.value.fix)
