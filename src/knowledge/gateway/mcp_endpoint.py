@@ -118,7 +118,11 @@ def node_endpoint(gateway: Gateway) -> MCPEndpoint:
 
 
 def _called(body: bytes) -> str | None:
-    """The tool that a body calls, or none; the SDK says what is wrong with one that is no request."""
+    """The tool that a body calls, "" for what else sets a server to work, or none.
+
+    Resources and prompts of a graph are those of the servers behind it. The SDK says what is wrong with a
+    body that is no request.
+    """
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
@@ -126,7 +130,10 @@ def _called(body: bytes) -> str | None:
     if isinstance(message, list):
         return ""  # several at once, as in revision 2025-03-26, may call some
     found = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
-    if found.get("method") != "tools/call":
+    method = found.get("method")
+    if method in {"resources/read", "prompts/get"}:
+        return ""
+    if method != "tools/call":
         return None
     params = found.get("params")
     return str(cast("dict[str, Any]", params).get("name")) if isinstance(params, dict) else ""

@@ -57,6 +57,8 @@ def test_scopes_count(start):
     answer = posted(running, CALLING, reads)
     assert (answer.status_code, answer.json()["details"]["missing_scope"]) == (403, "tools:execute")
     assert posted(running, [CALLING], reads).status_code == 403
+    for method in ("resources/read", "prompts/get"):  # of the servers behind a graph
+        assert posted(running, LISTING | {"method": method}, reads).status_code == 403
     assert posted(running, CALLING, calls).json()["result"]["structuredContent"]["total"] > 0
     assert posted(running, LISTING, calls).status_code == 403
 
