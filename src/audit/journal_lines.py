@@ -126,7 +126,7 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """The fields of each kind of line, but for ``kind`` and ``chain``, which all have."""
-OTHERS: Final = frozenset({"sent", "prompt", "turn", "answer", "graph", "node", "result"})
+OTHERS: Final = LINES.keys() - {"start", "end", "checkpoint", "next", "part"}
 """Lines of a run, beside its calls, that only have to follow the line before."""
 _EVERYWHERE: Final = frozenset({"kind", "chain"})
 _KNOWN: Final = {kind: _EVERYWHERE | fields.keys() for kind, fields in LINES.items()}

@@ -77,7 +77,7 @@ class JournalReading:
                         sent.pop(record.key or "", None)
                     case "end":
                         outcome = entry["outcome"]
-                    case kind if kind in OTHERS or kind in {"read", "checkpoint", "next", "part"}:
+                    case kind if kind in OTHERS or kind in {"checkpoint", "next", "part"}:
                         pass
                     case kind:
                         raise JournalError(f"its kind is {kind!r}")

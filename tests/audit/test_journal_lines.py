@@ -4,16 +4,29 @@ import base64
 import hashlib
 import json
 import platform
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from knime_mcp.audit.journal import Journal, SentCall
-from knime_mcp.audit.journal_lines import LINES, unknown_fields
+from knime_mcp.audit.journal_lines import LINES, OTHERS, unknown_fields
 from knime_mcp.audit.record import content_digests
+from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.verify import verify_file
 from knime_mcp.client.protocol.tools import parse_block
 from knime_mcp.version import VERSION
 from tests.audit.calls import record
 from tests.support.files import json_lines
+
+
+@pytest.mark.parametrize("kind", sorted(OTHERS - {"sent"}))
+def test_every_kind_of_line_is_one_of_a_journal(kind, tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="r") as journal:
+        journal.note(kind, dict.fromkeys(LINES[kind].keys() - {"run", "at"}))
+    with ThreadPoolExecutor(2) as pool:
+        found = [verify_file(path), verify_file(path, pool=pool)]
+    assert [each.verdict for each in found] == [Verdict.UNANCHORED] * 2
 
 
 def test_every_line_has_known_fields_only(tmp_path):

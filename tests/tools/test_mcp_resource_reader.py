@@ -128,6 +128,8 @@ def test_a_secret_that_the_server_repeats_is_marked(reader, tmp_path):
 
 def test_each_answer_is_a_line_in_a_journal(reader, tmp_path):
     from knime_mcp.audit.journal_reading import read_journal
+    from knime_mcp.audit.verdicts import Verdict
+    from knime_mcp.audit.verify import verify_file
 
     result = reader({"u": ["a://text", "a://gone"]}, uri_column="u")
     (journal,) = (tmp_path / "workflow").rglob("*.jsonl")
@@ -140,6 +142,7 @@ def test_each_answer_is_a_line_in_a_journal(reader, tmp_path):
     content = read_journal(journal)
     assert (content.outcome, content.torn) == ("complete", False)
     assert result.flow_variables["mcp_audit_head"].endswith(content.chain)
+    assert verify_file(journal).verdict is Verdict.UNANCHORED
 
 
 @pytest.mark.parametrize(
