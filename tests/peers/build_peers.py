@@ -42,6 +42,9 @@ PYTHON_PEERS = {
 ADDED_PYTHON = {
     "agents": (
         "langchain==1.4.10",
+        "langchain-openai==1.7.4",
+        "openai==3.57.0",
+        "tiktoken==0.14.0",
         "langgraph==1.2.24",
         "langgraph-checkpoint==4.3.2",
         "langgraph-prebuilt==1.1.3",

@@ -11,8 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 from langchain_core.messages import AIMessage
-from langchain_openai import ChatOpenAI
-from openai import AsyncOpenAI
 
 from knime_mcp.agents import langchain_tools
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
@@ -47,6 +45,7 @@ def server():
 @pytest.fixture
 def model():
     """A scripted model as LangChain's."""
+    from langchain_openai import ChatOpenAI
 
     def of(scripted, **more):
         return ChatOpenAI(model="test-model", base_url=scripted.url, api_key="none", max_retries=0, **more)
@@ -198,6 +197,7 @@ def test_a_node_of_tools_in_a_graph(server):
 
 
 def test_pydantic_ai(server):
+    from openai import AsyncOpenAI
     from pydantic_ai import Agent
     from pydantic_ai.ext.langchain import LangChainToolset
     from pydantic_ai.models.openai import OpenAIChatModel
