@@ -10,7 +10,7 @@ readers are changed: what a request needs, such as names and URIs, stays even if
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
@@ -227,14 +227,12 @@ T = TypeVar("T", bound=_Listed)
 
 
 def definitions_without(
-    secrets: Collection[str], definitions: list[T], changed: Callable[[dict[str, Any], T], T]
+    secrets: Iterable[str], definitions: list[T], changed: Callable[[dict[str, Any], T], T]
 ) -> list[T]:
     """Removes secrets from the texts of definitions; digests are then those of the changed definitions.
 
     Definitions are data that models read, so they lose only secrets that stand out.
     """
-    if not secrets:
-        return definitions
     known = KnownSecrets(secrets)
     return [
         definition

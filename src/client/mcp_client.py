@@ -210,8 +210,10 @@ class MCPClient:
             MCPError: A page could not be read.
         """
         with self._completed_errors():
-            tools = self._calls.list_tools(self._wait(is_canceled))
-            return definitions_without(self.secrets(), tools, lambda raw, was: was.from_raw(raw))
+            tools, secrets = self._calls.list_tools(self._wait(is_canceled)), self.secrets()
+            if not secrets:
+                return tools
+            return definitions_without(secrets, tools, lambda raw, was: was.from_raw(raw))
 
     @property
     def dropped_tools(self) -> tuple[tuple[str, str], ...]:
