@@ -185,20 +185,25 @@ class GroupOptions(TypedDict, total=False):
     creationflags: int
 
 
-def in_own_group(*, system: str = NAME) -> GroupOptions:
-    """Options of `Popen`, so that Ctrl-C in this terminal does not reach the child."""
-    if system == "win32":
-        return {"creationflags": 0x200}  # subprocess.CREATE_NEW_PROCESS_GROUP, which others do not have
+def in_own_group(*, waiting: bool = False, system: str = NAME) -> GroupOptions:
+    """Options of `Popen`, so that Ctrl-C in this terminal does not reach the child.
+
+    A `waiting` child does nothing on Windows before a `ProcessGroup` has it: what it had started until then
+    would not belong to the group.
+    """
+    if system == "win32":  # CREATE_NEW_PROCESS_GROUP, and CREATE_SUSPENDED, which `subprocess` does not name
+        return {"creationflags": 0x204 if waiting else 0x200}
     return {"start_new_session": True}
 
 
 # The watchdog sees the end of its input when this process is killed, and then ends the group.
 _WATCH: Final = 'read -r _; sleep 2; kill -TERM "-$1" || exit; sleep 2; kill -KILL "-$1"'
-_JOB_LIMITS, _KILL_ON_CLOSE, _MAY_BE_IN_A_JOB = 9, 0x2000, 0x0101
+# The rights to put a process into a job, and to let it run.
+_JOB_LIMITS, _KILL_ON_CLOSE, _MAY_BE_IN_A_JOB = 9, 0x2000, 0x0901
 
 
 class ProcessGroup:
-    """A child that was started `in_own_group`, with all that it starts; they end if this process is killed.
+    """A child that was started waiting `in_own_group`, with all that it starts; they end if we are killed.
 
     What a child on Linux started in another session is found by `mark`, "NAME=VALUE" of its environment.
     """
@@ -251,7 +256,7 @@ class ProcessGroup:
 
 
 def _job_with(pid: int) -> int | None:
-    """The handle of a job with a process in it; what that starts from now on is in it, too.
+    """The handle of a job with a process in it, which runs from now on; what it starts is in it, too.
 
     https://learn.microsoft.com/windows/win32/procthread/job-objects
     """
@@ -261,11 +266,11 @@ def _job_with(pid: int) -> int | None:
         function.restype = ctypes.c_void_p
     job = kernel.CreateJobObjectW(None, None)
     process = kernel.OpenProcess(_MAY_BE_IN_A_JOB, False, pid)
-    if not job or not process:
-        return None
     limits = struct.pack("<16xI124x", _KILL_ON_CLOSE)  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION with 64 bits
     kernel.SetInformationJobObject(ctypes.c_void_p(job), _JOB_LIMITS, limits, len(limits))
     kernel.AssignProcessToJobObject(ctypes.c_void_p(job), ctypes.c_void_p(process))
+    # Popen has closed its handle of the thread, which the documented ResumeThread would need.
+    ctypes.windll.ntdll.NtResumeProcess(ctypes.c_void_p(process))
     kernel.CloseHandle(ctypes.c_void_p(process))
     return job
 

@@ -77,8 +77,9 @@ def test_needed_variables_are_no_keys(name):
 
 
 def test_a_group_of_its_own():
-    assert system.in_own_group(system="win32") == {"creationflags": 512}
-    assert system.in_own_group(system="darwin") == {"start_new_session": True}
+    assert system.in_own_group(system="win32") == {"creationflags": 0x200}
+    assert system.in_own_group(waiting=True, system="win32") == {"creationflags": 0x204}
+    assert system.in_own_group(waiting=True, system="darwin") == {"start_new_session": True}
 
 
 # --- what acts on the running system ---
@@ -151,15 +152,14 @@ def _child(program: str, *, mark: str) -> tuple[subprocess.Popen, system.Process
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env={**os.environ, name: value}, **system.in_own_group(),
+        env={**os.environ, name: value}, **system.in_own_group(waiting=True),
     )  # fmt: skip
     return process, system.ProcessGroup(process, mark)
 
 
-#: Waits until it may go on, so that the group surely has it, and then starts another process with its output.
+#: Starts at once another process with its output.
 PARENT = """
 import subprocess, sys
-input()
 subprocess.Popen([sys.executable, "-c", "import time; print(1, flush=True); time.sleep(600)"])
 input()
 """
@@ -168,8 +168,6 @@ input()
 def test_a_child_ends_with_what_it_started():
     process, group = _child(PARENT, mark="SYSTEM_TEST=1")
     with process:
-        process.stdin.write(b"\n")
-        process.stdin.flush()
         assert process.stdout.readline().strip() == b"1"  # the grandchild runs
         assert group.is_alive()
         group.kill()
@@ -183,7 +181,7 @@ KILLED = """
 import os, subprocess, sys
 from knime_mcp import system
 child = subprocess.Popen([sys.executable, "-c", "import time; print(1, flush=True); time.sleep(600)"],
-    stdin=subprocess.PIPE, **system.in_own_group())
+    stdin=subprocess.PIPE, **system.in_own_group(waiting=True))
 group = system.ProcessGroup(child, "SYSTEM_TEST=2")
 input()
 os._exit(9)

@@ -57,8 +57,9 @@ class Installation:
 
     @property
     def config(self) -> Path | None:
-        """The YAML file that ``knime.ini`` names; the last one counts, as for Java."""
-        lines = [line for line in read(self.ini).splitlines() if line.startswith(_ARGUMENT)]
+        """The YAML file that ``knime.ini`` names for Java, for which the last one counts."""
+        _, _, for_java = f"\n{read(self.ini)}".partition(f"\n{_JVM}")
+        lines = [line for line in for_java.splitlines() if line.startswith(_ARGUMENT)]
         return Path(lines[-1].removeprefix(_ARGUMENT).strip()) if lines else None
 
 

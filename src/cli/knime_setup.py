@@ -112,8 +112,9 @@ def install(
     Example: knime-mcp knime install --knime /opt/knime_5.9.0
     """
     place = _one(knime)
-    entry = {"src": str(extension_folder()), "python_executable": str(python or sys.executable)}
-    bad = [own for own in _look_at_python(Path(entry["python_executable"]), place) if own.level == "wrong"]
+    runs = Path(python or sys.executable).absolute()  # not resolved: a link leads out of its environment
+    entry = {"src": str(extension_folder()), "python_executable": str(runs)}
+    bad = [own for own in _look_at_python(runs, place) if own.level == "wrong"]
     _print(bad)
     changes = with_extension(place, _own_config(), EXTENSION_ID, entry)
     if not changes:
@@ -197,7 +198,10 @@ def _look_at(place: Installation) -> Iterator[Finding]:
     config = place.config
     install_it = f"Write it with: knime-mcp knime install --knime {_shell(place.folder)}"
     if config is None:
-        yield Finding(where, "wrong", f"{INI} does not name a file of Python extensions", install_it)
+        yield Finding(where, "wrong", f"{INI} names no file of Python extensions behind -vmargs", install_it)
+        return
+    if not config.is_absolute():
+        yield Finding(where, "wrong", f"{INI} names {config}", "Write the whole path, from the root on")
         return
     if not config.is_file():
         yield Finding(where, "wrong", f"{INI} names {config}, which is not there", install_it)
@@ -215,6 +219,9 @@ def _look_at(place: Installation) -> Iterator[Finding]:
     python = _python_of(entry)
     if python is None:
         what = f"{config} names no Python: neither python_executable nor conda_env_path"
+        yield Finding(where, "wrong", what, install_it)
+    elif not python.is_absolute():
+        what = f"{config} names the Python {python}, and KNIME does not know from where on"
         yield Finding(where, "wrong", what, install_it)
     else:
         yield from _look_at_python(python, place)
@@ -246,7 +253,7 @@ def _look_at_python(python: Path, place: Installation | None) -> Iterator[Findin
             where,
             "wrong",
             f"This Python cannot be run: {''.join(why)}",
-            "Name another: install --python FILE",
+            "Name another: knime-mcp knime install --python FILE",
         )
         return
     shown = ".".join(map(str, version))
@@ -255,7 +262,7 @@ def _look_at_python(python: Path, place: Installation | None) -> Iterator[Findin
             where,
             "wrong",
             f"Python {shown} is too old: the nodes need 3.11 or newer",
-            "install --python FILE",
+            "Name another: knime-mcp knime install --python FILE",
         )
         return
     yield from _look_at_packages(where, shown, packages)

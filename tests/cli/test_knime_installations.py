@@ -1,5 +1,6 @@
 """Installations of KNIME, made up for each system, and what is written into their files."""
 
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,10 @@ def test_where_they_are_found(tmp_path, system, folder, environment):
 
 def test_the_program_on_the_path_is_one(tmp_path):
     place = make(tmp_path / "somewhere")
-    program = place.folder / "knime"
+    program = place.folder / f"knime{sysconfig.get_config_var('EXE')}"
     program.touch(mode=0o755)
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "knime").symlink_to(program)
+    (tmp_path / "bin" / program.name).symlink_to(program)
     assert installations("linux", tmp_path, {"PATH": str(tmp_path / "bin")}, tmp_path / "none") == [place]
 
 

@@ -1,13 +1,12 @@
 """``knime-mcp knime``, with made-up installations and each kind of mistake."""
 
 import json
-import shutil
 import sys
 
 import pytest
 
 from knime_mcp.cli import knime_setup
-from knime_mcp.cli.knime_installations import installations
+from knime_mcp.cli.knime_installations import installations, registered
 from knime_mcp.version import EXTENSION_ID
 from tests.cli.test_knime_installations import ARGUMENT, JVM, make
 
@@ -36,8 +35,11 @@ def test_installed_and_uninstalled(cli, here):
     assert unasked.code == 1
     assert "write it with --yes" in unasked.err
     assert place.ini.read_text() == before
-    done = cli("knime", "install", "--knime", place.folder, "--yes")
+    (here / "python").symlink_to(sys.executable)
+    done = cli("knime", "install", "--knime", place.folder, "--python", "python", "--yes")
     assert "Restart KNIME" in done.out
+    assert registered(place, EXTENSION_ID)["python_executable"] == str(here / "python")
+    cli("knime", "install", "--knime", place.folder, "--yes")
     assert place.config.is_file()
     again = cli("knime", "install", "--knime", place.folder, "--yes")
     assert "loads the nodes already" in again.out
@@ -59,13 +61,16 @@ MISTAKES = [
     ({"version": "5.5.0"}, None, "note", "KNIME 5.5.0: the nodes' dialogs show less than in"),
     ({"version": ""}, None, "note", "The version is not known: {plugins} has no org.knime.core"),
     ({"python": False}, None, "wrong", "KNIME Python Integration is not installed"),
-    ({}, None, "wrong", "knime.ini does not name a file of Python extensions"),
+    ({}, None, "wrong", "knime.ini names no file of Python extensions behind -vmargs"),
+    ({"ini": f"{ARGUMENT}/x.yml\n{JVM}"}, None, "wrong", "knime.ini names no file of Python extensions"),
+    ({"ini": f"{JVM}{ARGUMENT}x.yml\n"}, None, "wrong", "knime.ini names x.yml"),
     ({}, "", "wrong", "knime.ini names {config}, which is not there"),
     ({}, "a.b: {{src: /x}}", "wrong", "{config} has no entry " + EXTENSION_ID),
-    ({}, "{id}: {{src: /nowhere}}", "wrong", "{config}: there is no knime.yml in its src, /nowhere"),
+    ({}, "{id}: {{src: /nowhere}}", "wrong", "{config}: there is no knime.yml in its src, "),
     ({}, "{id}: {{src: {src}}}", "wrong", "{config} names no Python: neither"),
-    ({}, "{id}: {{src: {src}, conda_env_path: /none}}", "wrong", "This Python cannot be run: "),
-    ({}, "{id}: {{src: {src}, python_executable: {true}}}", "wrong", "This Python cannot be run: "),
+    ({}, "{id}: {{src: {src}, python_executable: bin/python}}", "wrong", "{config} names the Python "),
+    ({}, "{id}: {{src: {src}, conda_env_path: {src}}}", "wrong", "This Python cannot be run: "),
+    ({}, "{id}: {{src: {src}, python_executable: {src}/knime.yml}}", "wrong", "This Python cannot be run: "),
 ]  # fmt: skip
 #: Where installations of each system usually are.
 PLACES = {
@@ -79,12 +84,13 @@ PLACES = {
 @pytest.mark.parametrize(("parts", "config", "level", "what"), MISTAKES)
 def test_each_mistake_is_told_on_each_system(here, system, parts, config, level, what):
     file = here / "extensions.yml"
-    place = make(here / PLACES[system], f"{JVM}{ARGUMENT}{file}\n" if config is not None else JVM, **parts)
+    ini = f"{JVM}{ARGUMENT}{file}\n" if config is not None else JVM
+    place = make(here / PLACES[system], **{"ini": ini, **parts})
     source = here / "src"
     source.mkdir()
     (source / "knime.yml").touch()
     if config:
-        file.write_text(config.format(id=EXTENSION_ID, src=source, true=shutil.which("true")))
+        file.write_text(config.format(id=EXTENSION_ID, src=source))
     environment = {"ProgramFiles": str(here / "Program Files")}
     assert installations(system, here / "home", environment, here) == [place]
     said = list(knime_setup._look_at(place))
@@ -96,7 +102,7 @@ def test_each_mistake_is_told_on_each_system(here, system, parts, config, level,
 
 def test_a_mistake_is_told_and_fails(cli, here):
     done, found = findings(cli, "--knime", make(here / "knime").folder)
-    assert ("wrong", "knime.ini does not name a file of Python extensions") in found
+    assert ("wrong", "knime.ini names no file of Python extensions behind -vmargs") in found
     assert done.code == 1
 
 

@@ -340,7 +340,7 @@ def start(server: StdioServer, mark: str) -> subprocess.Popen[bytes]:
             bufsize=0,
             env=environment,
             cwd=server.cwd,
-            **in_own_group(),
+            **in_own_group(waiting=True),
         )
     except OSError as error:
         raise _not_started(server, error) from None
