@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MCPClient", "Progress", "ServerInfo", "StdioServer", "Step"]
 _logger = logging.getLogger(__name__)
-_Key = tuple[object, ...]
+ServerKey = tuple[object, ...]
 _MOST_QUESTIONS: Final = 8
 
 
@@ -535,8 +535,8 @@ class SessionPool:
 
     def __init__(self, connect: Callable[[ServerRoute], MCPClient]) -> None:
         self._connect = connect
-        self._clients: dict[_Key, MCPClient] = {}
-        self._making: dict[_Key, threading.Lock] = {}
+        self._clients: dict[ServerKey, MCPClient] = {}
+        self._making: dict[ServerKey, threading.Lock] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -546,7 +546,7 @@ class SessionPool:
         Raises:
             MCPError: `connect` failed, or the pool is closed (`ConnectError`).
         """
-        key = _key(route)
+        key = server_key(route)
         client = self._clients.get(key)
         if client is not None:
             return client
@@ -580,7 +580,8 @@ class SessionPool:
         self.close()
 
 
-def _key(route: ServerRoute) -> _Key:
+def server_key(route: ServerRoute) -> ServerKey:
+    """What tells the servers and callers of a run apart: all of a route but its tool and pin."""
     return (
         route.url,
         route.credential,

@@ -25,11 +25,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ..client.limits import Limits
+from ..client.mcp_client import server_key
 from ..client.protocol.messages import DEEPEST
 from ..client.validation.argument_schemas import type_of
 from ..client.validation.problems import describe_problems, wanted_types
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     import jsonschema_rs
 
-    from ..client.mcp_client import MCPClient, Progress, SessionPool
+    from ..client.mcp_client import MCPClient, Progress, ServerKey, SessionPool
     from ..client.protocol.tools import CallToolResult, ToolDefinition
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
@@ -121,7 +122,9 @@ class Definitions:
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._listings: dict[ServerRoute, _Listing] = {}
+        self._listings: dict[ServerKey, _Listing] = {}
+        #: Whether changes are listened for. A run of one call lists just before it, and never again.
+        self.are_watched = True
 
     def find(
         self, route: ServerRoute, tool_name: str, *, is_canceled: Callable[[], bool] | None = None
@@ -177,13 +180,13 @@ class Definitions:
         Of two with the same name it has the first, which is the one that servers call. Raises what `find`
         raises.
         """
-        server = _server_of(route)
+        server = server_key(route)
         with self._lock:
             before = listing = self._listings.get(server)
             if listing is None or not listing.holds:
                 listing = self._listings[server] = _Listing()
         if listing is not before:
-            self._make_listing(server, listing, before, is_canceled)
+            self._make_listing(route, listing, before, is_canceled)
         error = listing.answer.exception()
         if error is not None:
             raise error.with_traceback(None)  # its traceback would grow with every call
@@ -191,17 +194,18 @@ class Definitions:
 
     def _make_listing(
         self,
-        server: ServerRoute,
+        route: ServerRoute,
         listing: _Listing,
         before: _Listing | None,
         is_canceled: Callable[[], bool] | None,
     ) -> None:
         try:
-            client = self._pool.client(server)
+            client = self._pool.client(route)
             changes = client.tool_changes
             tools = client.list_tools(is_canceled=is_canceled)
-            with contextlib.suppress(MCPError):  # the definitions are known all the same
-                client.watch_tools()
+            if self.are_watched:
+                with contextlib.suppress(MCPError):  # the definitions are known all the same
+                    client.watch_tools()
             by_name: dict[str, ToolDefinition] = {}
             for tool in tools:
                 by_name.setdefault(tool.name, tool)
@@ -211,14 +215,9 @@ class Definitions:
         except BaseException as error:
             if isinstance(error, Canceled) or not isinstance(error, MCPError):
                 with self._lock:
-                    self._listings.pop(server, None)
+                    self._listings.pop(server_key(route), None)
             listing.failed_until = time.monotonic() + _FAILURE_HOLDS_SECONDS
             listing.answer.set_exception(error)
-
-
-@lru_cache(maxsize=256)
-def _server_of(route: ServerRoute) -> ServerRoute:
-    return replace(route, tool=None, digest=None)
 
 
 def pinned_tool(definition: ToolDefinition, route: ServerRoute, *, shown_name: str) -> MCPTool:

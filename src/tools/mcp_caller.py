@@ -6,20 +6,33 @@ This module holds the ports, checks the settings, and calls the modules that do 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import knime.extension as knext
 
 from ..types.columns import choose_form, is_tool_column, tool_column_names
 from ..types.errors import MCPError, SettingInvalid
+from ..types.routing import ServerRoute
 from ..types.texts import visible
-from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog, ResultColumns
+from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog, ResultColumns, loaded
+from .calling_hints import decode_choices, offered
 from .node_settings import connection
 from .node_settings.connection import chosen_column
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..runs.call_values import CallOutcome
     from .caller.calls_report import ResultsLayout
+
+
+class Target(NamedTuple):
+    """The tool that a node without a table calls."""
+
+    route: ServerRoute
+    name: str  # the server's
+    shown_name: str
+    digest: str = ""  # of its definition when the Provider listed it
 
 
 @knext.node(
@@ -101,6 +114,12 @@ class MCPToolCaller(CallerDialog):
     Credentials, and arguments that a tool declares as passwords, do not appear in the results, the journal or
     in error messages; a mark stands in their place.
     """
+
+    def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        loaded.tool = parameters.get("tool", BY_NAME)
+        loaded.called = parameters.get("tool_name", "") if loaded.tool == BY_NAME else loaded.tool
+        loaded.names = [argument.get("name", "") for argument in parameters.get("arguments") or ()]
+        return parameters
 
     def configure(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
         try:
@@ -194,6 +213,25 @@ class MCPToolCaller(CallerDialog):
     def chosen_tool(self) -> str:
         """The name of the tool for all calls; empty if no tool is chosen."""
         return self.tool_name.strip() if self.tool == BY_NAME else self.tool
+
+    def target(self, flow_variables: Mapping[str, Any]) -> Target:
+        """The tool to call without a *Tools* table: one that a Provider announced, or the settings' one.
+
+        `SettingInvalid` says what is wrong with the settings of the connection.
+        """
+        known = None if self.tool == BY_NAME else offered(decode_choices(flow_variables)).get(self.tool)
+        url = self.server_url.strip()
+        if known is None and self.tool != BY_NAME and not url:
+            raise SettingInvalid(
+                f"The tool '{visible(self.tool)}' is not known now, and there is no server URL",
+                setting="tool",
+                fix="Execute the MCP Tool Provider whose flow variable port is connected, or choose another"
+                " tool",
+            )
+        if known is None or not known.route or url not in ("", known.server):
+            name = self.chosen_tool()
+            return Target(connection.route_from_settings(self), name, name)
+        return Target(ServerRoute.parse(known.route), known.tool or known.name, known.name, known.digest)
 
     def _check_calls(self, tools: Any, parameters: Any) -> None:
         """Checks the settings for the tool and its arguments against the specs of the inputs."""

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
 from ...types.columns import may_hold_tools
-from ...types.errors import SettingInvalid
-from ...types.routing import ServerRoute
 from ...types.texts import shortened, visible
 from ..calling_hints import decode_choices, offered, parameters_in
 from ..node_settings import shared_parameters
-from ..node_settings.connection import NO_COLUMN, route_from_settings
+from ..node_settings.connection import NO_COLUMN
 from ..node_settings.shared_parameters import column_choices, labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..calling_hints import ToolChoice
 
 _log = logging.getLogger(__name__)
@@ -57,7 +53,7 @@ class OnError(knext.EnumParameterOptions):
 
 # KNIME tells the functions that make the choices nothing of the settings, but loads them just before, in the
 # same thread. So a saved choice is still offered when its Provider was reset, and not shown as missing.
-_loaded = threading.local()
+loaded = threading.local()
 
 
 class _Name(knext.StringParameter):
@@ -70,7 +66,7 @@ class _Name(knext.StringParameter):
 def _parameter_choices(context: Any) -> list[Any]:
     """The parameters of the chosen tool, and what the settings name. Never raises, see `_tool_choices`."""
     try:
-        known = offered(decode_choices(context.flow_variables)).get(getattr(_loaded, "called", "").strip())
+        known = offered(decode_choices(context.flow_variables)).get(getattr(loaded, "called", "").strip())
         hints = [] if known is None else parameters_in(known.signature)
     except Exception as error:
         _log.debug("No parameters in the dialog: %s", type(error).__name__)
@@ -78,7 +74,7 @@ def _parameter_choices(context: Any) -> list[Any]:
     if not hints:
         return []
     labels = {hint.name: visible(hint.label) for hint in hints}
-    others = {name: visible(f"{name} (not known now)") for name in getattr(_loaded, "names", ())}
+    others = {name: visible(f"{name} (not known now)") for name in getattr(loaded, "names", ())}
     return labelled((name, label, "") for name, label in (others | labels).items() if name)
 
 
@@ -114,7 +110,7 @@ def _tool_choices(context: Any) -> list[Any]:
     choices = [
         (name, visible(_label(name, entry)), visible(_about(entry, room))) for name, entry in tools.items()
     ]
-    saved = getattr(_loaded, "tool", BY_NAME)
+    saved = getattr(loaded, "tool", BY_NAME)
     if context is not None and saved not in tools and saved not in ("", BY_NAME):
         choices.append(
             (saved, visible(f"{saved} (not known now)"), "The Provider of this tool was reset: execute it.")
@@ -135,15 +131,6 @@ def _about(entry: ToolChoice, room: int) -> str:
     return f"{kind}. {short}" if short else kind
 
 
-class Target(NamedTuple):
-    """The tool that a node without a table calls."""
-
-    route: ServerRoute
-    name: str  # the server's
-    shown_name: str
-    digest: str = ""  # of its definition when the Provider listed it
-
-
 def _text_columns(specs: list[Any]) -> list[str]:
     """Columns that can hold names."""
     return [column.name for column in specs[PARAMETERS] or () if column.ktype == knext.string()]
@@ -156,31 +143,6 @@ def _json_columns(specs: list[Any]) -> list[str]:
 
 class CallerDialog:
     """What the node inherits, and a step of an audit workflow takes its defaults from."""
-
-    def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        _loaded.tool = parameters.get("tool", BY_NAME)
-        _loaded.called = parameters.get("tool_name", "") if _loaded.tool == BY_NAME else _loaded.tool
-        _loaded.names = [argument.get("name", "") for argument in parameters.get("arguments") or ()]
-        return parameters
-
-    def target(self, flow_variables: Mapping[str, Any]) -> Target:
-        """What a node without a *Tools* table calls: a tool that a Provider announced, or the settings' one.
-
-        `SettingInvalid` says what is wrong with the settings of the connection.
-        """
-        name = self.tool_name.strip() if self.tool == BY_NAME else self.tool
-        known = None if self.tool == BY_NAME else offered(decode_choices(flow_variables)).get(self.tool)
-        url = self.server_url.strip()
-        if known is None and self.tool != BY_NAME and not url:
-            raise SettingInvalid(
-                f"The tool '{visible(self.tool)}' is not known now, and there is no server URL",
-                setting="tool",
-                fix="Execute the MCP Tool Provider whose flow variable port is connected, or choose another"
-                " tool",
-            )
-        if known is None or not known.route or url not in ("", known.server):
-            return Target(route_from_settings(self), name, name)
-        return Target(ServerRoute.parse(known.route), known.tool or known.name, known.name, known.digest)
 
     # Connection
     server_url = shared_parameters.server_url()

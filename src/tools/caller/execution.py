@@ -9,7 +9,7 @@ import dataclasses
 import difflib
 import threading
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -224,6 +224,7 @@ def run_calls(
     ``tools`` and ``rows`` are the tables *Tools* and *Parameters*, this one as Arrow table with RowIDs.
     ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
     """
+    sessions.run.definitions.are_watched = rows is not None
     plan = _planned(node, ctx, tools, rows, sessions)
     about, journals, opened = _about(node, ctx, tools), folder / JOURNALS, opening(ctx)
     with ExitStack() as stack:
@@ -357,9 +358,7 @@ class ToolLookup:
         present = [(tool, row_id) for tool, row_id in zip(tools, row_ids, strict=True) if tool is not None]
         self.tools = [tool for tool, _ in present]
         self._row_ids = {id(tool): row_id for tool, row_id in reversed(present)}
-        self._qualified = dict(zip(map(id, self.tools), _qualified_names(self.tools), strict=True))
         self._by_name = _index((tool.name, tool) for tool in self.tools)
-        self._by_qualified = _index((name, tool) for tool in self.tools for name in self._qualified[id(tool)])
         self._by_row = _index((row_id, tool) for tool, row_id in present)
         self._by_remote = _index((tool.tool_name, tool) for tool in self.tools if isinstance(tool, MCPTool))
 
@@ -378,10 +377,21 @@ class ToolLookup:
         raise self._unknown(name.strip())
 
     def _find(self, wanted: str) -> list[Tool]:
-        for index in (self._by_name, self._by_qualified, self._by_row, self._by_remote):
+        if wanted in self._by_name:
+            return self._by_name[wanted]
+        for index in (self._by_qualified, self._by_row, self._by_remote):
             if wanted in index:
                 return index[wanted]
         return []
+
+    # Most calls say no more than the name, and the servers of many tools take time to tell apart.
+    @cached_property
+    def _qualified(self) -> dict[int, list[str]]:
+        return dict(zip(map(id, self.tools), _qualified_names(self.tools), strict=True))
+
+    @cached_property
+    def _by_qualified(self) -> dict[str, list[Tool]]:
+        return _index((name, tool) for tool in self.tools for name in self._qualified[id(tool)])
 
     def _ambiguous(self, wanted: str, tools: list[Tool]) -> ToolNotFound:
         spellings = [self._spelling(tool) for tool in tools]
