@@ -24,7 +24,7 @@ from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
     from ..runs.server_questions import ServerQuestions
-    from ..tools.caller.execution import Sessions
+    from ..tools.node_settings.connection import Sessions
     from .chat.chat_service import HandedOn
     from .prompter.conversation_table import ConversationLayout, Entry
     from .prompter.prompter import Prompter
@@ -221,7 +221,7 @@ class MCPAgentChat:
         self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
     ) -> Any:
         """Gives out what was said in the view; without a view, asks the questions."""
-        from ..tools.caller.execution import JOURNALS, data_area
+        from ..tools.node_settings.connection import JOURNALS, data_area
         from .chat.chat_service import HandedOn
 
         outputs = data_outputs(ctx)
@@ -272,7 +272,7 @@ class MCPAgentChat:
         return replace(service, session=ChatSession(prompter, entries), journal=str(journal))
 
     def _sessions(self, ctx: Any, credential: Any, questions: ServerQuestions | None = None) -> Sessions:
-        from ..tools.caller.execution import Sessions
+        from ..tools.node_settings.connection import Sessions
 
         return Sessions(
             ctx,
@@ -326,7 +326,7 @@ class MCPAgentChat:
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
         from ..runs.engine import BlobStore
-        from ..tools.caller.execution import JOURNALS, data_area
+        from ..tools.node_settings.connection import JOURNALS, data_area
         from ..types.columns import choose_form
         from .prompter.prompt_runs import PromptRuns
         from .prompter.prompter import Prompt

@@ -24,7 +24,7 @@ from .prompter import prompter_dialog as dialog
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..tools.caller.execution import Sessions
+    from ..tools.node_settings.connection import Sessions
     from .agent_events import AgentOptions
     from .prompter.conversation_table import ConversationLayout, Entry
     from .prompter.prompt_runs import PromptRuns
@@ -243,7 +243,7 @@ class MCPAgentPrompter:
             taken_as_complete,
             unknown_calls,
         )
-        from ..tools.caller.execution import JOURNALS, Sessions, data_area, opening
+        from ..tools.node_settings.connection import JOURNALS, Sessions, data_area, opening
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 
@@ -321,7 +321,7 @@ class MCPAgentPrompter:
         """Identifies this node's runs among the journals of a workflow."""
         from hashlib import sha256
 
-        from ..tools.caller.execution import place_in_workflow
+        from ..tools.node_settings.connection import place_in_workflow
         from ..types.texts import canonical_json
 
         asked = [self.developer_message, self.user_message, self.prompt_column, self.answer_schema]
@@ -377,7 +377,7 @@ def prompter_of(
     node: Any, ctx: Any, model: Any, tools: Any | None, tables: list[Any], sessions: Sessions
 ) -> Prompter:
     """The agent that the settings of a node describe. Looks up credentials, so call it in KNIME's thread."""
-    from ..tools.caller.execution import routes_of
+    from ..tools.node_settings.connection import routes_of
     from .prompter.prompter import Prompter
     from .toolbox.toolset import Toolset, extract_tools
 

@@ -153,7 +153,7 @@ class ToolCallReplayer:
         from ..audit.journal import SUFFIX
         from ..runs.replay_decision import routes_of
         from ..runs.replaying import Replayer
-        from ..tools.caller.execution import JOURNALS, Sessions, data_area
+        from ..tools.node_settings.connection import JOURNALS, Sessions, data_area
         from ..tools.views.replay_page import ShownCalls, replay_page
 
         recording = settings.recording_of_input(calls, self.tool_column, self.expected_head)

@@ -280,7 +280,7 @@ class AgentRun:
         routes: list[ServerRoute],
         host: ExtensionHost | None,
     ) -> Prompter:
-        from ..tools.recorded_steps import workflow_digest
+        from ..tools.node_settings.connection import workflow_digest
 
         settings = self._settings
         run = sessions.run_for(routes, settings.save_dir)

@@ -105,7 +105,7 @@ class ReplayRun:
 
         Those that came with the records are only offered, as nobody has said that they may run.
         """
-        from ..tools.recorded_steps import workflow_digest
+        from ..tools.node_settings.connection import workflow_digest
         from .workflow_files import load_host, workflow_runner, workflow_tools
 
         host = load_host()

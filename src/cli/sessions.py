@@ -188,7 +188,7 @@ class Sessions:
         """The login that ``knime-mcp login`` stored for a server, unless a credential was chosen."""
         if route.credential is not None or urlsplit(route.url).scheme != "https":
             return None
-        from ..tools.node_settings.connection import stored_login
+        from ..client.oauth.oauth import stored_login
 
         return stored_login(route.url, network=self._options.network)
 

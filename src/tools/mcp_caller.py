@@ -1,29 +1,41 @@
 """The node *MCP Tool Caller*: calls a tool once, or once per row of a table.
 
-This module holds the ports, checks the settings, and calls the modules that do the work; the dialog is in
-`caller_dialog`. The node keeps no state between calls of KNIME, and imports large modules in `execute` only.
+This module holds the ports, checks the settings, and makes a run of them; the dialog is in `caller_dialog`,
+what comes of the calls in `calls_report`. The node keeps no state between calls of KNIME, and imports large
+modules in `execute` only.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import dataclasses
+from contextlib import ExitStack
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import knime.extension as knext
 
-from ..types.columns import choose_form, is_tool_column, tool_column_names
-from ..types.errors import MCPError, SettingInvalid
+from ..types.columns import ToolLookup, choose_form, is_tool_column, tool_column_names
+from ..types.errors import Canceled, MCPError, SettingInvalid, ToolFailed
 from ..types.routing import ServerRoute
-from ..types.texts import visible
+from ..types.texts import canonical_json, visible
+from ..types.tool import MCPTool, WorkflowTool
 from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog, ResultColumns, loaded
 from .calling_hints import decode_choices, offered
 from .node_settings import connection
 from .node_settings.connection import chosen_column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
+    from ..runs.argument_sources import PlannedCalls
     from ..runs.call_values import CallOutcome
+    from ..runs.table_run import TableRun
+    from ..types.tool import Tool
     from .caller.calls_report import ResultsLayout
+    from .node_settings.connection import Sessions
+
+_ROWS_NAMED: Final = 10
 
 
 class Target(NamedTuple):
@@ -146,9 +158,8 @@ class MCPToolCaller(CallerDialog):
         from ..runs.engine import BlobStore
         from ..runs.result_records import RecordsCollector
         from .caller.calls_report import ResultsWriter, calls_page
-        from .caller.execution import Sessions, data_area, run_calls
 
-        folder = data_area(ctx)
+        folder = connection.data_area(ctx)
         rows = None if parameters is None else parameters.to_pyarrow()
         # In batches: a whole table would hold all results in memory until the last call has ended.
         output = knext.BatchOutputTable.create(row_ids="keep")
@@ -156,7 +167,7 @@ class MCPToolCaller(CallerDialog):
         writer = ResultsWriter(layout, rows, output.append)
         timeouts = connection.timeouts_from_settings(self)
         records_output = knext.BatchOutputTable.create(row_ids="keep")
-        sessions = Sessions(
+        sessions = connection.Sessions(
             ctx, credential, timeouts, pinning=self.pinning, secret_arguments=self.secret_arguments
         )
         with RecordsCollector() as found:
@@ -167,7 +178,7 @@ class MCPToolCaller(CallerDialog):
 
             with sessions:
                 sessions.run.save_blob = BlobStore(folder, sessions.run.id).save
-                run = run_calls(self, ctx, tools, rows, sessions, folder, take)
+                run = self._run_calls(ctx, tools, rows, sessions, folder, take)
             writer.close()
             for piece in found.pieces():
                 records_output.append(piece)
@@ -190,6 +201,119 @@ class MCPToolCaller(CallerDialog):
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
         return output, records_output, knext.view_html(calls_page(summary))
+
+    def _run_calls(
+        self,
+        ctx: Any,
+        tools: Any,
+        rows: Any,
+        sessions: Sessions,
+        folder: Path,
+        take: Callable[[CallOutcome], None],
+    ) -> TableRun:
+        """Makes the calls; ``take`` is called with each finished one, in the order of the rows.
+
+        ``tools`` and ``rows`` are the tables *Tools* and *Parameters*, this one as Arrow table with RowIDs.
+        ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
+        """
+        from ..audit.journal import SUFFIX
+        from ..runs.table_run import TableRun
+
+        sessions.run.definitions.are_watched = rows is not None
+        plan = self._planned(ctx, tools, rows, sessions)
+        about, journals, opened = (
+            self._about(ctx, tools),
+            folder / connection.JOURNALS,
+            connection.opening(ctx),
+        )
+        with ExitStack() as stack:
+            earlier = None
+            if self.resume:
+                from ..runs.resuming import latest_to_resume, taken_as_complete
+
+                earlier = stack.enter_context(latest_to_resume(journals, about, opened))
+                if remark := taken_as_complete(earlier):
+                    sessions.notes.append(remark)
+                sessions.run.repeat_unknown = self.repeat_unknown
+            table_run = TableRun(
+                plan=plan,
+                run=sessions.run,
+                stop=sessions.stop,
+                concurrency=self.concurrency,
+                fail=self.on_error == "fail",
+                journal_file=journals / f"{sessions.run.id}{SUFFIX}",
+                about=about,
+                opened=opened,
+                earlier=earlier,
+            )
+            ctx.set_progress(0.0, f"0 of {plan.total} calls")
+            ending = table_run.make_calls(
+                take,
+                is_canceled=ctx.is_canceled,
+                on_finished=lambda count: ctx.set_progress(
+                    count / plan.total, f"call {count} of {plan.total}"
+                ),
+            )
+        if table_run.failure is not None:
+            raise _failure(table_run, table_run.failure)
+        if ending == "canceled":
+            raise Canceled(
+                f"Canceled after {table_run.summary.finished} of {plan.total} calls",
+                fix=f"The finished calls are kept in {table_run.journal_file}. Switch on"
+                " 'Resume an interrupted run' and execute again to make only the others",
+            )
+        table_run.summary.unmatched = plan.unmatched
+        table_run.summary.notes |= dict.fromkeys(sessions.notes)
+        return table_run
+
+    def _planned(self, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> PlannedCalls:
+        from ..runs.argument_sources import ParameterRows, PlannedCalls, parse_arguments_setting
+        from ..runs.checked_calls import pinned_tool
+
+        per_row = chosen_column(self.tool_per_row_column)
+        is_json = self.arguments_source == "json_column"
+        lookup = ToolLookup((), ()) if tools is None else ToolLookup.of_table(tools, self.tool_column)
+        if lookup.unreadable:
+            rows_named = ", ".join(islice(lookup.unreadable, _ROWS_NAMED))
+            sessions.notes.append(f"Tools that cannot be read were left out: row {rows_named}")
+        tool, problem = None, None
+        try:
+            if tools is None:
+                route, name, shown_name, digest = self.target(ctx.flow_variables)
+                sessions.know(route)
+                # From server and name only, as the error rows have it if its definition cannot be had.
+                tool = MCPTool(shown_name, "", "", dataclasses.replace(route, tool=None).uri, name)
+                definition = sessions.run.definitions.find(route, name, is_canceled=ctx.is_canceled)
+                tool = _pinned(
+                    pinned_tool(definition, route, shown_name=shown_name), self.pinned_digest or digest
+                )
+            elif per_row is None:
+                tool = _pinned(lookup.find(self.chosen_tool()), self.pinned_digest)
+                sessions.know(*connection.routes_of([tool]))
+            else:
+                sessions.know(*connection.routes_of(lookup.tools))
+        except (SettingInvalid, Canceled):
+            raise
+        except MCPError as error:
+            problem = error  # fails every call: gives error rows or fails the node, as the settings say
+        return PlannedCalls(
+            find_tool=lambda name: _pinned(lookup.find(name), self.pinned_digest),
+            tool=tool,
+            problem=problem,
+            values=parse_arguments_setting(self.arguments_json),
+            pairs=[(pair.name, pair.value) for pair in self.arguments if pair.value or not self.omit_empty],
+            parameters=None if rows is None else ParameterRows(table=rows),
+            tool_column=per_row,
+            json_column=chosen_column(self.arguments_column) if is_json else None,
+        )
+
+    def _about(self, ctx: Any, tools: Any) -> str:
+        """Identifies this node's runs among the journals of a workflow."""
+        server = None if tools is not None else self.target(ctx.flow_variables).route.url
+        says = ("tool_column", "tool", "tool_name", "tool_per_row_column", "arguments_column")
+        chosen = {name: getattr(self, name) for name in says}
+        place = connection.place_in_workflow(ctx)
+        return canonical_json({"node": "mcp_tool_caller", "place": place, "server": server, **chosen})
 
     def _layout(self, parameters: Any) -> ResultsLayout:
         from .caller.calls_report import image_type, json_type, plan_results
@@ -282,6 +406,38 @@ class MCPToolCaller(CallerDialog):
                 setting="arguments",
                 fix="Open the dialog and enter their values",
             )
+
+
+def _pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
+    """Pins a tool to the digest of a definition; empty changes nothing. Workflows cannot be pinned."""
+    match tool:
+        case MCPTool() if digest.strip():
+            route = dataclasses.replace(tool.route, tool=None, digest=digest.strip())
+            return dataclasses.replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
+        case MCPTool() | WorkflowTool():
+            return tool
+        case _:
+            assert_never(tool)
+
+
+def _failure(table_run: TableRun, outcome: CallOutcome) -> MCPError:
+    record = outcome.record
+    text = record.error or record.status.value
+    if isinstance(outcome.error, MCPError):
+        error = outcome.error.at()
+        error.what = text  # already names the place and the advice
+        error.server = error.tool = error.row = error.fix = None
+    else:
+        row = f" in row {record.input_row}" if record.input_row is not None else ""
+        error = ToolFailed(f"Tool {record.tool_name or 'unknown'} failed{row}: {text}")
+    journal = table_run.run.journal
+    if table_run.plan.total != 1 and journal is not None:
+        error.fix = (
+            f"{journal.count} of {table_run.plan.total} calls are kept in {journal.path}. To go on with "
+            "the others, correct the row or set 'If a call fails' to 'Make an error row', switch on 'Resume "
+            "an interrupted run', and execute again"
+        )
+    return error
 
 
 def _check_column(name: str | None, parameters: Any | None, setting: str) -> None:

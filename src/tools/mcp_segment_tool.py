@@ -18,7 +18,6 @@ from .node_settings.connection import (
     KEYRING_SERVICE,
     find_credential,
     keyring_credential,
-    stored_login,
     timeouts_from_settings,
 )
 from .tool_segment import NODE_ID, NODE_NAME
@@ -91,7 +90,7 @@ class MCPToolInSegment:
         from ..runs.engine import BlobStore
         from ..types.tool import MCPTool, from_json_text
         from .agent_parameters import agent_parameters, arguments_given
-        from .caller.execution import JOURNALS, Sessions, data_area
+        from .node_settings.connection import JOURNALS, Sessions, data_area
 
         tool = from_json_text(self.tool)
         if not isinstance(tool, MCPTool):
@@ -141,6 +140,8 @@ def _credential(ctx: Any, name: str) -> Credential | None:
 
 def _login(route: ServerRoute) -> Authorization | None:
     """The login of ``knime-mcp login``, as no credential is named."""
+    from ..client.oauth.oauth import stored_login
+
     return stored_login(route.url)
 
 

@@ -24,7 +24,6 @@ from ..version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ..audit.record import CallRecord
     from ..client.validation.argument_schemas import Parameter
@@ -215,31 +214,6 @@ def segment_of(tool: WorkflowTool) -> Workflow | None:
         return None if path is None else read_segment(path.read_bytes()).workflow
     except (OSError, KnwfError):
         return None
-
-
-def workflow_digest(tool: WorkflowTool) -> str | None:
-    """The digest of a tool's workflow, as the definition's digest identifies an MCP tool.
-
-    It is that of its contents, None where the file cannot be resolved. KNIME keeps the workflow's data area
-    elsewhere, which the digest does not cover.
-    """
-    from ..types.arrow import store_file
-
-    path = store_file(tool.filestore_keys)
-    try:
-        if path is None:
-            return None
-        about = path.stat()
-        return _digest(path, about.st_mtime_ns, about.st_size)
-    except OSError:
-        return None
-
-
-@lru_cache(maxsize=64)
-def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - part of the cache key
-    from ..knwf import segment_digest
-
-    return segment_digest(path.read_bytes())
 
 
 def with_arguments(segment: Workflow, record: CallRecord) -> Workflow:

@@ -94,7 +94,7 @@ class Reading:
     def __init__(self, node: Any, ctx: Any, port: Any, what: Literal["resource", "prompt"]) -> None:
         from ..audit.journal import SUFFIX
         from ..runs.engine import FILES
-        from .caller.execution import JOURNALS, Sessions, data_area
+        from .node_settings.connection import JOURNALS, Sessions, data_area
 
         self.what: Final = what
         self._ctx = ctx

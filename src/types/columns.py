@@ -7,25 +7,30 @@ Arrow is loaded when a column is written or read, as commands that do neither st
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
+from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
-from .errors import MCPError, SettingInvalid, ToolFormatError
-from .tool import MCPTool, from_json_text, from_json_value, to_json_text
+from .errors import MCPError, SettingInvalid, ToolFormatError, ToolNotFound
+from .routing import qualified, server_labels
+from .texts import counted
+from .tool import MCPTool, WorkflowTool, from_json_text, from_json_value, to_json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import knime.extension as knext
     import pyarrow as pa
 
     from .arrow import CarrierCell
-    from .tool import Tool, WorkflowTool
+    from .tool import Tool
 
 
 AUTO: Final = "<auto>"
@@ -367,3 +372,142 @@ def _unknown_layout(found: Any, wanted: Any, row: str | None) -> ToolFormatError
         row=row,
         fix="Update the extension, or choose 'portable' as column form",
     )
+
+
+_SUGGESTIONS: Final = 3
+_SHOWN: Final = 10
+
+
+class ToolLookup:
+    """The tools of a table, one per row or None, by all their names and their RowIDs.
+
+    `unreadable` are the errors of rows whose cells cannot be read. They are errors only of calls of tools
+    that are not in the other rows.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool | None],
+        row_ids: Sequence[str],
+        unreadable: Mapping[str, MCPError] = MappingProxyType({}),
+    ) -> None:
+        self.unreadable = unreadable
+        present = [(tool, row_id) for tool, row_id in zip(tools, row_ids, strict=True) if tool is not None]
+        self.tools = [tool for tool, _ in present]
+        self._row_ids = {id(tool): row_id for tool, row_id in reversed(present)}
+        self._by_name = _index((tool.name, tool) for tool in self.tools)
+        self._by_row = _index((row_id, tool) for tool, row_id in present)
+        self._by_remote = _index((tool.tool_name, tool) for tool in self.tools if isinstance(tool, MCPTool))
+
+    @classmethod
+    def of_table(cls, table: knext.Table, column: str) -> ToolLookup:
+        """Of a table with tool columns, as `read_tools` reads it."""
+        names = tool_column_names(table.schema, column)
+        row_ids = table[names].get().to_pyarrow().column(0).to_pylist()
+        unreadable: dict[str, MCPError] = {}
+        return cls(read_tools(table, column, unreadable=unreadable), row_ids, unreadable)
+
+    def find(self, name: str) -> Tool:
+        """Finds a tool by name. `ToolNotFound` says what to write instead.
+
+        The first kind of name that fits counts: shown name, ``name @ server`` (host and port, or the whole
+        URL), RowID, name on the server.
+        """
+        for wanted in dict.fromkeys((name, name.strip())):  # a server may put spaces around a name
+            tools = self._find(wanted)
+            if len(tools) == 1:
+                return tools[0]
+            if tools:
+                raise self._ambiguous(wanted, tools)
+        raise self._unknown(name.strip())
+
+    def _find(self, wanted: str) -> list[Tool]:
+        if wanted in self._by_name:
+            return self._by_name[wanted]
+        for index in (self._by_qualified, self._by_row, self._by_remote):
+            if wanted in index:
+                return index[wanted]
+        return []
+
+    # Most calls say no more than the name, and the servers of many tools take time to tell apart.
+    @cached_property
+    def _qualified(self) -> dict[int, list[str]]:
+        return dict(zip(map(id, self.tools), _qualified_names(self.tools), strict=True))
+
+    @cached_property
+    def _by_qualified(self) -> dict[str, list[Tool]]:
+        return _index((name, tool) for tool in self.tools for name in self._qualified[id(tool)])
+
+    def _ambiguous(self, wanted: str, tools: list[Tool]) -> ToolNotFound:
+        spellings = [self._spelling(tool) for tool in tools]
+        return ToolNotFound(
+            f"{len(tools)} of the tools are named {wanted!r}",
+            suggestions=tuple(spellings),
+            fix=f"Write {_listed(spellings)}",
+        )
+
+    def _spelling(self, tool: Tool) -> str:
+        """The shortest name that only this tool has."""
+        if len(self._by_name[tool.name]) == 1:
+            return tool.name
+        for name in self._qualified[id(tool)]:
+            if len(self._by_qualified[name]) == 1:
+                return name
+        return self._row_ids[id(tool)]
+
+    def _unknown(self, wanted: str) -> MCPError:
+        if self.unreadable and (wanted in self.unreadable or not self.tools):
+            return self.unreadable.get(wanted) or next(iter(self.unreadable.values()))
+        if not self.tools:
+            return ToolNotFound(
+                f"There is no tool {wanted!r}: the Tools input has no tools",
+                fix="Look at the table of the node before this one",
+            )
+        spellings: dict[str, list[str]] = {}
+        for index in (self._by_name, self._by_remote):
+            for name, tools in index.items():
+                spellings.setdefault(name.casefold(), []).extend(map(self._spelling, tools))
+        similar = difflib.get_close_matches(wanted.casefold(), spellings, n=_SUGGESTIONS, cutoff=0.5)
+        close = dict.fromkeys(spelling for name in similar for spelling in spellings[name])
+        suggestions = tuple(islice(close, _SUGGESTIONS))
+        return ToolNotFound(
+            f"There is no tool {wanted!r} in the Tools input, which has {counted(len(self.tools), 'tool')}"
+            + (f" and {counted(len(self.unreadable), 'row')} that cannot be read" if self.unreadable else ""),
+            suggestions=suggestions,
+            fix=f"Did you mean {_listed(suggestions)}?"
+            if suggestions
+            else f"Choose {_listed(islice(self._by_name, _SHOWN))}",
+        )
+
+
+def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDispatch
+    """The names of each tool with its server, as ``name @ server``; those of the shown name come first."""
+    servers = [tool.route.url if isinstance(tool, MCPTool) else "" for tool in tools]
+    labels = dict(zip(servers, server_labels(servers), strict=True))
+    spelled: list[list[str]] = []
+    for tool, server in zip(tools, servers, strict=True):
+        match tool:
+            case MCPTool():
+                names = dict.fromkeys((tool.name, tool.tool_name))
+                places = (labels[server], server)
+                spellings = [qualified(name, place) for name in names for place in places]
+                spellings += [qualified(name, server, tool.route.credential) for name in names]
+                spelled.append(spellings)
+            case WorkflowTool():
+                spelled.append([f"{tool.name} @ workflow"])
+            case _:
+                assert_never(tool)
+    return spelled
+
+
+def _index(named: Iterable[tuple[str, Tool]]) -> dict[str, list[Tool]]:
+    index: dict[str, list[Tool]] = {}
+    for name, tool in named:
+        tools = index.setdefault(name, [])
+        if tool not in tools:  # the same tool in two rows is one tool
+            tools.append(tool)
+    return index
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " or ".join(repr(name) for name in names)

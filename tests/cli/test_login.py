@@ -12,8 +12,7 @@ from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.network import NetworkSettings
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
 from knime_mcp.client.oauth.logins import Client, MemoryStore
-from knime_mcp.client.oauth.oauth import OAuth
-from knime_mcp.tools.node_settings.connection import stored_login
+from knime_mcp.client.oauth.oauth import OAuth, stored_login
 from tests.cli.conftest import CommandLine
 from tests.client.oauth.world import CANARY, Person, open_world
 

@@ -15,7 +15,7 @@ from tests.support import peers
 LIMITS = {
     "client.call_tool": 10,
     "Provider node": 25,
-    "Caller node": 32,
+    "Caller node": 31,
     "an agent's tool call": 20,
     "graph run": 40,
     "nodes search": 19,

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut
+from ...types.errors import AuthError, ConnectError, ProtocolError, SettingInvalid, TimedOut
 from ...types.texts import origin_and_path
 from ..clock import IsCanceled, Wait
 from ..limits import Timeouts
@@ -23,9 +23,17 @@ from ..network import NetworkSettings, checked_url
 from ..refusals import BearerChallenge
 from . import dpop
 from .discovery import Discovered, canonical_resource, choose_scope, covers, discover, union, with_offline
-from .grants import Grant, GrantRefused, Situation, client_key, request_tokens
+from .grants import (
+    AuthorizationCode,
+    ClientCredentials,
+    Grant,
+    GrantRefused,
+    Situation,
+    client_key,
+    request_tokens,
+)
 from .guard import GUARD_TIMEOUTS, Guard
-from .logins import Login, MemoryStore, Tokens, TokenStore, login_from_text, login_to_text
+from .logins import KeyringStore, Login, MemoryStore, Tokens, TokenStore, login_from_text, login_to_text
 
 _logger = logging.getLogger(__name__)
 _MOST_LOGINS: Final = 3
@@ -415,3 +423,21 @@ def _scheme(tokens: Tokens) -> str:
 
 def login_key(server_url: str) -> str:
     return f"login {canonical_resource(server_url)}"
+
+
+def stored_login(
+    server_url: str, *, network: NetworkSettings | None = None, store: TokenStore | None = None
+) -> OAuth | None:
+    """Makes the authorization from a login that ``knime-mcp login`` stored; None if there is none.
+
+    It renews its token but never asks a person.
+    """
+    try:
+        place = KeyringStore() if store is None else store
+        known = login_from_text(place.load(login_key(server_url)) or "")
+    except SettingInvalid:
+        return None
+    if known is None:
+        return None
+    grant = ClientCredentials(known.client) if known.grant == "client_credentials" else AuthorizationCode()
+    return OAuth(server_url, grant, store=place, issuer=known.issuer, network=network or NetworkSettings())

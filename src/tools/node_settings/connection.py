@@ -1,33 +1,40 @@
-"""From a node's settings to a route, and from a route with its credential to a client.
+"""From a node's settings to a route, from that with its credential to a client, and all of an execution.
 
 Settings and tool cells hold the *name* of a credential, never a secret. At call time the name is looked up
 among the credentials of KNIME or of the command line. An unknown name is an error: the request is never sent
 without the chosen credential. If a template puts the password into a query value or header
-(``{credential.password}``), the credential is not sent in any other way.
+(``{credential.password}``), the credential is not sent in any other way. In an execution, credentials are
+looked up once and in KNIME's own thread, before calls run in other threads.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
+from functools import lru_cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, assert_never, cast
 from urllib.parse import quote, urlsplit
 
 from ...client.limits import Timeouts
 from ...types.errors import MCPError, SettingInvalid
 from ...types.routing import TEMPLATES, ServerRoute
+from ...types.tool import MCPTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import TracebackType
 
     from ...client.authorization import Authorization
     from ...client.mcp_client import MCPClient, Step
     from ...client.network import NetworkSettings
-    from ...client.oauth.logins import TokenStore
-    from ...client.oauth.oauth import OAuth
+    from ...runs.engine import WorkflowRunner
     from ...runs.server_questions import Answerers, ServerQuestions
     from ...types.routing import SendCredentialsAs, TransportName
+    from ...types.tool import Tool, WorkflowTool
 
 NO_CREDENTIAL: Final = "<none>"
 """The choice that stands for no credential. It comes first and is the default, because KNIME's dialogs
@@ -35,6 +42,10 @@ replace an empty default by the first choice."""
 
 NO_COLUMN: Final = "<none>"
 """The choice of no column. First and default: see `NO_CREDENTIAL`."""
+
+WorkflowMode = Literal["DEFAULT", "DETACHED", "DEBUG"]
+JOURNALS: Final = "mcp-audit"
+"""The folder of the journals in the workflow's data area."""
 
 KEYRING_SERVICE: Final = "knime-mcp"
 """The beginning of the names under which credentials are in the system's keyring."""
@@ -208,29 +219,6 @@ def keyring_credential(name: str) -> Credential | None:
     except KeyringError:  # no keyring on this machine, or a locked one
         return None
     return Credential(name, entry.username, entry.password) if entry else None
-
-
-def stored_login(
-    server_url: str, *, network: NetworkSettings | None = None, store: TokenStore | None = None
-) -> OAuth | None:
-    """Makes the authorization from a login that ``knime-mcp login`` stored; None if there is none.
-
-    It renews its token but never asks a person.
-    """
-    from ...client.network import NetworkSettings
-    from ...client.oauth.grants import AuthorizationCode, ClientCredentials
-    from ...client.oauth.logins import KeyringStore, login_from_text
-    from ...client.oauth.oauth import OAuth, login_key
-
-    try:
-        place = KeyringStore() if store is None else store
-        known = login_from_text(place.load(login_key(server_url)) or "")
-    except SettingInvalid:
-        return None
-    if known is None:
-        return None
-    grant = ClientCredentials(known.client) if known.grant == "client_credentials" else AuthorizationCode()
-    return OAuth(server_url, grant, store=place, issuer=known.issuer, network=network or NetworkSettings())
 
 
 def find_credential(store: CredentialStore, name: str | None) -> Credential | None:
@@ -423,3 +411,171 @@ def _fill_template(text: str, credential: Credential, *, in_url: bool) -> str:
         return secret
 
     return _TEMPLATE.sub(value, text)
+
+
+class Sessions:
+    """The sessions of one execution and its `run`, both ended on exit.
+
+    `port` is the object at the credential port, None if the port is not connected. `find` looks up a
+    credential by its name, and `login` gives what a person has logged in to; by default only KNIME's
+    credentials are known. `questions` are those of servers, where somebody can be asked. Raises
+    `SettingInvalid` if the port has no token that can be sent.
+    """
+
+    def __init__(
+        self,
+        ctx: Any,
+        port: Any | None,
+        timeouts: Timeouts,
+        *,
+        pinning: str = "ignore",
+        workflow_mode: WorkflowMode = "DETACHED",
+        secret_arguments: str = "",
+        find: Callable[[str], Credential | None] | None = None,
+        login: Callable[[ServerRoute], Authorization | None] | None = None,
+        questions: ServerQuestions | None = None,
+    ) -> None:
+        from ...runs.checked_calls import Pinning
+        from ...runs.engine import new_run
+
+        self.questions = questions
+        self._find = find or partial(find_credential, ctx)
+        self._login = login
+        self.stop = threading.Event()  # set to make calls in flight end
+        self._timeouts = timeouts
+        self._found: dict[str, Credential] = {}
+        self._problems: dict[str, MCPError] = {}
+        self.notes: list[str] = []  # what the node has to say beside what its calls say
+        self._port = None if port is None else credential_from_port(port)
+        named = filter(None, map(str.strip, secret_arguments.split(",")))
+        self.run = new_run(self._connect, secrets=[self._port.password] if self._port else [], named=named)
+        self.run.pinning = Pinning(pinning)
+        self.run.run_workflow = workflow_runner(ctx, workflow_mode)
+        self.run.workflow_digest = workflow_digest
+        self.run.is_canceled = self.stop.is_set
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.run.__exit__(kind, error, trace)
+        finally:
+            self.run.pool.close()
+
+    def know(self, *routes: ServerRoute) -> None:
+        """Looks up the credentials that routes name. An unknown name fails only the calls that need it.
+
+        Raises `SettingInvalid` if the credential port's token would go to more than one server.
+        """
+        for name in {route.credential for route in routes if route.credential is not None}:
+            try:
+                credential = self._find(name)
+            except MCPError as error:
+                self._problems[name] = error
+            else:
+                if credential is not None:
+                    self._found[name] = credential
+                    self.run.secrets.learn([credential.password])
+        if self._port is not None:
+            check_one_origin([route.url for route in routes if route.credential is None])
+
+    def _connect(self, route: ServerRoute) -> MCPClient:
+        refuse_commands(route)
+        if route.credential is None:
+            login = None if self._login is None else self._login(route)
+            return client_for(
+                route, self._port, timeouts=self._timeouts, login=login, questions=self.questions
+            )
+        problem = self._problems.get(route.credential)
+        if problem is not None:
+            raise problem
+        found = self._found[route.credential]
+        return client_for(route, found, timeouts=self._timeouts, questions=self.questions)
+
+
+def routes_of(tools: list[Tool]) -> list[ServerRoute]:
+    """The servers that the tools need, each once; workflows need no server."""
+    return list(dict.fromkeys(tool.route for tool in tools if isinstance(tool, MCPTool)))
+
+
+def data_area(ctx: Any) -> Path:
+    """The workflow's data area, for the files of a run, with the folder of the journals in it."""
+    folder = Path(ctx.get_workflow_data_area_dir())
+    try:
+        (folder / JOURNALS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MCPError(
+            "The journal of the calls goes to the workflow's data area, where its folder cannot be made:"
+            f" {folder / JOURNALS}: {error.strerror or error}",
+            fix="Save the workflow where you may write, and see that nothing else has that name",
+        ) from None
+    return folder
+
+
+def opening(ctx: Any) -> str:
+    """Tells whether the workflow was closed, or its KNIME has died, since: a digest of its temporary folder.
+
+    KNIME makes that folder anew when it opens a workflow, and has one for all its nodes and their executions.
+    """
+    return sha256(str(ctx.get_workflow_temp_dir()).encode()).hexdigest()[:16]
+
+
+def place_in_workflow(ctx: Any) -> str:
+    """The node's number in its workflow, such as 4:0:7 in a component: it tells equal nodes apart.
+
+    KNIME says the node's name and its whole id. The first number there is the workflow's, and another one
+    each time that it is opened.
+    """
+    _, _, whole = ctx._java_ctx.get_node_id().rpartition(" ")  # since KNIME 5.1
+    return whole.partition(":")[2]
+
+
+def workflow_runner(ctx: Any, mode: WorkflowMode) -> WorkflowRunner | None:
+    """Runs workflow tools in KNIME, in the thread that calls it; None before KNIME 5.5, which cannot.
+
+    ``DEFAULT`` keeps the output tables readable, ``DETACHED`` does not, ``DEBUG`` also shows each workflow as
+    a metanode, which stays if it fails.
+    """
+    execute = getattr(ctx, "_execute_tool", None)
+    if execute is None:
+        return None
+
+    from ...types.columns import knime_value
+
+    def run(
+        tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
+    ) -> tuple[str, tuple[Any, ...]]:
+        hints = {"execution-mode": mode, "with-view-nodes": "False"}
+        # KNIME 5.5 returns two values, later versions return three.
+        message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), hints)
+        return str(message or ""), tuple(outputs or ())
+
+    return run
+
+
+def workflow_digest(tool: WorkflowTool) -> str | None:
+    """The digest of a tool's workflow, as the definition's digest identifies an MCP tool.
+
+    It is that of its contents, None where the file cannot be resolved. KNIME keeps the workflow's data area
+    elsewhere, which the digest does not cover.
+    """
+    from ...types.arrow import store_file
+
+    path = store_file(tool.filestore_keys)
+    try:
+        if path is None:
+            return None
+        about = path.stat()
+        return _digest(path, about.st_mtime_ns, about.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - part of the cache key
+    from ...knwf import segment_digest
+
+    return segment_digest(path.read_bytes())
