@@ -488,7 +488,14 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
         case Decimal() if value.is_finite():
             if parameter.is_text:
                 return str(value)
-            return int(value) if value == value.to_integral_value() else float(value)
+            number = int(value) if value == value.to_integral_value() else float(value)
+            if Decimal(repr(number)) != value:
+                raise ArgumentsInvalid(
+                    f"The value at {pointer} is {value}, which has more digits than a number in JSON keeps",
+                    pointer=pointer,
+                    fix="Round it, or convert it to text if the tool takes text",
+                )
+            return number
         case str():
             return _text_to_json(value, parameter, pointer)
         case datetime() | date() | time():

@@ -194,7 +194,15 @@ def _path(value: Any, content: Content, pointer: str) -> str:
 
 def content_of_file(path: Path, content: Content, pointer: str) -> str:
     """What is in a file, as an argument; `ArgumentsInvalid` if it cannot be read, or is too large."""
+    from ..audit.table_formats import is_device
+
     text = str(path)
+    if is_device(path):
+        raise ArgumentsInvalid(
+            f"The file at {pointer} is a device or a pipe, which may have no end: {text}",
+            pointer=pointer,
+            fix="Correct the path, or remove the row",
+        )
     try:
         size = path.stat().st_size
         data = path.read_bytes() if size <= LARGEST_FILE else b""

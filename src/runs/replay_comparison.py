@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ..audit.record import CallStatus
 from ..audit.secrets import HiddenSecrets
@@ -157,14 +158,19 @@ def _parsed(text: str, *, containers_only: bool = False) -> Any:
     if containers_only and text.lstrip()[:1] not in {"{", "["}:
         return text
     try:
-        value = json.loads(text, parse_constant=_refuse)
-        return _whole_numbers(value)
+        return _whole_numbers(json.loads(text, parse_constant=_refuse, parse_float=_finite))
     except (ValueError, RecursionError):
         return text
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON that can be compared")
+
+
+def _finite(text: str) -> float:
+    """A number; one beyond all floats, such as 1e999, is left in its text."""
+    value = float(text)
+    return value if isfinite(value) else _refuse(text)
 
 
 def _whole_numbers(value: Any) -> Any:

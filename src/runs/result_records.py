@@ -17,6 +17,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self, cast
@@ -268,11 +269,16 @@ def _typed_column(cells: list[str]) -> list[Any]:
     texts = [cell for cell in cells if cell]
     if texts and all(_WHOLE.fullmatch(text) and abs(int(text)) < _LONG for text in texts):
         return [int(cell) if cell else None for cell in cells]
-    if texts and all(_WHOLE.fullmatch(text) or _FRACTION.fullmatch(text) for text in texts):
+    if texts and all((_WHOLE.fullmatch(text) or _FRACTION.fullmatch(text)) and _fits(text) for text in texts):
         return [float(cell) if cell else None for cell in cells]
     if texts and all(text.lower() in ("true", "false") for text in texts):
         return [cell.lower() == "true" if cell else None for cell in cells]
     return [cell or None for cell in cells]
+
+
+def _fits(number: str) -> bool:
+    """Whether a double has all digits of a number."""
+    return Decimal(repr(float(number))) == Decimal(number)
 
 
 @dataclass(slots=True)
@@ -347,9 +353,12 @@ def _kind_of_text(text: str) -> str:
             date.fromisoformat(text)
             return "date"
         if match := _TIME.fullmatch(text):
-            datetime.fromisoformat(text)
-            return {None: "local", "Z": "moment", "+00:00": "moment"}.get(match[3], "offset")
-    except ValueError:
+            moment = datetime.fromisoformat(text)
+            kind = {None: "local", "Z": "moment", "+00:00": "moment"}.get(match[3], "offset")
+            if kind == "offset":
+                moment.astimezone(UTC)  # raises if that is before the first year, or after the last one
+            return kind
+    except (ValueError, OverflowError):
         pass
     return "text"
 

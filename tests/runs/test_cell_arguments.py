@@ -128,7 +128,9 @@ def test_recursive_schemas_end():
     assert list(parameters_of(tool(schema))) == ["next"]
 
 
-@pytest.mark.parametrize("cell", [float("nan"), float("inf"), object(), "half \ud83d pair"])
+@pytest.mark.parametrize(
+    "cell", [float("nan"), float("inf"), Decimal("0.12345678901234567890"), object(), "half \ud83d pair"]
+)
 def test_what_json_cannot_hold_is_named_by_pointer(cell):
     with pytest.raises(ArgumentsInvalid) as caught:
         one({}, cell)

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import os
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
@@ -104,6 +105,8 @@ def test_a_file_that_is_too_large_absent_or_elsewhere_says_what_to_do(tmp_path, 
     wanted = {**TEXT, "contentEncoding": "base64"}
     with pytest.raises(ArgumentsInvalid, match=r"gone\.txt: No such file"):
         sent(local(tmp_path / "gone.txt"), wanted)
+    with pytest.raises(ArgumentsInvalid, match="is a device or a pipe"):  # which may have no end
+        sent(local(os.devnull), wanted)
     with pytest.raises(ArgumentsInvalid, match="Files to Binary Objects"):
         sent(FSLocationValue(fs_category="CONNECTED", fs_specifier="s3", path="/x"), wanted)
     monkeypatch.setattr(cell_contents, "LARGEST_FILE", 4)

@@ -153,6 +153,12 @@ def test_cells_of_text_have_types_that_lose_nothing():
     ]
 
 
+@pytest.mark.parametrize("number", ["9007199254740993", "-12345678.123456789"])
+def test_numbers_that_a_column_of_doubles_would_change_stay_text(number):
+    ((_, records),) = records_of(None, f"n,m\n{number},1\n0.5,2\n")
+    assert records == [{"n": number, "m": 1}, {"n": "0.5", "m": 2}]
+
+
 def test_dates_and_moments_have_their_types_and_the_rest_stays_text():
     made = records_table(
         [
@@ -212,6 +218,12 @@ def test_an_output_schema_gives_columns_and_types():
     assert declared_columns({"properties": {"result": {"type": "integer"}}}) == ({"result": "int"}, None)
     endless = {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "number"}}}
     assert declared_columns(endless) == ({"next": "", "n": "float"}, None)
+
+
+def test_a_moment_that_is_in_no_year_of_utc_stays_text():
+    for_ever = "9999-12-31T23:59:59-05:00"
+    table = collected(outcome({"rows": [{"at": for_ever}, {"at": "2026-01-31T12:00:00Z"}]}))
+    assert table.column("at").to_pylist() == [for_ever, "2026-01-31T12:00:00Z"]
 
 
 def outcome(structured, *, row="Row0", schema=SCHEMA, ok=True, text=""):
