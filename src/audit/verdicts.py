@@ -93,6 +93,16 @@ class Verification:
         return max((finding.verdict for finding in self.findings), key=worst.index, default=none)
 
     @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The runs that say of themselves that they did not come to their end, in sentences."""
+        said = {"failed": "it failed", "canceled": "it was canceled"}
+        return tuple(
+            f"The run {run.run} did not come to its end: {said[run.outcome]}."
+            for run in self.runs
+            if run.outcome in said
+        )
+
+    @property
     def intact(self) -> bool:
         return self.verdict is Verdict.INTACT
 

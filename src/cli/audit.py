@@ -215,6 +215,8 @@ def show_records(
             print_json_array(json_record(record) for record in ordered_calls(records.file))
         elif html is None and out is None:
             _show_timeline(ordered_calls(records.file), sum(run.count for run in verified.runs))
+    for text in verified.unfinished:
+        note(text)
     _complain_of(verified)
     return ExitCode.FAILED if verified.verdict is Verdict.ALTERED else ExitCode.OK
 

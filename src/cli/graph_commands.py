@@ -293,6 +293,7 @@ def run(
                 document, run=run, spans=spans, check_schemas=validate, secret_arguments=secret_argument or ()
             )
         )
+        api.executor.hold_memory()
         secrets = api.secrets_of(tool, values)
         definition = document.tool(tool)
         shown = secrets.mark(values, *([definition.input_schema_json] if definition else []))
@@ -313,15 +314,22 @@ def run(
             message = secrets.text(error.sentence)
             _save(save_run, secrets, tool, shown, error.history, error=message)
             complain(coded(message, error.error_code))
-            return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
+            is_stopped = error.kind == "stopped"
+            if run is not None:
+                run.close("canceled" if is_stopped else "failed")
+            return ExitCode.CANCELED if is_stopped else ExitCode.FAILED
         _save(save_run, secrets, tool, shown, result.history, result=result.result)
-        counts: Counter[str] = Counter()
-        print_json(secrets.data(result.result, counts))
-        if counts:
-            from ..audit.secrets import hidden_note
-
-            note(hidden_note(tool, counts.total()))
+        _print_result(tool, result.result, secrets)
     return ExitCode.OK
+
+
+def _print_result(tool: str, result: Any, secrets: SecretMarker) -> None:
+    counts: Counter[str] = Counter()
+    print_json(secrets.data(result, counts))
+    if counts:
+        from ..audit.secrets import hidden_note
+
+        note(hidden_note(tool, counts.total()))
 
 
 class _Printer:

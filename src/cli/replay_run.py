@@ -181,6 +181,8 @@ class ReplayRun:
     def report(self) -> ExitCode:
         """Writes the warnings and returns the exit code."""
         checked = self._recording.verification
+        for text in checked.unfinished:
+            note(text)
         for finding in checked.findings:
             complain(f"Records {finding.verdict.value}: {finding.text}")
         if self.summary.canceled:

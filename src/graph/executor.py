@@ -36,7 +36,7 @@ from .graph_model import (
     with_defaults,
 )
 from .run_control import Hooks, RunError, RunStatus
-from .run_state import Line, NodeRecord, RunState, Telemetry, now_ms, shorter, telemetry_of
+from .run_state import Line, NodeRecord, RunMemory, RunState, Telemetry, now_ms, shorter, telemetry_of
 from .server_calls import ResultCache, arguments_of, call_node, retried
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from .graph_model import GraphDocument, Node, ToolDefinition
     from .graph_spans import Spans
     from .run_control import Controller
-    from .run_memory import RunMemory
     from .server_calls import CallTool
 
 
@@ -101,10 +100,17 @@ class GraphExecutor:
         self.spans = spans
         self._durable = durable
         self.expression_seconds = expression_seconds
-        self.memory: RunMemory | None = None  # set by a server
+        self._memory: RunMemory | None = None
         self._helpers = _Helpers(_MOST_HELPERS)
         self._told: set[tuple[str, str]] = set()
         self._schemas = {tool.name: _schemas(tool) for tool in document.tools} if check_schemas else {}
+
+    def hold_memory(self) -> None:
+        """Ends the largest run when runs let the process grow beyond ``maxMemoryMb``.
+
+        Not for a process that does something else, too: that would count as theirs.
+        """
+        self._memory = RunMemory(self.document.limits)
 
     def run(
         self,
@@ -130,7 +136,7 @@ class GraphExecutor:
             hooks=hooks or _NO_HOOKS,
             controller=controller,
             is_canceled=is_canceled,
-            memory=self.memory,
+            memory=self._memory,
             durable=durable,
         )
         began = time.monotonic()

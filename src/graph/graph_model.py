@@ -366,7 +366,7 @@ class ExecutionLimits:
 
     max_node_executions: int = 1000
     max_execution_time_ms: int = 300_000
-    max_memory_mb: int | None = None  # of all runs of a server together; None: as `run_memory` has it
+    max_memory_mb: int | None = None  # of all runs of a process together; None: as `run_state` has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,6 @@ from ..yaml_text import as_mapping
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, compiled
 from .graph_spans import is_traced
 from .run_control import Hooks, RunClient, RunError
-from .run_memory import MOST_HELD, RunMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
@@ -87,8 +86,7 @@ class GraphService:
 
     def _serve(self, api: McpGraphApi) -> None:
         self._api = api
-        limit = api.document.limits.max_memory_mb
-        api.executor.memory = RunMemory(MOST_HELD if limit is None else limit << 20)
+        api.executor.hold_memory()
         self._quick_runs = QuickRuns(api.executor)
         if (published := api.published) is not None:
 

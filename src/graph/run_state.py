@@ -7,12 +7,14 @@ its own records. When branches join, their records become part of the outer view
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..client.clock import StoppableClock
+from ..system import memory_in_use
 from .expressions import Bounds, evaluate
 from .expressions.javascript import UNDEFINED, json_value
 from .expressions.jsonata import function
@@ -25,7 +27,13 @@ if TYPE_CHECKING:
     from ..audit.secrets import SecretMarker
     from .durable_runs import DurableRun
     from .graph_model import ExecutionLimits, Node, ToolDefinition
-    from .run_memory import RunMemory
+
+
+# By so many bytes a process may grow through all of its runs, unless the document says otherwise.
+_MOST_HELD: Final = 192 << 20
+_NODES_PER_LOOK: Final = 8
+_BLAMELESS: Final = 16 << 20  # bytes; a run that holds less is not ended, whatever others hold
+_MOST_VALUES: Final = 500_000  # that are looked at in one run
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,6 +176,60 @@ class History:
             return tuple(self._records)
 
 
+class RunMemory:
+    """The runs of a document, from which the largest is ended when the process has grown too much.
+
+    The limits of expressions hold for what one evaluation makes; a run that goes through many nodes keeps
+    what each of them gave. Safe to use from several threads. Where the system does not say how large the
+    process is, no run is ended.
+    """
+
+    def __init__(self, limits: ExecutionLimits) -> None:
+        self.most = _MOST_HELD if limits.max_memory_mb is None else limits.max_memory_mb << 20
+        self._base = memory_in_use()
+        self._runs: dict[History, bool] = {}  # whether it has to end
+        self._lock = threading.Lock()
+
+    def begin(self, history: History) -> None:
+        with self._lock:
+            self._runs[history] = False
+
+    def end(self, history: History) -> None:
+        with self._lock:
+            self._runs.pop(history, None)
+
+    def is_over(self, history: History) -> bool:
+        """Whether a run has to end; called before each of its nodes."""
+        history = history.outermost
+        if self._runs.get(history, False):
+            return True
+        if len(history) % _NODES_PER_LOOK or memory_in_use() - self._base <= self.most:
+            return False
+        with self._lock:
+            if any(self._runs.values()):
+                return self._runs.get(history, False)  # memory is about to become free
+            sizes = {one: _size([record.output for record in one.records()]) for one in self._runs}
+            largest = max(sizes, key=lambda one: sizes[one], default=None)
+            if largest is not None and sizes[largest] > _BLAMELESS:
+                self._runs[largest] = True
+            return self._runs.get(history, False)
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value takes; what stands in it twice counts twice."""
+    waiting: list[Any] = [value]
+    total = seen = 0
+    while waiting and seen < _MOST_VALUES:
+        part = waiting.pop()
+        seen += 1
+        total += sys.getsizeof(part)
+        if isinstance(part, dict):
+            waiting += cast("dict[Any, Any]", part).values()
+        elif isinstance(part, list):
+            waiting += cast("list[Any]", part)
+    return total
+
+
 class LatestFirst(dict[str, Any]):
     """Outputs by node. Iteration begins with the node that ran last, like wildcards in the reference."""
 
@@ -288,7 +350,7 @@ class RunState:
     history: History = field(default_factory=History)
     clock: StoppableClock = field(default_factory=StoppableClock)  # stands while the run waits for a person
     started: float = field(init=False)  # time of the beginning, from the `clock`
-    memory: RunMemory | None = None  # what it shares with other runs of a server
+    memory: RunMemory | None = None  # what it shares with other runs of the process
     span: Any = None  # OpenTelemetry's span of the run, or None
     durable: DurableRun | None = None  # notes in a journal what it needs to go on, or None
 
@@ -345,7 +407,7 @@ class RunState:
     def out_of_memory(self) -> RunError:
         most = 0 if self.memory is None else self.memory.most >> 20
         return RunError(
-            f"The outputs of its nodes are too large: {most} MB are for all runs of this server together",
+            f"The outputs of its nodes are too large: {most} MB are for all runs of this process together",
             tool=self.tool.name,
             kind="limit",
             fix="Let nodes give only what later ones need, or raise executionLimits.maxMemoryMb",

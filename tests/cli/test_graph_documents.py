@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.graph.graphs import ENTRY, EXIT, one_tool, transform
+
 from .conftest import ROOT
 
 
@@ -118,3 +120,14 @@ def test_a_missing_extra_is_named(tmp_path, module):
     assert done.returncode == 1
     assert f"pip install -e '{ROOT}[graph]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_keeps_too_much_ends(cli, tmp_path):
+    large = transform("{'all': $pad('', 4000000 + $executionCount('x'), 'x')}", following="more")
+    more = "{id: more, type: switch, conditions: [{rule: true, next: x}], next: exit}"
+    limits = "executionLimits: {maxMemoryMb: 60, maxNodeExecutions: 200}\n"
+    (tmp_path / "g.yaml").write_text(one_tool(ENTRY, large, more, EXIT, more=limits), "utf-8")
+    done = cli("graph", "run", "g.yaml", "t")
+    assert done.code == 1
+    assert "60 MB are for all runs of this process" in done.err
+    assert "executionLimits.maxMemoryMb" in done.err

@@ -32,6 +32,14 @@ def test_a_run_goes_on_once_somebody_can_decide(cli, server):
     assert json.loads(replayed.out)["counts"] == {"same": 2}, replayed.err
 
 
+def test_a_run_that_failed_has_failed_for_who_reads_its_journal(cli, server):
+    assert cli("graph", "run", "g.yaml", "t", "--audit", "j.jsonl").code == 1
+    assert [run["outcome"] for run in cli("audit", "verify", "j.jsonl", "--json").json["runs"]] == ["failed"]
+    assert "1 call, failed" in cli("audit", "verify", "j.jsonl").out
+    for told in (cli("audit", "show", "j.jsonl"), cli("replay", "j.jsonl")):
+        assert "did not come to its end: it failed" in told.err.replace("\n", " "), told.err
+
+
 def test_what_cannot_be_gone_on_with(cli, server, tmp_path):
     run = ("graph", "run", "g.yaml")
     for _ in range(2):

@@ -83,6 +83,7 @@ class Debugger:
                     self._sessions.close()
                 self._sessions, self._servers = GraphSessions(document.servers), document.servers
             api = McpGraphApi(document, call=self._sessions.call)
+            api.executor.hold_memory()
             given = _Given(pins or {}, earlier)
             run = _Watched(api, tool, arguments, given, self._tell)
             run.start(self.breakpoints, paused=paused)
