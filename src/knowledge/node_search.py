@@ -240,15 +240,15 @@ def _add_matches(
     bonus = _bonus_of_parts(index, query, expansions)
     for row, entry in asked.items():
         bonus[row] = bonus.get(row, 0.0) + _ASKED * entry.points
-    said = {expansion.word.text for expansion in expansions}
     full_text = matches(reader, expansions)
     for row in bonus.keys() | full_text.keys():
         if row in found:
             continue
         node, name, match = index.summaries[row], index.name_words(row), full_text.get(row, _NO_MATCH)
         score = bonus.get(row, 0.0) + _FULL_TEXT * match.score + _points_of_name(name, nearness)
-        special = not _SPECIAL.isdisjoint(name) and _SPECIAL.isdisjoint(said.intersection(name))
-        score -= _SPECIAL_LOSS * special
+        special = _SPECIAL.intersection(name)
+        if special and not any(nearness[word] for word in special):
+            score -= _SPECIAL_LOSS
         tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
         phrase = asked[row].phrase if row in asked and asked[row].fit >= _TELLING_FIT else None
         found[row] = Hit(node=node, tier=tier, score=score, phrase=phrase)

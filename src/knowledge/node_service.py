@@ -13,6 +13,7 @@ from .node_index import index_of
 from .node_model import SourceKind
 from .node_references import resolve_type, resolved_node
 from .node_search import search
+from .query_words import folded
 from .tool_arguments import count_in, read_arguments
 from .tool_definitions import TOOLS
 from .vocabulary import vocabulary
@@ -189,7 +190,9 @@ def _search_nodes(call: _Call) -> dict[str, Any]:
     if answer.cut:
         warnings.append("Only the beginning of the query was looked at.")
     hint = ""
-    if not answer.total:
+    if not folded(call.arguments["query"]):
+        hint = "The query has no words. Say what the node does."
+    elif not answer.total:
         hint = "Use other or fewer words: what the node does, or what it is called elsewhere."
         if not any(source.kind is SourceKind.KNIME for source in call.reader.origin.sources):
             hint += " Of KNIME only well-known nodes are here; knime-mcp nodes build takes in all."

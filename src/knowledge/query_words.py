@@ -55,8 +55,8 @@ _JAVA_CLASS: Final = re.compile(
 )
 """Matches a node's Java class; the group is its name without package and ending."""
 
-_CALL: Final = re.compile(r"=?\s*(?:\w+(?:\.|::))*(\w+)\(")
-"""Matches a formula or call: ``=VLOOKUP(A2;B:C;2)``, ``df.groupby('a')``; the group is the function."""
+_CALL: Final = re.compile(r"=?\s*(?:\w+(?:\[\[?[^\[\]]*\]\]?)?(?:\.|::))*(\w+)\(")
+"""Matches a formula or call: ``=VLOOKUP(A2;B:C;2)``, ``df['a'].shift(1)``; the group is the function."""
 
 
 def folded(text: str) -> str:

@@ -30,8 +30,9 @@ def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tup
     for name, value in (given or {}).items():
         if name not in properties:
             raise _unknown(tool, name, list(properties))
-        if value is None and name not in tool.parameters.get("required", ()):
-            continue
+        is_blank = value is None or (isinstance(value, str) and not value.strip())
+        if is_blank and name not in tool.parameters.get("required", ()):
+            continue  # many clients send all arguments that there are
         found[name] = _Argument(tool, name, properties[name], value, changed).read()
     for name in tool.parameters.get("required", ()):
         if name not in found:

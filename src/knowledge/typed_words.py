@@ -114,6 +114,7 @@ _LITERALS: Final = _compiled(
     (_DATE, rf"\b(?:{_DAY_OF})?{_MONTH}\s(?:\d{{1,2}},?\s)?(?:de\s)?\d{{4}}\b|\b{_DAY_OF}{_MONTH}\b"),
     (rf"\1{_DATE}", rf"(\b{_WHEN}\s)(?:19|20)\d\d\b"),
     (f" {SHARED} ", r"\b\d0\s?[/:]\s?\d0\b"),
+    (" # # ", r"(?<![\w.,-])\d+-\d+(?![\w-])"),  # from and to: bins, ages, pages
     (" #0 ", r"(?<![\w.,])0(?![\w.,:/])"),
     (" # ", rf"(?<![\w.])[-+]?\d+(?:[.,]\d+)*(?!\w)|\b{_IN_WORDS}\b"),
     (r" \g<0> ", r"<>|[<>!]=?|==?|[≤≥≠*()]"),

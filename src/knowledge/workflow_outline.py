@@ -139,17 +139,21 @@ def _listed(entries: Mapping[str, Any], key: str, most: int) -> list[tuple[str, 
         return []
     if isinstance(given, Mapping) and key == "nodes":
         by_id = cast("Mapping[str, Any]", given)
-        given = [
-            {"id": name, **({"node": entry} if isinstance(entry, str) else entry)}
-            for name, entry in by_id.items()
-            if isinstance(entry, (str, Mapping))
-        ]
-    if not isinstance(given, Sequence) or isinstance(given, str):
+        listed = [(f"{key}.{name}", _with_id(name, entry)) for name, entry in by_id.items()]
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        entries_of = cast("Sequence[Any]", given)
+        listed = [(f"{key}[{number}]", entry) for number, entry in enumerate(entries_of)]
+    else:
         raise _invalid(f"has no list '{key}'")
-    listed = cast("Sequence[Any]", given)
     if len(listed) > most:
         raise _invalid(f"has {counted(len(listed), key[:-1])}; {most:,} are allowed")
-    return [(f"{key}[{number}]", entry) for number, entry in enumerate(listed)]
+    return listed
+
+
+def _with_id(name: str, entry: Any) -> Any:
+    if isinstance(entry, str):
+        return {"id": name, "node": entry}
+    return {"id": name, **cast("Mapping[str, Any]", entry)} if isinstance(entry, Mapping) else entry
 
 
 def _node(place: str, given: Any, depth: int) -> OutlineNode:
@@ -186,40 +190,50 @@ def _reference(place: str, entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _connection(place: str, given: Any) -> OutlineConnection:
+    source = target = None
     if isinstance(given, str) and (ends := _ENDS.fullmatch(given.strip())):
-        source, target = ends[1], ends[2]
-        return _line(*_end(source), *_end(target))
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        pair = cast("Sequence[Any]", given)
-        if len(pair) == 2:
-            return _line(*_end(str(pair[0])), *_end(str(pair[1])))
-    if isinstance(given, Mapping):
+        source, target = _end(ends[1]), _end(ends[2])
+    elif isinstance(given, Mapping):
         entry = cast("Mapping[str, Any]", given)
-        source, target = _first(entry, _FROM), _first(entry, _TO)
-        if source is not None and target is not None:
-            name, port = _end(str(source))
-            other, into = _end(str(target))
-            return _line(
-                name, _port(_first(entry, _FROM_PORT), port), other, _port(_first(entry, _TO_PORT), into)
-            )
-    raise _invalid(f"has {place}, which is no connection such as 'read:1 -> filter:1'")
+        source = _end(_first(entry, _FROM), _first(entry, _FROM_PORT))
+        target = _end(_first(entry, _TO), _first(entry, _TO_PORT))
+    elif pair := _pair(given):
+        source, target = map(_end, pair)
+    if source is None or target is None:
+        raise _invalid(f"has {place}, which is no connection such as 'read:1 -> filter:1'")
+    return _line(*source, *target)
 
 
 def _line(source: str, source_port: Port, target: str, target_port: Port) -> OutlineConnection:
     return OutlineConnection(source=source, source_port=source_port, target=target, target_port=target_port)
 
 
-def _end(text: str) -> tuple[str, Port]:
-    """A node and, after a colon, one of its ports. Only a number or a name that follows at once is a port."""
-    name, colon, port = text.strip().rpartition(":")
-    if not colon or not name or not port.strip():
-        return text.strip(), None
-    return name.strip(), _port(port.strip(), None)
+def _end(given: Any, port: Any = None) -> tuple[str, Port] | None:
+    """A node and one of its ports, which follows a colon, stands beside it or under a key; None if it is none."""
+    if isinstance(given, Mapping):
+        entry = cast("Mapping[str, Any]", given)
+        given, port = _first(entry, ("node", "id")), _first(entry, ("port",)) if port is None else port
+    elif pair := _pair(given):
+        given, port = pair
+    if not isinstance(given, (str, int, float)):
+        return None
+    name = str(given).strip()
+    before, _, after = (part.strip() for part in name.rpartition(":"))
+    if before and after:
+        name, port = before, after if port is None else port
+    return name, _port(port)
 
 
-def _port(given: Any, otherwise: Port) -> Port:
+def _pair(given: Any) -> Sequence[Any] | None:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return None
+    found = cast("Sequence[Any]", given)
+    return found if len(found) == 2 else None
+
+
+def _port(given: Any) -> Port:
     if given is None or isinstance(given, bool):
-        return otherwise
+        return None
     text = str(given).strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else text
 

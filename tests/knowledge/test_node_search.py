@@ -167,6 +167,8 @@ def test_a_tool_whose_name_begins_with_that_of_another_tool_is_left_out_whole():
         ('=WENN(A1>5;"ja";"nein")', "Rule Engine"),
         ('= SUMIF(B:B, "x")', "GroupBy"),
         ("df.drop_duplicates(subset=['a'])", "Duplicate Row Filter"),
+        ("df['price'].shift(1)", "Lag Column"),
+        ("df[['a', 'b']].drop_duplicates()", "Duplicate Row Filter"),
         ("dplyr::left_join(x, y)", "Joiner"),
         ("kmeans(df, 3)", "k-Means"),
         ("lm(y ~ x)", "Linear Regression Learner"),

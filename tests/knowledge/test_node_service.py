@@ -117,6 +117,8 @@ def test_nothing_found_says_what_to_do(call):
     found = call("search_nodes", query="qqqqqqqq xxxxxxxx")
     assert (found["nodes"], found["total"]) == ([], 0)
     assert "knime-mcp nodes build" in found["hint"]
+    for blank in ("", " ", "?!"):
+        assert "has no words" in call("search_nodes", query=blank)["hint"]
 
 
 @pytest.mark.requirement("N31", "V8")

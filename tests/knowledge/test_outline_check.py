@@ -124,6 +124,11 @@ def test_metanodes_are_looked_into(call):
             "connections": [{"source": 1, "source_port": "File Table", "target": 2, "target_port": 1}],
         },
         {"nodes": ["CSV Reader", "Row Filter"], "connections": ["CSV Reader -> Row Filter"]},
+        {
+            "nodes": ["CSV Reader", "Row Filter"],
+            "connections": [{"from": {"node": "CSV Reader", "port": 1}, "to": {"id": "Row Filter", "port": 1}}],
+        },
+        {"nodes": ["CSV Reader", "Row Filter"], "connections": [[["CSV Reader", 1], ["Row Filter", 1]]]},
     ],
 )
 def test_outlines_are_understood_as_models_write_them(call, written):
@@ -140,12 +145,15 @@ def test_outlines_are_understood_as_models_write_them(call, written):
         ([], "is no object"),
         ({"nodes": 3}, "has no list 'nodes'"),
         ({"nodes": [7]}, "neither an object nor a name"),
+        ({"nodes": {"a": "Joiner", "b": None}}, "nodes.b, which is neither an object nor a name"),
         ({"nodes": [{"id": 1}]}, "without 'node'"),
         (
             {"nodes": [{"id": "a", "node": "Joiner", "settings": 5}]},
             "settings in nodes[0] that are no object",
         ),
         ({"nodes": [], "connections": ["a"]}, "which is no connection"),
+        ({"nodes": [], "connections": [{"from": {"a": 1}, "to": "b"}]}, "which is no connection"),
+        ({"nodes": [], "connections": [[["a", 1, 2], "b"]]}, "which is no connection"),
         ({"nodes": ["Joiner"] * 2001}, "2,000 are allowed"),
         (base64.b64encode(b"PK no zip").decode(), "cannot be read"),
     ],

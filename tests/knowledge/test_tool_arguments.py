@@ -62,6 +62,19 @@ def test_arguments_as_models_send_them(call):
     assert "max_results is 100" in call("search_nodes", query="row", max_results=5_000)["warning"]
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("get_node_types", {"type_filter": "", "max_results": "", "cursor": ""}),
+        ("search_nodes", {"query": "row", "node_type": "", "detail": " "}),
+        ("find_compatible", {"node": "CSV Reader", "port": "", "direction": ""}),
+    ],
+)
+def test_what_is_optional_and_blank_is_left_out(call, name, arguments):
+    given = {key: value for key, value in arguments.items() if value.strip()}
+    assert call(name, **arguments) == call(name, **given)
+
+
 def test_what_the_search_names_may_be_asked_for_as_it_is(call):
     """Clients check arguments against the schema, so a text must fit there, too."""
     (hit, *_) = call("search_nodes", query="Joiner")["nodes"]

@@ -50,6 +50,7 @@ def test_what_is_of_a_kind_is_one_word(text, words):
         "loop 10 times",
         "and / or",
         "3 listen verbinden",
+        "put ages into bins 0-18, 19-65",
         "",
         "over 5 " * 100,
     ],
