@@ -184,6 +184,18 @@ def test_formulas_and_calls_are_asked_for_by_their_function(reader, query, name)
 @pytest.mark.parametrize(
     ("query", "name"),
     [
+        ("write rows back to an oracle table", "DB Writer"),
+        ("run a statement on sqlite", "DB SQL Executor"),
+        ("delete old rows in postgres", "DB Delete (Table)"),
+    ],
+)
+def test_who_names_a_database_asks_for_the_nodes_of_databases(reader, query, name):
+    assert name in [hit.node.name for hit in search(reader, query).hits[:4]]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
         ("RowFilterNodeFactory", "Row Filter"),
         ("org.a.node.preproc.filter.row.RowFilterNodeFactory", "Row Filter"),
         ("org.a.preproc.joiner3.Joiner3NodeFactory", "Joiner"),
