@@ -129,6 +129,11 @@ def is_asked(reader: CatalogueReader, word: str) -> bool:
     return root(word) in index.roots or bool(compound(word, index.roots))
 
 
+def nodes_asked_with(reader: CatalogueReader, word: str) -> int:
+    """The number of nodes with a word in their phrases, in any form."""
+    return _phrases(reader).nodes_with.get(root(word), 0)
+
+
 def is_unfinished(reader: CatalogueReader, word: str) -> bool:
     return bool(_phrases(reader).beginning_with(word))
 

@@ -22,7 +22,7 @@ from itertools import compress
 from operator import mul
 from typing import TYPE_CHECKING, Final
 
-from .asked_phrases import asked_for, is_asked, is_unfinished, phrase_text
+from .asked_phrases import asked_for, is_asked, is_unfinished, nodes_asked_with, phrase_text
 from .catalogue_file import FIELDS
 from .catalogue_reader import per_version
 from .node_index import index_of
@@ -411,7 +411,7 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
         if word.parts or vocabulary().knows(word.text) or _count(reader, word) or is_asked(reader, word.text):
             continue
         of_another_tool = vocabulary().misspelled(word.text) if len(query.words) == 1 else None
-        near = of_another_tool.phrase if of_another_tool else _corrected(reader, word.text)
+        near = of_another_tool.phrase if of_another_tool else _meant(reader, word.text)
         if near:
             found[word.text] = near
     if not found:
@@ -430,11 +430,16 @@ def _respelled_words(reader: CatalogueReader, words: Iterable[str]) -> list[str]
     def respelled(word: str) -> str:
         if not word.isalpha() or word.isupper() or is_asked(reader, word):
             return word
-        near = _corrected(reader, word)
-        # A word that may be unfinished is one with a letter too few, or it is left as it is.
-        return word if is_unfinished(reader, word) and len(near) <= len(word) else near or word
+        return _meant(reader, word) or word
 
     return [respelled(word) for word in words]
+
+
+def _meant(reader: CatalogueReader, word: str) -> str:
+    near = _corrected(reader, word)
+    if is_unfinished(reader, word) and (len(near) <= len(word) or near.startswith(word)):
+        return ""  # it counts as the beginning that it is, unless a letter within is missing
+    return near
 
 
 def is_word_of(reader: CatalogueReader, word: str) -> bool:
@@ -500,13 +505,20 @@ def _corrected(reader: CatalogueReader, word: str) -> str:
         return ""
     keys = sorted(spellings(word))
     marks = ", ".join("?" * len(keys))
-    statement = f"SELECT DISTINCT term, doc FROM spelling JOIN terms USING (term) WHERE key IN ({marks})"  # noqa: S608 - marks
-    rows = reader.rows(statement, *keys)
+    rows = reader.rows(f"SELECT DISTINCT term FROM spelling WHERE key IN ({marks})", *keys)  # noqa: S608 - marks
+    terms = [term for (term,) in rows if within_one_edit(word, term)]
+    if not terms or word in terms:
+        return ""
     # Words with the same letters first, as people more often double or swap letters than type a wrong one.
-    near = [
-        (set(term) != set(word), -int(count), term) for term, count in rows if within_one_edit(word, term)
-    ]
-    return min(near)[2] if near and not any(term == word for *_, term in near) else ""
+    return min(
+        terms,
+        key=lambda term: (
+            set(term) != set(word),
+            -_nodes_with(reader, term),
+            -nodes_asked_with(reader, term),
+            term,
+        ),
+    )
 
 
 def _quoted(word: str) -> str:

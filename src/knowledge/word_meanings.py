@@ -107,6 +107,11 @@ def _related() -> Mapping[str, Mapping[str, float]]:
     return found
 
 
+def foreign_words() -> list[str]:
+    """The German, French and Spanish words that have a translation."""
+    return [word for columns in _read("languages.toml").values() for text in columns for word in text.split()]
+
+
 @cache
 def _small() -> frozenset[str]:
     foreign = " ".join(_read("languages.toml")[""]).split()

@@ -34,6 +34,7 @@ from ..catalogue_file import (
 from ..node_model import CatalogueOrigin, SourceKind, SourceSummary
 from ..packs import own_packs
 from ..query_words import folded, spellings, words_in
+from ..word_meanings import foreign_words
 from .knime_plugins import PluginNodes, Skipped, read_plugins
 from .phrase_tables import phrase_tables
 from .plugin_bundles import shown
@@ -55,6 +56,10 @@ _FACTS: Final = "KNIME's nodes"
 
 
 _SHORTEST_SPELLED: Final = 4
+_SHORTEST_SAID: Final = 7
+_OFTEN: Final = 2
+"""Of words that people say, in four languages, short ones are often a letter away from a right word."""
+
 _SPELLED_FIELDS: Final = 3
 """The number of first fields (names, aliases, categories) whose words are also found when misspelled."""
 
@@ -274,6 +279,9 @@ def _fill(
     db.executemany("INSERT INTO phrases VALUES (?, ?, ?)", phrases)
     db.executemany("INSERT INTO asked VALUES (?, ?, ?)", asked)
     tell(("Indexing", 1, 2))
+    said = Counter(word for *_, phrase in phrases for word in folded(phrase).split())
+    said.update(dict.fromkeys(map(folded, foreign_words()), _OFTEN))
+    words.update(w for w, times in said.items() if times >= _OFTEN and len(w) >= _SHORTEST_SAID and w.isalpha())
     pairs = sorted({(key, word) for word in words for key in spellings(word)})
     db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)
     subtypes: dict[str, list[str]] = {}
