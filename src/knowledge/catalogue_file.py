@@ -12,7 +12,7 @@
     terms     fts5vocab of `search`: every word with the number of nodes that have it
     phrases   what people ask for when they need a node, a row per phrase; see `asked_phrases`
     asked     the roots of their words, each with the number of nodes and the places as JSON
-    spelling  words of names, aliases and categories, and these words without one of their letters
+    spelling  words of names, aliases, categories and phrases, and these words without one of their letters
 
 `body` is compressed with zlib. The last four bytes of the file, after the database, are a checksum.
 """

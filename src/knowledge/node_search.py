@@ -154,10 +154,13 @@ def search(
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
     instead: dict[str, str] = {}
-    for inside in (query.function, query.java_class):
-        if inside and not _is_name(index, query) and _is_name(index, parse_query(inside)):
-            query = parse_query(inside)
-    said = typed_words(query.text) or [part for word in query.words for part in word.parts or (word.text,)]
+    if not _is_name(index, query):
+        inside = filter(None, (query.formula, query.function, query.java_class))
+        named = next((part for part in inside if _is_name(index, parse_query(part))), query.formula)
+        query = parse_query(named) if named else query
+    # What is passed to a function is compared with nothing.
+    kinds = () if query.function else typed_words(query.text)
+    said = kinds or [part for word in query.words for part in word.parts or (word.text,)]
     if not _is_name(index, query):
         english, instead = in_english(query.key, lambda word: is_word_of(reader, word))
         if english != query.key:

@@ -55,8 +55,11 @@ _JAVA_CLASS: Final = re.compile(
 )
 """Matches a node's Java class; the group is its name without package and ending."""
 
+_FORMULA: Final = re.compile(r"=\s*([\w.]+)\(")
+"""Matches a formula: ``=VLOOKUP(A2;B:C;2)``, ``=CONTAR.SI(A:A;1)``; the group is the function."""
+
 _CALL: Final = re.compile(r"=?\s*(?:\w+(?:\[\[?[^\[\]]*\]\]?)?(?:\.|::))*(\w+)\(")
-"""Matches a formula or call: ``=VLOOKUP(A2;B:C;2)``, ``df['a'].shift(1)``; the group is the function."""
+"""Matches a call: ``df['a'].shift(1)``, ``dplyr::left_join(x)``; the group is the function."""
 
 
 def folded(text: str) -> str:
@@ -119,8 +122,14 @@ class Query:
         return " ".join(words)
 
     @property
+    def formula(self) -> str:
+        """The folded name of the function, if the query is a formula; otherwise empty."""
+        formula = _FORMULA.match(self.text)
+        return folded(formula[1]) if formula else ""
+
+    @property
     def function(self) -> str:
-        """The folded name of the function, if the query is a call; otherwise empty."""
+        """The folded name of the function without its module, if the query is a call; otherwise empty."""
         call = _CALL.match(self.text)
         return folded(call[1]) if call else ""
 

@@ -209,7 +209,7 @@ def _line(source: str, source_port: Port, target: str, target_port: Port) -> Out
 
 
 def _end(given: Any, port: Any = None) -> tuple[str, Port] | None:
-    """A node and one of its ports, which follows a colon, stands beside it or under a key; None if it is none."""
+    """A node and one of its ports, which may follow a colon or stand beside the node; None for no node."""
     if isinstance(given, Mapping):
         entry = cast("Mapping[str, Any]", given)
         given, port = _first(entry, ("node", "id")), _first(entry, ("port",)) if port is None else port

@@ -169,6 +169,10 @@ def test_a_tool_whose_name_begins_with_that_of_another_tool_is_left_out_whole():
         ("df.drop_duplicates(subset=['a'])", "Duplicate Row Filter"),
         ("df['price'].shift(1)", "Lag Column"),
         ("df[['a', 'b']].drop_duplicates()", "Duplicate Row Filter"),
+        ("df['a'].str.split(',', expand=True)", "Cell Splitter"),
+        ('=CONTAR.SI(A:A;"x")', "GroupBy"),
+        ("=UNIQUE(A2:A99)", "Duplicate Row Filter"),
+        ("=SORTIEREN(A2:B99;2)", "Sorter"),
         ("dplyr::left_join(x, y)", "Joiner"),
         ("kmeans(df, 3)", "k-Means"),
         ("lm(y ~ x)", "Linear Regression Learner"),
@@ -178,6 +182,18 @@ def test_a_tool_whose_name_begins_with_that_of_another_tool_is_left_out_whole():
     ],
 )
 def test_formulas_and_calls_are_asked_for_by_their_function(reader, query, name):
+    assert search(reader, query).hits[0].node.name == name
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("tabelle sortiren", "Sorter"),
+        ("transponiren", "Table Transposer"),
+        ("valores faltntes", "Missing Value"),
+    ],
+)
+def test_typing_errors_are_found_in_the_words_that_people_say(reader, query, name):
     assert search(reader, query).hits[0].node.name == name
 
 

@@ -126,7 +126,9 @@ def test_metanodes_are_looked_into(call):
         {"nodes": ["CSV Reader", "Row Filter"], "connections": ["CSV Reader -> Row Filter"]},
         {
             "nodes": ["CSV Reader", "Row Filter"],
-            "connections": [{"from": {"node": "CSV Reader", "port": 1}, "to": {"id": "Row Filter", "port": 1}}],
+            "connections": [
+                {"from": {"node": "CSV Reader", "port": 1}, "to": {"id": "Row Filter", "port": 1}}
+            ],
         },
         {"nodes": ["CSV Reader", "Row Filter"], "connections": [[["CSV Reader", 1], ["Row Filter", 1]]]},
     ],

@@ -58,7 +58,8 @@ _FACTS: Final = "KNIME's nodes"
 _SHORTEST_SPELLED: Final = 4
 _SHORTEST_SAID: Final = 7
 _OFTEN: Final = 2
-"""Of words that people say, in four languages, short ones are often a letter away from a right word."""
+"""Of what people say, words as long as this and in so many phrases are found when misspelled. Others are
+often a letter away from another right word, in one of four languages."""
 
 _SPELLED_FIELDS: Final = 3
 """The number of first fields (names, aliases, categories) whose words are also found when misspelled."""
@@ -280,8 +281,8 @@ def _fill(
     db.executemany("INSERT INTO asked VALUES (?, ?, ?)", asked)
     tell(("Indexing", 1, 2))
     said = Counter(word for *_, phrase in phrases for word in folded(phrase).split())
-    said.update(dict.fromkeys(map(folded, foreign_words()), _OFTEN))
-    words.update(w for w, times in said.items() if times >= _OFTEN and len(w) >= _SHORTEST_SAID and w.isalpha())
+    often = (*(word for word, times in said.items() if times >= _OFTEN), *map(folded, foreign_words()))
+    words.update(word for word in often if len(word) >= _SHORTEST_SAID and word.isalpha())
     pairs = sorted({(key, word) for word in words for key in spellings(word)})
     db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)
     subtypes: dict[str, list[str]] = {}
