@@ -181,7 +181,8 @@ def read_workbook(file: Path) -> Sheet:
 def _joined(values: Any, formulas: Any) -> Sheet:
     first, *others = values.worksheets
     rows = _rows(first, formulas.worksheets[0])
-    if first.title == _TABLE and others:
+    is_ours = first.title == _TABLE
+    if is_ours and others:
         more = [sheet for sheet in others if re.fullmatch(rf"{_TABLE} \d+", sheet.title)]
         rows = chain(rows, *(list(_rows(sheet, formulas[sheet.title]))[1:] for sheet in more))
     header = next(rows, list[Any]())
@@ -191,7 +192,7 @@ def _joined(values: Any, formulas: Any) -> Sheet:
     while table and not any(cell is not None for cell in table[-1]):
         table.pop()
     names = ["" if name is None else str(name).strip() for name in header]
-    if others and others[-1].title == _LONG:
+    if is_ours and others and others[-1].title == _LONG:
         _fill_in(table, names, list(_rows(others[-1], formulas[_LONG]))[1:])
     return Sheet(names, table)
 
@@ -235,7 +236,7 @@ def _fill_in(table: list[list[Any]], names: list[str], pieces: list[list[Any]]) 
     for row, column, piece in pieces:
         whole.setdefault((row, column), []).append(piece)
     for (row, column), found in whole.items():
-        table[row - 1][names.index(column)] = "".join(found)
+        table[row - 1][names.index(column.strip())] = "".join(found)
 
 
 @contextmanager

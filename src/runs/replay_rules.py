@@ -29,6 +29,7 @@ _ANY: Final = "*"
 _REGEX: Final = "re:"
 _VERSION: Final = "replay_rules"
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_LONGEST_NUMBER: Final = 400  # characters; Python refuses to read integers of thousands of digits
 _RUNS: Final = re.compile(r"\d+|[^\W\d]+|.", re.DOTALL)
 _SORTED_DIGITS: Final = 9
 
@@ -401,11 +402,17 @@ def _nearest(before: Any, now: Any, tolerance: float, *, texts: bool) -> Any:
 
 def _is_near(before: Any, now: Any, tolerance: float, *, texts: bool = False) -> bool:
     """Whether two numbers are near; of two integers each digit counts, as they may be ids."""
-    if texts and all(isinstance(value, str) and _NUMBER.fullmatch(value) for value in (before, now)):
+    if texts and all(
+        isinstance(value, str) and len(value) <= _LONGEST_NUMBER and _NUMBER.fullmatch(value)
+        for value in (before, now)
+    ):
         before, now = json.loads(before), json.loads(now)
     numbers = [
         value for value in (before, now) if isinstance(value, int | float) and not isinstance(value, bool)
     ]
     if len(numbers) < 2 or all(isinstance(number, int) for number in numbers):
         return len(numbers) == 2 and numbers[0] == numbers[1]
-    return math.isclose(numbers[0], numbers[1], rel_tol=tolerance, abs_tol=0.0)
+    try:
+        return math.isclose(numbers[0], numbers[1], rel_tol=tolerance, abs_tol=0.0)
+    except OverflowError:  # an integer beyond all floats is near none of them
+        return False

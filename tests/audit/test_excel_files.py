@@ -86,7 +86,7 @@ def test_no_text_is_a_formula_for_excel(tmp_path):
 
 @pytest.mark.parametrize("text", ["x" * 32_768, "😀" * 20_000, "\x01" * 6_000, "ab_x0041_" * 5_000])
 def test_a_text_too_long_for_a_cell_is_kept_in_pieces(tmp_path, text):
-    writer = written(tmp_path / "t.xlsx", {"a": ["short", text], "b": ["x" * 32_767, None]})
+    writer = written(tmp_path / "t.xlsx", {"a ": ["short", text], "b": ["x" * 32_767, None]})
     assert writer.remark == (
         "a cell of Excel holds 32,767 characters: 1 longer value in the sheet 'Long values'"
     )
@@ -102,6 +102,16 @@ def test_a_text_too_long_for_a_cell_is_kept_in_pieces(tmp_path, text):
         "a": ["short", text],
         "b": ["x" * 32_767, None],
     }
+
+
+def test_a_sheet_of_that_name_in_a_workbook_of_others_is_only_a_sheet(tmp_path):
+    book = Workbook()
+    for row in (["a"], [1]):
+        book.active.append(row)
+    book.create_sheet("Long values").append(["something", "else"])
+    book["Long values"].append([7])
+    book.save(tmp_path / "t.xlsx")
+    assert read_table_file(tmp_path / "t.xlsx").table.to_pydict() == {"a": [1]}
 
 
 def test_more_rows_than_a_sheet_holds_go_on_in_the_next(tmp_path, monkeypatch):

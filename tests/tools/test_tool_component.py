@@ -87,6 +87,7 @@ def test_a_setting_for_each_parameter_with_type_and_default():
         ({"type": "string", "contentEncoding": "base64"}, False, {"kind": "string"}),
         ({"type": ["integer", "null"], "default": 3, "maximum": 9}, False, {"kind": "integer", "maximum": 9}),
         ({"type": "integer", "default": 2**40}, False, {"kind": "string", "value": str(2**40)}),
+        ({"type": "number", "minimum": 10**400}, True, {"kind": "string", "value": ""}),
         ({"$ref": "#/$defs/Color"}, True, {"kind": "choice", "choices": ("red", "green")}),
         ({"type": "object"}, True, {"kind": "string", "multi_line": True}),
         ({}, True, {"kind": "string", "multi_line": True}),
