@@ -63,10 +63,6 @@ class Graph:
         """The nodes to which a run can go from a node."""
         return tuple(target for source, target, _ in self.edges() if source == node_id)
 
-    def predecessors(self, node_id: str) -> tuple[str, ...]:
-        """The nodes from which a run can go to a node."""
-        return tuple(source for source, target, _ in self.edges() if target == node_id)
-
 
 class GraphRun:
     """A running or finished run: its result, history, and the context at any step.

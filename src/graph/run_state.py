@@ -571,10 +571,6 @@ class Telemetry:
     by_node: dict[str, Spent] = field(default_factory=dict[str, Spent])
     by_type: dict[str, Spent] = field(default_factory=dict[str, Spent])
 
-    @property
-    def error_count(self) -> int:
-        return sum(spent.errors for spent in self.by_node.values())
-
 
 def telemetry_of(records: Iterable[NodeRecord], total_duration: float) -> Telemetry:
     telemetry = Telemetry(total_duration)

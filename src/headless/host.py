@@ -231,11 +231,6 @@ class ExtensionHost:
         with self.tables_usable():
             return source_table(data, row_ids)
 
-    def add_file_store(self, key: str, data: bytes = b"") -> str:
-        """Adds a file store for cells of input tables; returns its key."""
-        self.file_stores.add(key, data)
-        return key
-
     def column_of(self, values: Sequence[Any], value_type: type) -> Any:
         """An Arrow array of Python values with a registered value factory; None stands for a missing cell."""
         import pyarrow as pa

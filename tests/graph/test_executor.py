@@ -60,7 +60,7 @@ def test_context_and_history_of_a_loop(run):
     assert [record.index for record in found.history] == list(range(9))
     assert found.telemetry.by_node["x"].count == 3
     assert found.telemetry.by_type["transform"].count == 4
-    assert found.telemetry.error_count == 0
+    assert not any(spent.errors for spent in found.telemetry.by_node.values())
 
 
 @pytest.mark.parametrize(("logic", "wanted"), [("", "yes"), ("jsonLogic: standard, ", "no")])
@@ -73,7 +73,7 @@ def test_a_switch_of_the_standard_reads_paths(run, logic, wanted):
 
 def test_telemetry_counts_what_failed_and_was_caught(run):
     found = run(transform("$error('no')", onError="y"), transform("{'i': 1}", node="y"))
-    assert found.telemetry.error_count == found.telemetry.by_node["x"].errors == 1
+    assert {name: spent.errors for name, spent in found.telemetry.by_node.items() if spent.errors} == {"x": 1}
 
 
 @pytest.mark.requirement("G21")

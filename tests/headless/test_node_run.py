@@ -241,9 +241,8 @@ def tool_table(trial):
     from knime.types.tool import ToolPort, WorkflowTool
 
     port = ToolPort("in", "an input", "Table", "spec")
-    tool = WorkflowTool(
-        "Sum", "adds", {"a": {"type": "integer"}}, 0, [port], [port], trial.add_file_store("key")
-    )
+    trial.file_stores.add("key", b"")
+    tool = WorkflowTool("Sum", "adds", {"a": {"type": "integer"}}, 0, [port], [port], "key")
     return pa.table({"Tool": trial.column_of([tool], WorkflowTool)})
 
 
