@@ -104,7 +104,8 @@ class ToolCalls:
             watch = self._watch
             if watch is not None and watch.serves(conversation):
                 return
-            self._watch = ToolsWatch(conversation, self._settings.requests, self.listings.changed)
+            settings = self._settings
+            self._watch = ToolsWatch(conversation, settings.requests, settings.limits, self.listings.changed)
             self._watch.start()
         if watch is not None:
             watch.close()

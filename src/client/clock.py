@@ -65,7 +65,7 @@ class StoppableClock:
 class Wait:
     """The deadlines and the cancel of one call or other piece of work.
 
-    Used by one thread only; a thread that reads for it may call `reset_idle` and `hurry`. An exception in
+    Used by one thread only; others may call `reset_idle`, `hurry` and `restart_cpu`. An exception in
     `is_canceled`, which is called at least every 0.5 s, ends the wait. `opening` is the number of the
     client's opening in which the work began; work of an earlier one is over. The deadlines are times of the
     ``clock``; `cpu_seconds` is processor time of the thread.
@@ -169,6 +169,10 @@ class Wait:
             what = f"The server's messages took more than {self._cpu_seconds:g} s of processor time"
             raise exceeded("cpu_seconds", round(self._cpu_seconds), what)
 
+    def restart_cpu(self) -> None:
+        """The processor time counts from the next look on, as what comes is for another call."""
+        self._cpu_until = math.inf
+
     @contextmanager
     def unmeasured(self) -> Generator[None]:
         """A context whose processor time is not the server's, as somebody's answer is made there."""
@@ -265,8 +269,9 @@ class Interruptible(Protocol):
 class Listener:
     """Base of threads that wait for what a server sends unasked, in one attempt after the other."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, cpu_seconds: float) -> None:
         self._stopped = threading.Event()
+        self._wait = Wait(LISTENING, is_canceled=self._stopped.is_set, cpu_seconds=cpu_seconds)
         self._lock = threading.Lock()
         self._exchange: Interruptible | None = None
         self._failures = 0
@@ -310,11 +315,11 @@ class Listener:
 
     @contextmanager
     def _attempt(self, exchange: Interruptible) -> Generator[Wait]:
-        """A context with the clocks of one attempt, which ends when `stop` is called."""
+        """A context with the clocks of all attempts, which end when `stop` is called."""
         with self._lock:
             self._exchange = exchange
         try:
-            yield Wait(LISTENING, is_canceled=self._stopped.is_set)
+            yield self._wait
         finally:
             with self._lock:
                 self._exchange = None  # other requests may use the connection from now on

@@ -17,7 +17,7 @@ from ..types.errors import ConnectError, MCPError, ProtocolError, ServerError, T
 from ..types.texts import collector_paused, counted
 from .clock import Listener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
-from .limits import exceeded
+from .limits import Limits, exceeded
 from .protocol.messages import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -260,9 +260,13 @@ class ToolsWatch(Listener):
     """
 
     def __init__(
-        self, conversation: Conversation, requests: ServerRequests, on_changed: Callable[[], None]
+        self,
+        conversation: Conversation,
+        requests: ServerRequests,
+        limits: Limits,
+        on_changed: Callable[[], None],
     ) -> None:
-        super().__init__("knime-mcp-watch")
+        super().__init__("knime-mcp-watch", limits.cpu_seconds)
         self._conversation = conversation
         self._requests = requests
         self._on_changed = on_changed

@@ -33,6 +33,9 @@ HALF_A_REPLY = [
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
     Part.STALL,
 ]
+HALF_A_REPLY_IN_CHUNKS = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 SILENT_STREAM = stream(b": hello\n\n", Part.STALL)
 STALLS = pytest.mark.parametrize(
     "stall", [STALL, HALF_A_REPLY, SILENT_STREAM], ids=["headers", "body", "stream"]
@@ -53,12 +56,19 @@ def test_silence_ends_at_the_idle_clock(era, stall):
         _assert_told(server, era)
 
 
-def test_the_processor_time_of_a_call_is_limited():
-    endless = stream(*[event(notification("notifications/message", data="x")) * 1000] * 90)
+@pytest.mark.parametrize(
+    "endless",
+    [
+        stream(*[event(notification("notifications/message", data="x")) * 1000] * 90),
+        [HALF_A_REPLY_IN_CHUNKS, *[b"1\r\nx\r\n" * 10_000] * 300],
+    ],
+    ids=["messages", "chunks of one byte"],
+)
+def test_the_processor_time_of_a_call_is_limited(endless):
     with (
         ScriptedServer(modern(tools__call=endless)) as server,
-        MCPClient(server.url, limits=Limits(cpu_seconds=0.01)) as client,
-        pytest.raises(ResultTooLarge, match=r"took more than 0\.01 s of processor time"),
+        MCPClient(server.url, limits=Limits(cpu_seconds=0.05)) as client,
+        pytest.raises(ResultTooLarge, match=r"took more than 0\.05 s of processor time"),
     ):
         client.call_tool("echo")
 

@@ -11,15 +11,14 @@ by its JSON-RPC id (`PendingCalls`). Answers to a server's requests are sent in 
 import logging
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ...types.errors import ConnectError, ConnectPhase, MCPError, SessionLost
+from ...types.errors import ConnectError, ConnectPhase, MCPError, ResultTooLarge, SessionLost
 from ..clock import Wait
-from ..limits import Limits, Timeouts, exceeded
+from ..limits import LISTENING, Limits, Timeouts, exceeded
 from ..protocol.messages import Answer, Message, answers, as_object, encode, is_response
 from ..protocol.negotiation import Era, TransportKind, era_of
 
@@ -222,7 +221,7 @@ class PendingCalls:
         self._inbox = inbox
         self._limits = limits
         self._others = 0  # since a call began or ended
-        self._spent = 0.0  # the reading thread's processor time then
+        self.reading = Wait(LISTENING, cpu_seconds=limits.cpu_seconds)  # in the thread that reads for all
         self._answer = answer
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
@@ -236,7 +235,7 @@ class PendingCalls:
             if self.ended is not None:
                 raise self.ended.at()
             self._calls[call_id] = pending
-            self._others = 0
+            self._begin()
 
     def remove(self, call_id: int) -> None:
         with self._lock:
@@ -285,19 +284,27 @@ class PendingCalls:
         for pending in lost:
             pending.finish(error=error)
 
+    def _begin(self) -> None:
+        """A call begins or ends: what is no reply counts from here on."""
+        self._others = 0
+        self.reading.restart_cpu()
+
     def count_other(self) -> None:
         """Counts what is no reply; too much of it while calls wait ends the stream, as it may go on."""
         self._others += 1
-        if self._others == 1:
-            self._spent = time.thread_time()
-        spent, limits = time.thread_time() - self._spent, self._limits
-        over = self._others > limits.events, spent > limits.cpu_seconds
-        if any(over) and self._calls:
-            name, limit = ("events", limits.events) if over[0] else ("cpu_seconds", limits.cpu_seconds)
-            what = f"The server sent {self._others:,} messages or lines, and no reply"
-            what += "" if over[0] else f", in {spent:.1f} s of processor time"
-            fix = "Call again: a new session begins"
-            self.end(exceeded(name, limit, what), SessionLost(what, fix=fix))
+        self.look()
+
+    def look(self) -> None:
+        """Ends the stream if calls wait and what arrived is beyond the limits."""
+        if not self._calls:
+            return
+        try:
+            if self._others > self._limits.events:
+                what = f"The server sent {self._others:,} messages or lines, and no reply"
+                raise exceeded("events", self._limits.events, what)
+            self.reading.look()
+        except ResultTooLarge as error:
+            self.end(error, SessionLost(error.what, fix="Call again: a new session begins"))
 
     def adopt(self, version: str) -> None:
         """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""
@@ -308,7 +315,7 @@ class PendingCalls:
         if is_response(message):
             pending = self._claim(message)
             if pending is not None:
-                self._others = 0
+                self._begin()
                 pending.finish(message=message, body=body)
             return
         self.count_other()

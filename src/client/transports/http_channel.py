@@ -25,7 +25,7 @@ from ...types.texts import in_one_line, origin_and_path
 from ...version import VERSION
 from ..authorization import Authorization, ProvesPossession, check_header_name, check_header_value
 from ..clock import Wait
-from ..limits import LISTENING, Limits, Timeouts, exceeded
+from ..limits import Limits, Timeouts, exceeded
 from ..network import Dialer, NetworkSettings, is_usable, may_follow, resolved
 from ..protocol.messages import Refusal, ValueCounter, as_object, decode, error_of
 from ..protocol.tools import format_size
@@ -374,9 +374,9 @@ class Reply:
             self.shut_down()
         self.close()
 
-    def wait_forever(self) -> None:
-        """Removes the clocks, as the stream outlives the call that opened it; `shut_down` ends it."""
-        self._wait = Wait(LISTENING)
+    def outlive_call(self, wait: Wait) -> None:
+        """From now on the stream is read under another wait than the call's that opened it."""
+        self._wait = wait
 
     def drain(self, seconds: float = _REST_SECONDS) -> bool:
         """Reads and ignores the rest of the body, so that the connection can be used again."""

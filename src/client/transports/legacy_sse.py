@@ -73,7 +73,7 @@ class LegacySse(Transport):
                 error.what = f"No event within {wait.timeouts.connect:g} s; a proxy may hold the stream back"
             raise
         self._reply = reply
-        reply.wait_forever()
+        reply.outlive_call(self._calls.reading)
         threading.Thread(target=self._read, args=(events,), name="knime-mcp-sse", daemon=True).start()
         return None
 

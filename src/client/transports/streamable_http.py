@@ -114,12 +114,18 @@ class StreamableHttp(Transport):
         if not _has_id(session):
             return self._exchange(call, session, wait, inbox)
         self._listening[call.id] = inbox
+        self._restart_cpu()
         try:
             if not self._is_heard:
                 self._await_stream(call, wait)
             answer = self._exchange(call, session, wait, inbox)
+        except TimedOut:
+            if self._stream is not None and self._stream.refused is not None:
+                raise self._stream.refused.at() from None  # what it waits for may have been in there
+            raise
         finally:
             del self._listening[call.id]
+            self._restart_cpu()
         if self._stream is None and isinstance(answer, Response):
             self._open_stream(_AFTER_THE_FIRST_REPLY)
         return answer
@@ -328,6 +334,10 @@ class StreamableHttp(Transport):
                 raise
         return None
 
+    def _restart_cpu(self) -> None:
+        if self._stream is not None:
+            self._stream.restart_cpu()
+
     def _hear(self, message: Message) -> None:
         """Handles a message on the server's stream. Every call gets notifications; progress has a token."""
         self._deliver(message, self._inbox, *self._listening.values())
@@ -385,7 +395,7 @@ class ServerStream(Listener):
         *,
         delay: float = 0.0,
     ) -> None:
-        super().__init__("knime-mcp-listen")
+        super().__init__("knime-mcp-listen", limits.cpu_seconds)
         self._channel = channel
         self._session = session
         self._limit = min(limits.event_bytes, limits.result_bytes)
@@ -394,6 +404,7 @@ class ServerStream(Listener):
         self._cursor = Cursor(values=limits.values)
         self._answered = threading.Event()
         self._wanted = threading.Event()
+        self.refused: ResultTooLarge | None = None  # why it is given up, if that is beyond a limit
 
     def wait_until_answered(self, seconds: float, wait: Wait) -> None:
         """Blocks until the server has opened or refused the stream, at most for some seconds."""
@@ -406,10 +417,16 @@ class ServerStream(Listener):
         super().stop()
         self._wanted.set()
 
+    def restart_cpu(self) -> None:
+        self._wait.restart_cpu()
+
     def _run(self) -> None:
         try:
             self._wanted.wait(self._delay)
             super()._run()
+        except ResultTooLarge as error:
+            self.refused = error
+            _logger.warning("the server's stream is given up: %s", error.what)
         except MCPError as error:
             _logger.debug("the server's stream is given up: %s", error.what)
         finally:

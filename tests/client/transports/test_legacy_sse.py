@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from knime_mcp.tools import MCPClient, Progress, Timeouts
-from knime_mcp.types.errors import Canceled, SessionLost, TimedOut
+from knime_mcp.tools import Limits, MCPClient, Progress, Timeouts
+from knime_mcp.types.errors import Canceled, ResultTooLarge, SessionLost, TimedOut
 from tests.support.scripted_server import (
     LEGACY,
     MODERN,
@@ -211,3 +211,19 @@ def test_cancel_and_timeout_are_told_in_both_eras(error, discovered):
             assert client.server
         (note,) = server.named("notifications/cancelled")
         assert note.params["requestId"] == server.named("tools/call")[0].json["id"]
+
+
+def test_an_event_without_end_in_chunks_of_one_byte_ends_the_session():
+    def flood(_request):
+        server.push(b"data: ")
+        for _ in range(100_000):
+            server.push(b"x")
+
+    with (
+        SseServer({"tools/call": flood}) as server,
+        MCPClient(server.url, limits=Limits(cpu_seconds=0.2), timeouts=Timeouts(idle=30)) as client,
+    ):
+        with pytest.raises(ResultTooLarge, match=r"more than 0\.2 s of processor time"):
+            client.call_tool("echo")
+        server.results["tools/call"] = text("hi")
+        assert client.call_tool("echo").text == "hi"

@@ -6,7 +6,7 @@ import pytest
 
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.tools import Limits, MCPClient
-from knime_mcp.types.errors import Canceled
+from knime_mcp.types.errors import Canceled, ResultTooLarge
 from tests.client.logins import Renewing
 from tests.support.scripted_server import (
     LEGACY,
@@ -288,3 +288,23 @@ def test_an_event_beyond_the_limit_does_not_end_the_stream():
         server.push(event({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
         until(lambda: server.named("response"))
     assert len(server.named("GET")) == 1
+
+
+def test_a_flood_on_the_stream_ends_it_and_is_the_reason_of_a_call_that_hears_nothing():
+    """An event without end in chunks of one byte, which no message interrupts."""
+    flood = [b"1\r\nx\r\n" * 10_000] * 300
+    script = legacy(
+        session="s-1",
+        tools__call=[rpc(text("hi")), [Part.STALL]],
+        GET=lambda request: [*stream(b"data: ", end=False)(request), *flood, Part.STALL],
+    )
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url, limits=Limits(cpu_seconds=0.5), timeouts=Timeouts(idle=0.5)) as client,
+    ):
+        assert client.call_tool("echo").text == "hi"
+        until(lambda: server.named("GET") and not reader_threads())
+        with pytest.raises(ResultTooLarge, match=r"more than 0\.5 s of processor time") as caught:
+            client.call_tool("echo")
+    assert "KNIME_MCP_LIMITS='cpu_seconds=" in caught.value.fix
+    assert caught.value.tool == "echo"
