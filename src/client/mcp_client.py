@@ -470,8 +470,7 @@ class MCPClient:
         return _CompletedErrors(completed)
 
     def _trace_step(self, trace: Trace, step: Step) -> None:
-        secrets = tuple(self._all_secrets())
-        trace(step_without(secrets, step) if secrets else step)
+        trace(step_without(self._all_secrets(), step))
 
     @property
     def _may_hold_secrets(self) -> bool:

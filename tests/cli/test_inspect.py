@@ -1,3 +1,4 @@
+import re
 import socket
 
 import pytest
@@ -41,6 +42,7 @@ def test_what_servers_answer_and_what_to_do(cli, server, path, words):
     assert done.code == 1
     assert words in done.out + done.err
     assert "Next step" in done.out
+    assert not re.search("[\ufdd0\ufdd1]", done.out)  # marks of ours
 
 
 def test_a_host_that_does_not_exist(cli):
