@@ -9,12 +9,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from ..types.errors import Canceled, ConnectError, MCPError, SettingInvalid, kind_and_place
 from ..types.routing import ServerRoute
+from ..types.texts import ours
 from .authorization import (
     IDENTITY_VARIABLE,
     Authorization,
@@ -470,7 +472,8 @@ class MCPClient:
         return _CompletedErrors(completed)
 
     def _trace_step(self, trace: Trace, step: Step) -> None:
-        trace(step_without(self._all_secrets(), step))
+        secrets = tuple(self._all_secrets())
+        trace(step_without(secrets, step) if secrets else replace(step, detail=ours(step.detail)))
 
     @property
     def _may_hold_secrets(self) -> bool:
