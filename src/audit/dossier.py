@@ -250,10 +250,11 @@ def opened(file: Path) -> Generator[Dossier]:
                 payload, signatures = _envelope(envelope)
                 listed_digests, about = _statement(payload)
                 unpacked, findings = _unpack(archive, members, listed_digests, folder)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise DossierError(f"{file.name} is no dossier, or damaged: {error}") from None
         except DossierError as error:
             raise DossierError(f"{file.name} {error}") from None
+        # ValueError: zipfile decodes the names of members, which may be no text
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+            raise DossierError(f"{file.name} is no dossier, or damaged: {error}") from None
         yield Dossier(file, folder, about, payload, signatures, unpacked, findings)
 
 

@@ -273,7 +273,7 @@ class _Check:
         try:
             blobs = [(block["sha256"], block["size"]) for block in blobs_of(entry.get("content"))]
             files = [str(name) for name in entry["files"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             self.findings.append(
                 Finding(Verdict.ALTERED, f"{place.capitalize()}: its list of files cannot be read.")
             )

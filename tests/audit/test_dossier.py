@@ -233,6 +233,18 @@ def twice_in_list(name):
     return rewritten(change)
 
 
+def named_in_no_text(find, header):
+    """The name of a member, which the header before it calls UTF-8, is none."""
+
+    def change(data):
+        place = find(data, b"report.html")
+        flags = place - header + (6 if data[place - header :].startswith(b"PK\3\4") else 8)
+        flagged = data[:flags] + b"\0\x08" + data[flags + 2 :]
+        return flagged[:place] + b"\xff" + flagged[place + 1 :]
+
+    return raw(change)
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize(
     ("tamper", "why"),
@@ -268,6 +280,8 @@ def twice_in_list(name):
         (envelope(lambda sealed, _: sealed.update(payloadType="text/plain")), "another envelope"),
         (raw(lambda data: data[: len(data) // 2]), "no dossier, or damaged"),
         (raw(lambda _: b"not a zip"), "no dossier, or damaged"),
+        (named_in_no_text(bytes.find, 30), "no dossier, or damaged"),
+        (named_in_no_text(bytes.rfind, 46), "no dossier, or damaged"),
     ],
 )
 def test_traps_are_not_unpacked(tamper, why, keys, tmp_path):

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from knime_mcp.audit.journal import Journal, SentCall
 from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.journal_reading import read_journal
-from knime_mcp.audit.record import CallStatus, chained
-from knime_mcp.audit.verdicts import Verdict
+from knime_mcp.audit.record import CallRecord, CallStatus, chained
+from knime_mcp.audit.verdicts import Finding, Verdict
 from knime_mcp.audit.verify import verify_file
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines
@@ -419,3 +419,10 @@ def test_a_resumed_run_stands_alone_and_says_where_it_comes_from(tmp_path):
     found = verify_file(tmp_path / "b.jsonl")
     assert found.consistent
     assert "goes on from an earlier run" in found.notes[0]
+
+
+def test_a_list_of_files_that_nobody_can_read_is_found(tmp_path):
+    with Journal(tmp_path / "r.jsonl", run="r") as journal:
+        journal.append(CallRecord(run="r", status=CallStatus.OK, content="[" * 100_000, files=("a.png",)))
+    (found,) = verify_file(tmp_path / "r.jsonl").findings
+    assert found == Finding(Verdict.ALTERED, "Line 2: its list of files cannot be read.")
