@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from functools import cached_property, partial
+from inspect import signature
 from typing import Any, Final, Protocol, assert_never, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -117,6 +118,10 @@ class MCPStructuredTool(StructuredTool):
         if self.coroutine is None:
             return await in_thread(lambda: self._run(**arguments))
         return await self.coroutine(arguments)
+
+    # LangChain reads both signatures in every call: made here, they are made once.
+    _run.__signature__ = signature(_run)  # pyright: ignore[reportFunctionMemberAccess] - see `inspect`
+    _arun.__signature__ = signature(_arun)  # pyright: ignore[reportFunctionMemberAccess]
 
 
 class LangchainToolConverter:

@@ -183,23 +183,31 @@ class SecretMarker:
             with self._learning:
                 self._texts = KnownSecrets(self.known | new)
 
-    def for_call(self, arguments: Mapping[str, Any], *schemas: str) -> SecretMarker:
+    def for_call(
+        self, arguments: Mapping[str, Any], *schemas: str
+    ) -> tuple[SecretMarker, dict[str, Any] | None]:
         """Makes the marker of one call, which also knows the secrets among the arguments.
 
         So such an argument is also hidden where the server repeats it. A schema that cannot be read calls
-        nothing secret.
+        nothing secret. Beside the marker stands what `marked` would make of the arguments, if they hold no
+        secret: most calls have none, so that one look at them is enough.
         """
         values: list[Any] = []
-        _Arguments(self.named, values.append).hide(arguments, *schemas)
+
+        def note(value: Any) -> str:
+            values.append(value)
+            return ""
+
+        unmarked = _Arguments(self.named, note, self._texts).hide(arguments, *schemas)
         if not values:
-            return self
+            return self, unmarked
         marker = copy.copy(self)
         marker.learn(
             scalar if isinstance(scalar, str) else json.dumps(scalar)
             for value in values
             for scalar in _scalars(value)
         )
-        return marker
+        return marker, None
 
     def mark(self, arguments: Mapping[str, Any], *schemas: str) -> dict[str, Any]:
         """A copy of the arguments of a call with marks instead of secrets.

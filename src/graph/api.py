@@ -249,7 +249,7 @@ class McpGraphApi:
         definition = self.document.tool(tool)
         if definition is None:
             return self.secrets
-        return self.secrets.for_call(arguments or {}, definition.input_schema_json)
+        return self.secrets.for_call(arguments or {}, definition.input_schema_json)[0]
 
     @property
     def server_info(self) -> ServerMetadata:

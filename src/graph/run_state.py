@@ -365,7 +365,7 @@ class RunState:
     def secrets(self, known: SecretMarker) -> SecretMarker:
         """What is `known`, and the secrets among the arguments of this run and of those that called it."""
         outer = known if self.caller is None else self.caller.secrets(known)
-        return outer.for_call(self.arguments, self.tool.input_schema_json)
+        return outer.for_call(self.arguments, self.tool.input_schema_json)[0]
 
     def is_stopped(self) -> bool:
         if self.controller is not None and self.controller.is_stopped:

@@ -481,10 +481,11 @@ class CallInProgress:
                 "started_at": self._started_at,
             }
             # It also marks the secrets among the arguments where the server repeats them.
-            self._marker = secrets.for_call(self.arguments, *self._schemas)
+            self._marker, unmarked = secrets.for_call(self.arguments, *self._schemas)
+            shared["arguments"] = self._arguments_text(unmarked)
             if tool is None:
                 name = None if plan.name is None else without_surrogates(self._marker.data(plan.name))
-                self._beginning = CallRecord(tool_name=name, arguments=self._arguments_text(), **shared)
+                self._beginning = CallRecord(tool_name=name, **shared)
             else:
                 is_mcp = isinstance(tool, MCPTool)
                 self._beginning = CallRecord(
@@ -493,7 +494,6 @@ class CallInProgress:
                     tool_type=tool.tool_type.name.lower(),
                     server=tool.route.url if is_mcp else None,
                     digest=tool.digest if is_mcp else self.digest,
-                    arguments=self._arguments_text(),
                     **shared,
                 )
         return self._beginning
@@ -502,11 +502,13 @@ class CallInProgress:
     def _schemas(self) -> tuple[str, ...]:
         return self.plan.schemas or (() if self.tool is None else (schema_of(self.tool),))
 
-    def _arguments_text(self) -> str | None:
+    def _arguments_text(self, unmarked: dict[str, Any] | None) -> str | None:
         if self.plan.arguments is None:
             return None
         try:
-            arguments, hidden = self._marker.marked(self.arguments, *self._schemas)
+            arguments, hidden = unmarked, dict[str, tuple[str, ...]]()
+            if unmarked is None:
+                arguments, hidden = self._marker.marked(self.arguments, *self._schemas)
             if self.plan.data:  # the input tables are recorded in the form that models use
                 chosen = {data.port: data.id for data in self.plan.data}
                 arguments = {"configuration": arguments, "data_inputs": chosen}

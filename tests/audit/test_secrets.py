@@ -57,7 +57,8 @@ def schema(inner, **more):
     ],
 )
 def test_the_schema_says_what_is_secret(arguments, text):
-    marker = SecretMarker().for_call(arguments, text)
+    marker, unmarked = SecretMarker().for_call(arguments, text)
+    assert unmarked is None
     marked = marker.mark(arguments, text)
     assert SECRET not in json.dumps(marked, ensure_ascii=False)
     assert "⟨secret " in json.dumps(marked, ensure_ascii=False)
@@ -106,11 +107,19 @@ def test_arguments_that_the_user_names():
     assert list(hidden) == ["/code", "/at/1"]
 
 
+def test_arguments_without_secrets_are_looked_at_once():
+    marker = SecretMarker(["tok-1a2b3c4d"], named=["code"])
+    given = {"a": ["b", {"c": None}], "code": None}
+    assert marker.for_call(given) == (marker, given)
+    assert marker.for_call({"a": ["Bearer tok-1a2b3c4d"]})[1] is None
+    assert marker.for_call({"code": "x"})[1] is None
+
+
 def test_numbers_and_nothing():
     text = schema({"type": "integer", "format": "password"})
     marker = SecretMarker()
     assert marker.mark({"a": 48151623}, text)["a"].startswith("⟨secret ")
-    assert "48151623" not in marker.for_call({"a": 48151623}, text).foreign("pin 48151623 is wrong")
+    assert "48151623" not in marker.for_call({"a": 48151623}, text)[0].foreign("pin 48151623 is wrong")
     assert marker.mark({"a": None}, text) == {"a": None}
 
 

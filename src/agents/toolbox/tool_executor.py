@@ -355,7 +355,7 @@ class _Limits:
     def before(self, plan: PlannedCall) -> Verdict:
         name, turn, limits = _name(plan), plan.iteration or 0, self._limits
         with self._lock:
-            if self._failures[_key(plan)] >= limits.same_failures:
+            if self._failures_of(plan) >= limits.same_failures:
                 return _deny(
                     f"This call has failed {limits.same_failures} times in the same way, so it is not made"
                     " again",
@@ -384,15 +384,15 @@ class _Limits:
         return Allow()
 
     def after(self, plan: PlannedCall, outcome: CallOutcome) -> float | None:
-        key = _key(plan)
         with self._lock:
             if outcome.record.ok:
-                self._failures.pop(key, None)
+                if self._failures:
+                    self._failures.pop(_key(plan), None)
                 return None
             if plan.denied and (plan.decision or "").endswith(_PER_TURN):
                 return None  # asked too often at once, it may be made in the next turn
-            self._failures[key] += 1
-            failures = self._failures[key]
+            self._failures[_key(plan)] += 1
+            failures = self._failures_of(plan)
         if failures <= self._limits.retries and outcome.record.status in _MAY_PASS:
             return _FIRST_WAIT * 2 ** (failures - 1)
         return None
@@ -400,7 +400,11 @@ class _Limits:
     def is_stuck(self, plan: PlannedCall) -> bool:
         """Whether the model asks for the same call again and again, although it is told that it fails."""
         with self._lock:
-            return self._failures[_key(plan)] >= 2 * self._limits.same_failures
+            return self._failures_of(plan) >= 2 * self._limits.same_failures
+
+    def _failures_of(self, plan: PlannedCall) -> int:
+        # A key costs as much as the rest of a hook, and most runs have no failures.
+        return self._failures[_key(plan)] if self._failures else 0
 
 
 def _name(plan: PlannedCall) -> str:
