@@ -68,15 +68,17 @@ def digest_of(raw: Any) -> str:
 
 
 def texts_of_rows(parameters: Any) -> list[tuple[str, dict[str, str | None]]]:
-    """RowID and cells of each row, as texts by column name; what has no text form is left out."""
+    """RowID and cells of each row, as texts by column name; a column of what has no text form is left out."""
+    from ..runs.argument_sources import Unreadable, values_of
+
     arrow = parameters.to_pyarrow()
-    ids = map(str, arrow.column(0).to_pylist())
-    columns = {
-        name: [None if cell is None else _text(cell) for cell in arrow.column(place).to_pylist()]
-        for place, name in enumerate(arrow.column_names)
-        if place and not any(isinstance(cell, dict | list) for cell in arrow.column(place).to_pylist())
-    }
-    return [(row, {name: cells[i] for name, cells in columns.items()}) for i, row in enumerate(ids)]
+    columns: dict[str, list[str | None]] = {}
+    for name, column in zip(arrow.column_names[1:], arrow.columns[1:], strict=True):
+        cells = values_of(column)
+        if not any(isinstance(cell, dict | list | Unreadable) for cell in cells):
+            columns[name] = [None if cell is None else _text(cell) for cell in cells]
+    rows = enumerate(map(str, arrow.column(0).to_pylist()))
+    return [(row, {name: cells[place] for name, cells in columns.items()}) for place, row in rows]
 
 
 def _text(cell: Any) -> str:

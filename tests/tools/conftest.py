@@ -1,6 +1,8 @@
 """What tests of the nodes share: running the Caller, reading its results, a server with odd replies."""
 
 import copy
+import importlib
+import json
 from contextlib import ExitStack
 
 import pyarrow as pa
@@ -106,3 +108,18 @@ def serve():
     """Starts servers that end with the test; takes what `listing_server` takes."""
     with ExitStack() as stack:
         yield lambda *args, **options: stack.enter_context(listing_server(*args, **options))
+
+
+@pytest.fixture
+def cells(host):
+    """Makes a column as KNIME's Java side writes it: its stored form, and the value factory's name."""
+
+    def make(factory, storage, **more):
+        from knime.api.types import get_converter
+
+        arrow = importlib.import_module("knime._arrow._types" if host.is_real else "knime._arrow")
+        text = json.dumps({"value_factory_class": factory, **more}, separators=(",", ":"))
+        kind = arrow.LogicalTypeExtensionType(get_converter(text), storage.type, text)
+        return pa.ExtensionArray.from_storage(kind, storage)
+
+    return make

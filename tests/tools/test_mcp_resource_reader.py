@@ -5,6 +5,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.support.scripted_server import ScriptedServer, legacy, rpc, rpc_error
@@ -43,8 +44,6 @@ def server():
 @pytest.fixture
 def reader(host, server, tmp_path):
     def run(rows=None, *, stored=None, **settings):
-        import pyarrow as pa
-
         table = None if rows is None else host.table(pa.table(rows))
         return host.run(
             NODE,
@@ -88,6 +87,13 @@ def test_one_per_row_with_pictures_files_and_errors(reader):
     assert "Resource not found" in gone["Error"]
     assert "no URI" in none["Error"]
     assert [row["Input row"] for row in rows] == ["Row0", "Row1", "Row2", "Row3"]
+
+
+def test_a_column_that_python_cannot_read_is_left_out(reader, cells):
+    # in a year that Python does not have
+    days = cells("org.knime.core.data.v2.time.LocalDateValueFactory", pa.array([10**9], pa.int64()))
+    (row,) = contents(reader({"u": ["a://text"], "day": days}, uri_column="u"))
+    assert row["Text"] == "grüße"
 
 
 def test_a_template_is_filled_in_from_columns(reader):

@@ -1,8 +1,6 @@
 """Cells of *Parameters* that Python cannot read: no storage goes to a server, no other row suffers."""
 
 import base64
-import importlib
-import json
 import math
 import sys
 from datetime import date, time, timedelta
@@ -18,21 +16,6 @@ TIME = "org.knime.core.data.v2.time."
 CELLS = "org.knime.core.data.v2.value.cell.DictEncodedDataCellValueFactory"
 LISTS = "org.knime.core.data.v2.value.ListValueFactory"
 MISSING = pa.array([False, True])
-
-
-@pytest.fixture
-def cells(host):
-    """Makes a column as KNIME's Java side writes it: its stored form, and the value factory's name."""
-
-    def make(factory, storage, **more):
-        from knime.api.types import get_converter
-
-        arrow = importlib.import_module("knime._arrow._types" if host.is_real else "knime._arrow")
-        text = json.dumps({"value_factory_class": factory, **more}, separators=(",", ":"))
-        kind = arrow.LogicalTypeExtensionType(get_converter(text), storage.type, text)
-        return pa.ExtensionArray.from_storage(kind, storage)
-
-    return make
 
 
 @pytest.fixture
