@@ -61,6 +61,7 @@ _PART_SIZE: Final = "1GB"
 _MOST_LOST: Final = 10
 _OUR_KEYS: Final = "~/.knime-mcp/audit-keys.json"
 _TIME_STAMPS: Final = "KNIME_MCP_AUDIT_TSA"
+_LARGE: Final = 1 << 24  # bytes
 _CALLS_PER_CHECKPOINT: Final = 1_000  # a signature takes 0.1 ms
 _log = logging.getLogger(__name__)
 _LOCK_SECONDS: Final = 10.0  # single calls of many processes may be kept in one file
@@ -327,22 +328,26 @@ class Journal:
             self._put(canonical_json({"kind": "part", "number": self._part}))
 
     def _put(self, line: str, *, before: str = "") -> None:
-        # One unbuffered write per line, so that the operating system has the line even if this process dies.
-        text = line[:-1].encode()
+        # Unbuffered, and one write per line, so that the operating system has it even if this process dies.
+        text = memoryview(line.encode())[:-1]
         chain = line_chain(self._chain, text)
-        data = b'%b%b,"chain":"%b"}\n' % (before.encode(), text, chain.encode())
+        pieces: tuple[bytes | memoryview, ...] = (before.encode(), text, b',"chain":"%b"}\n' % chain.encode())
+        if len(text) < _LARGE:  # a copy of a large one would be as much memory again
+            pieces = (b"".join(pieces),)
         written = 0
         try:
-            written = self._file.write(data)
-            while written < len(data):
-                written += self._file.write(data[written:])
+            for piece in pieces:
+                left = memoryview(piece)
+                while left:
+                    count = self._file.write(left)
+                    written, left = written + count, left[count:]
         except BaseException as error:
             with contextlib.suppress(OSError):  # after half a line, nothing could be read
                 self._file.truncate(self._file.seek(0, 2) - written)
             if isinstance(error, OSError):
                 raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
             raise
-        self._chain, self._lines, self._size = chain, self._lines + 1, self._size + len(data)
+        self._chain, self._lines, self._size = chain, self._lines + 1, self._size + written
         if self._fsync != "never" and (self._fsync == "call" or time.monotonic() - self._synced_at >= 1.0):
             os.fsync(self._file.fileno())
             self._synced_at = time.monotonic()

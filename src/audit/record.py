@@ -339,6 +339,7 @@ def _checked(field: Recorded, value: Any) -> Any:
 HASHED: Final = tuple(name for name, field in FIELDS.items() if field.is_hashed)
 """Names of the fields that a record's hash covers."""
 
+_AT_ONCE: Final = 1 << 20
 _LONGEST_KEPT: Final = 4_096  # characters; arguments up to this length are cached
 _PREFIX: Final = "sha256:"
 _MOST_SECONDS: Final = 1e300  # more, in an altered file, could not be written with six decimals
@@ -412,13 +413,22 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
     early, late = _early_members(values), _made_members(_LATE_KEYS, _late_values(values))
     hashed = [f'"call":"{call}"', *early.hashed, *late.hashed]
     hashed.sort()
-    record_hash = _hash(previous, without_surrogates(f"{{{','.join(hashed)}}}"))
+    record_hash = _hash(previous, _object(hashed))
     written = ['"kind":"call"', f'"call":{call}', f'"hash":"{record_hash}"', *early.written, *late.written]
     if previous:
         written.append(f'"previous_hash":{encode_basestring(previous)}')
     written.sort()
     placed = record.but(call=call, previous_hash=previous or None, hash=record_hash)
-    return placed, without_surrogates(f"{{{','.join(written)}}}")
+    return placed, _object(written)
+
+
+def _object(members: list[str]) -> str:
+    """The JSON object of such members; joined in one step, as they may be large."""
+    pieces = ["{"]
+    for member in members:
+        pieces += (member, ",")
+    pieces[-1] = "}"
+    return without_surrogates("".join(pieces))
 
 
 def prepare(record: CallRecord) -> None:
@@ -493,18 +503,21 @@ def _tool_members(tool: str) -> tuple[str, str]:
 
 def _hash(previous: str, text: str) -> str:
     digest = hashlib.sha256(f"{previous}\n".encode(errors="surrogatepass"))
-    digest.update(text.encode(errors="surrogatepass"))  # by itself, as it may be large
+    for start in range(0, len(text), _AT_ONCE):  # no second copy of a large text
+        digest.update(text[start : start + _AT_ONCE].encode(errors="surrogatepass"))
     return _PREFIX + digest.hexdigest()
 
 
-def line_chain(previous: str, text: bytes) -> str:
+def line_chain(previous: str, text: bytes | memoryview) -> str:
     """The ``chain`` of a line, 64 hexadecimal digits.
 
     Args:
         previous: The ``chain`` of the line before; "" for the first line.
         text: The line up to the comma before its ``chain``.
     """
-    return hashlib.sha256(b"%b\n%b" % (previous.encode(), text)).hexdigest()
+    digest = hashlib.sha256(b"%b\n" % previous.encode())
+    digest.update(text)  # by itself, as it may be large
+    return digest.hexdigest()
 
 
 def content_digests(blocks: Iterable[ContentBlock], hidden: Callable[[Any], Any]) -> str:

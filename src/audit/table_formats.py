@@ -13,6 +13,7 @@ import io
 import json
 import math
 import re
+import struct
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date, time
@@ -488,13 +489,17 @@ class _CsvWriter:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        buffer = cell.column(0)[0].as_buffer() if pa.types.is_string(cell.schema.types[0]) else None
-        if buffer is None:
+        column = cell.column(0)
+        if column.null_count or not pa.types.is_string(column.type):
             written = io.BytesIO()
             arrow_csv.write_csv(cell, written, arrow_csv.WriteOptions(include_header=False))
             self._stream.write(written.getvalue().removesuffix(b"\n"))
             return
-        text = memoryview(buffer)
+        # A scalar of Arrow would be a copy of the text.
+        array = column.chunk(0)
+        _, ends, texts = array.buffers()
+        start, end = struct.unpack_from("=2i", ends, 4 * array.offset)
+        text = memoryview(texts)[start:end]
         self._stream.write(b'"')
         for start in range(0, len(text), _AT_ONCE):
             self._stream.write(bytes(text[start : start + _AT_ONCE]).replace(b'"', b'""'))
