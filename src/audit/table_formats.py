@@ -431,7 +431,10 @@ class _JsonLinesWriter:
         columns = [map(_json_value, map(_value, in_microseconds(column))) for column in table.columns]
         for row in zip(*columns, strict=True):
             cells = dict(zip(self._names, row, strict=True))
-            self._stream.write(f"{json.dumps(cells, ensure_ascii=False, allow_nan=False)}\n".encode())
+            line = json.dumps(cells, ensure_ascii=False, allow_nan=False)
+            for start in range(0, len(line), _AT_ONCE):  # no second copy of a large row
+                self._stream.write(line[start : start + _AT_ONCE].encode())
+            self._stream.write(b"\n")
 
     def close(self) -> None:
         pass  # the stream is closed by who opened it

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
+from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
 MIB = 2**20
 MEASURED = """
@@ -19,6 +19,7 @@ finally:
     print("peak", re.search(r"VmHWM:\\s+(\\d+)", status)[1], file=sys.stderr)
 """
 TOOLS = 49_000
+LARGE = 60 * MIB
 
 
 def measured(folder, *words):
@@ -36,3 +37,12 @@ def test_a_list_of_very_many_tools(tmp_path):
         out, peak = measured(tmp_path, "list", server.url, "--json")
     assert len(json.loads(out)["tools"]) == TOOLS
     assert peak < 500 * MIB  # 225 MiB on Linux, Python 3.11
+
+
+def test_a_large_result_in_a_journal_and_in_csv(tmp_path):
+    (tmp_path / "in.csv").write_text("q\nx\n", encoding="utf-8")
+    words = ("echo", "in.csv", "--out", "out.csv", "--audit", "run.jsonl")
+    with ScriptedServer(modern(tools__call=rpc(text("y" * LARGE, resultType="complete")))) as server:
+        _, peak = measured(tmp_path, "batch", server.url, *words)
+    assert (tmp_path / "out.csv").stat().st_size > LARGE
+    assert peak < 310 * MIB  # 280 MiB on Linux, Python 3.11
