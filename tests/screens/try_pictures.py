@@ -162,6 +162,7 @@ def views(browser, folder, url):
         page = folder / f"{words[0]}.html"
         command("-m", "knime_mcp.cli.app", *words, "--html", page, folder=folder)
         wrong += faults(browser, page)
+    shown(browser, folder / "audit.html", "audit", width=WIDE)
     # Where KNIME would show the table: the last node's Records are empty, so the first one's are read alone.
     words = ("-m", "knime_mcp.cli.app", "batch", url, "check_columns", "rows.csv", "--records", "r.parquet")
     (folder / "rows.csv").write_text("path\norders.csv\nclimate.csv\n", encoding="utf-8")
