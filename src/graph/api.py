@@ -275,23 +275,6 @@ class McpGraphApi:
         """
         return self.executor.run(tool, arguments, hooks=hooks)
 
-    async def execute_tool_async(
-        self, tool: str, arguments: Mapping[str, Any] | None = None, *, hooks: Hooks | None = None
-    ) -> RunResult:
-        """Runs a tool without blocking the event loop; canceling the task ends the run."""
-        ended = threading.Event()
-        task = asyncio.ensure_future(
-            asyncio.to_thread(self.executor.run, tool, arguments, hooks=hooks, is_canceled=ended.is_set)
-        )
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            ended.set()
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # retrieved, or asyncio would log it; it says that the run was stopped
-            raise
-
     def start(
         self,
         tool: str,

@@ -164,7 +164,8 @@ def with_new_tool_name(data: Any, old: str, new: str) -> Any:
         if tool.get("name") == old:
             tool["name"] = new
     for node in (node for holder in holders for node in as_list(as_mapping(holder).get("nodes"))):
-        if as_mapping(node).get("type") in {"tool", "entry", "exit"} and node.get("tool") == old:
+        # The tool of a node of the type mcp is one of a server.
+        if as_mapping(node).get("type") != "mcp" and as_mapping(node).get("tool") == old:
             node["tool"] = new
     return changed
 
@@ -208,12 +209,11 @@ def _references(entry: Raw) -> Iterator[tuple[Any, Any]]:
 def _rename_in_expressions(
     entry: Raw, rename: Callable[[Any], Any], old: str, new: str, dialect: Dialect
 ) -> None:
-    for holder, key in ((as_mapping(entry.get("transform")), "expr"), (entry, "items")):
-        value = holder.get(key)
-        if isinstance(value, dict):
-            holder, key = cast("Raw", value), "expr"  # items: {expr: ...}
-        if key in holder:
-            holder[key] = rename(holder[key])
+    for key in ("transform", "items", "message"):
+        if "expr" in (holder := as_mapping(entry.get(key))):
+            holder["expr"] = rename(holder["expr"])
+    if "items" in entry:  # as a text it is an expression, too; a message is not
+        entry["items"] = rename(entry["items"])
     if isinstance(args := entry.get("args"), dict):
         args = cast("Raw", args)
         if dialect is Dialect.TARGET:

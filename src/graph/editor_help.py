@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ..client.validation.argument_schemas import properties_in
 from ..yaml_text import as_list, as_mapping
 from .document_checks import HISTORY_FUNCTIONS
 from .expressions.jsonata_functions import FUNCTIONS
@@ -125,25 +126,13 @@ class EditorHelp:
         if tool is None or tool.input_schema is None:
             return None
         required = as_list(tool.input_schema.get("required"))
-        shape = of_schema(tool.input_schema, "")
-        properties = as_mapping(tool.input_schema.get("properties"))
-        return [
-            Completion(
-                label=name,
-                detail=", ".join(
-                    filter(
-                        None,
-                        (
-                            shape.fields[name].words,
-                            "required" if name in required else "",
-                            str(as_mapping(properties[name]).get("description", "")),
-                        ),
-                    )
-                ),
-                kind="argument",
-            )
-            for name in shape.fields
-        ]
+        fields = of_schema(tool.input_schema, "").fields
+        offered: list[Completion] = []
+        for name, schema in properties_in(tool.input_schema, tool.input_schema).items():
+            need = "required" if name in required else ""
+            about = (fields[name].words, need, str(as_mapping(schema).get("description", "")))
+            offered.append(Completion(label=name, detail=", ".join(filter(None, about)), kind="argument"))
+        return offered
 
     def _tools(self, before: str, node: Node | None) -> list[Completion]:
         written = re.search(r"""server:\s*["']?([\w.-]+)""", before)

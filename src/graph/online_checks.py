@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..client.limits import Timeouts
+from ..client.validation.argument_schemas import properties_in
 from ..types.errors import MCPError, SettingInvalid
 from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean
 from .graph_model import Expression, InvalidExpression, McpNode
@@ -106,7 +107,7 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
         return []  # the expression makes all arguments
     args = as_mapping(node.args)
     schema = as_mapping(tool.input_schema)
-    properties = as_mapping(schema.get("properties"))
+    properties = properties_in(schema, schema)
     problems: list[Problem] = []
     for name in as_list(schema.get("required")):
         if name not in args:

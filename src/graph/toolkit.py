@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -34,7 +35,7 @@ from .server_configs import client_for
 from .studio.desk import ConflictError, Desk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Generator, Mapping
     from pathlib import Path
 
     from ..runs.engine import Run
@@ -280,13 +281,9 @@ class Toolkit:
         desk.change(number, edited)
         if desk.number == number:
             raise GraphEditError("The document is so already; nothing was changed")
-        try:
+        with _or_back(desk.undo, desk.take_theirs):  # if somebody changed the file just now, it is theirs
             answer = self._accepted(before)
             self._save()
-        except Exception:
-            desk.undo()
-            desk.take_theirs()  # if somebody changed the file just now
-            raise
         self._saved.append(desk.text)
         return answer
 
@@ -324,11 +321,8 @@ class Toolkit:
                 fix="Read it again, and change what shall be otherwise",
             )
         self._desk.undo()
-        try:
+        with _or_back(self._desk.redo):
             self._save()
-        except Exception:
-            self._desk.redo()
-            raise
         self._saved.pop()
         return {"saved": True, "canUndo": bool(self._saved)}
 
@@ -385,6 +379,17 @@ class Toolkit:
 
     def _bounds(self) -> Bounds:
         return Bounds(seconds=_TEST_SECONDS, is_stopped=self._is_ended)
+
+
+@contextmanager
+def _or_back(*steps: Callable[[], None]) -> Generator[None]:
+    """Goes back by these steps if the block does not come to its end, whatever ends it."""
+    try:
+        yield
+    except BaseException:
+        for step in steps:
+            step()
+        raise
 
 
 def _tools(data: Any) -> list[Raw]:

@@ -134,17 +134,17 @@ def test_history_and_contexts_after_a_failure():
     assert run.context_at(2) == {"entry": {"v": 1}, "x": {"a": 1}}
 
 
-def test_async_runs_and_cancel():
+def test_runs_are_waited_for_and_stopped_without_blocking_the_event_loop():
     async def work():
         with McpGraphApi(document(ENTRY, call("sleep", "{seconds: {expr: entry.s}}"), EXIT)) as api:
-            assert (await api.execute_tool_async("t", {"s": 0})).result == {"slept": 0}
+            assert (await api.start("t", {"s": 0}).wait()).result == {"slept": 0}
             started = threading.Event()
             hooks = Hooks(on_node_start=lambda _, node, __: started.set() if node.id == "x" else None)
-            task = asyncio.create_task(api.execute_tool_async("t", {"s": 60}, hooks=hooks))
+            run = api.start("t", {"s": 60}, hooks=hooks)
             assert await asyncio.to_thread(started.wait, 30)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(task, 30)
+            run.controller.stop()
+            with pytest.raises(RunError, match="stopped"):
+                await asyncio.wait_for(run.wait(), 30)
 
     asyncio.run(work())
 

@@ -24,7 +24,8 @@ for line in sys.stdin:
                   "serverInfo": {"name": "s", "version": "1"}}
     elif message["method"] == "tools/list":
         result = {"tools": [{"name": "add", "inputSchema": {"type": "object", "required": ["a", "b"],
-                  "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}}]}
+                  "properties": {"a": {"type": "number"}},
+                  "allOf": [{"properties": {"b": {"type": "number"}}}]}}]}
     else:
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}),
               flush=True)

@@ -15,7 +15,8 @@ INNER = tool(
     "{id: entry, type: entry, next: exit}",
     EXIT,
     name="inner",
-    schema="{type: object, required: [n], properties: {n: {type: integer, description: How many}}}",
+    schema="{type: object, required: [n], properties: {n: {type: integer, description: How many}},"
+    " allOf: [{properties: {m: {type: string}}}]}",
     output="{type: object, properties: {sum: {type: number}}}",
 )
 TEXT = yaml(
@@ -148,7 +149,7 @@ def test_problems_are_told_as_the_text_changes(editor, opened):
         ("entry.ctiy", "$su", {"$sum", "$substring", "$nodeExecution"}),
         ("type: tool", "type: ", {"entry", "exit", "transform", "mcp", "switch"}),
         ("tool: inner", "tool: ", {"t", "inner"}),
-        ("args: {n: 3}", "args: {", {"n"}),
+        ("args: {n: 3}", "args: {", {"n", "m"}),
         ("next: y", "next: ", {"entry", "x", "y", "exit"}),
     ],
 )
