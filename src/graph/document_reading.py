@@ -341,14 +341,12 @@ class NodeReading:
         )
 
     def _for_each(self, fields: Fields) -> ForEachNode:
-        items = fields.get("items", TEXT, MAPPING)
-        if isinstance(items, dict):
-            written = fields.inside("items")
-            items = written.text("expr")
-            written.end()
+        items = self._text_or_expression(fields, "items")
+        if not isinstance(items, Expression):  # as a text it is an expression, too
+            items = self._expression(items, (*fields.path, "items"))
         return ForEachNode(
             **self._step(fields),
-            items=self._expression(items, (*fields.path, "items")),
+            items=items,
             body=fields.text("do"),
             max_concurrency=fields.number("maxConcurrency", WHOLE, default=1),
             max_items=fields.number("maxItems", WHOLE, default=1000),
@@ -364,18 +362,22 @@ class NodeReading:
         )
 
     def _approve(self, fields: Fields) -> ApproveNode:
-        message, path = fields.get("message", TEXT, MAPPING), (*fields.path, "message")
-        if isinstance(message, dict):
-            written = fields.inside("message")
-            message = self._expression(written.text("expr"), (*path, "expr"))
-            written.end()
         return ApproveNode(
             id=fields.text("id"),
-            message=message,
+            message=self._text_or_expression(fields, "message"),
             next=fields.text("next"),
             denied=fields.optional_text("denied"),
             position=fields.position,
         )
+
+    def _text_or_expression(self, fields: Fields, key: str) -> str | Expression:
+        written: str | dict[str, Any] | None = fields.get(key, TEXT, MAPPING)
+        if not isinstance(written, dict):
+            return written or ""
+        inner = fields.inside(key)
+        expression = self._expression(inner.text("expr"), (*inner.path, "expr"))
+        inner.end()
+        return expression
 
     def _switch(self, fields: Fields) -> SwitchNode:
         name, default = fields.text("id"), fields.optional_text("next")

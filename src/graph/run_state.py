@@ -384,33 +384,30 @@ class RunState:
     def stopped(self) -> RunError:
         return RunError("Execution was stopped", tool=self.tool.name, kind="stopped")
 
+    def _over(self, what: str, fix: str) -> RunError:
+        return RunError(what, tool=self.tool.name, kind="limit", fix=fix)
+
     def out_of_time(self) -> RunError:
         most = self.limits.max_execution_time_ms
         elapsed = round((self.clock() - self.started) * 1000)
-        return RunError(
+        return self._over(
             f"Execution limit exceeded: maximum execution time ({most}ms) reached. Elapsed time: {elapsed}ms",
-            tool=self.tool.name,
-            kind="limit",
-            fix="Raise executionLimits.maxExecutionTimeMs if it may take that long",
+            "Raise executionLimits.maxExecutionTimeMs if it may take that long",
         )
 
     def out_of_nodes(self) -> RunError:
         most = self.limits.max_node_executions
-        return RunError(
+        return self._over(
             f"Execution limit exceeded: maximum node executions ({most}) reached."
             f" Current execution count: {len(self.history)}",
-            tool=self.tool.name,
-            kind="limit",
-            fix="See why the graph does not come to its exit, or raise executionLimits.maxNodeExecutions",
+            "See why the graph does not come to its exit, or raise executionLimits.maxNodeExecutions",
         )
 
     def out_of_memory(self) -> RunError:
         most = 0 if self.memory is None else self.memory.most >> 20
-        return RunError(
+        return self._over(
             f"The outputs of its nodes are too large: {most} MB are for all runs of this process together",
-            tool=self.tool.name,
-            kind="limit",
-            fix="Let nodes give only what later ones need, or raise executionLimits.maxMemoryMb",
+            "Let nodes give only what later ones need, or raise executionLimits.maxMemoryMb",
         )
 
     def end(self, error: BaseException | None) -> None:

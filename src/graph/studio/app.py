@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from ..graph_model import Dialect
+    from ..graph_model import Dialect, GraphDocument
     from ..server_configs import ServerConfig
 
 Raw = dict[str, Any]
@@ -153,11 +153,14 @@ class Studio:
     def _text(self, asked: Raw) -> None:
         self.desk.write(int(asked["version"]), str(asked["text"]))
 
-    def _ask_servers(self, _asked: Raw) -> None:
+    def _document(self) -> GraphDocument:
         document = self.desk.checked().document
         if document is None:
-            raise GraphEditError("The document has errors", fix="Correct them first")
-        self.desk.learn(check_online(document).tools)
+            raise GraphEditError("The document has errors", fix="Correct them first; they are listed")
+        return document
+
+    def _ask_servers(self, _asked: Raw) -> None:
+        self.desk.learn(check_online(self._document()).tools)
 
     def _server(self, name: str) -> ServerConfig:
         document = self.desk.checked().document
@@ -175,12 +178,9 @@ class Studio:
     # Runs
 
     def _run(self, asked: Raw) -> None:
-        document = self.desk.checked().document
-        if document is None:
-            raise GraphEditError("The document has errors", fix="Correct them first; they are listed")
         begin = asked.get("begin")
         self.debugger.start(
-            document,
+            self._document(),
             str(asked["tool"]),
             as_mapping(asked.get("arguments")),
             paused=bool(asked.get("paused")),
@@ -194,9 +194,8 @@ class Studio:
             if "rule" in asked:
                 return self.debugger.holds(asked["rule"], at, standard=bool(asked.get("standard")))
             return self.debugger.evaluate(str(asked["expression"]), at)
-        except (
-            MCPError
-        ) as error:  # what somebody writes is seldom right before its end, or the run is another
+        except MCPError as error:
+            # What somebody writes is seldom right before its end; or the run is another.
             return {"error": error.what}
 
     # News

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...yaml_text import as_list, as_mapping
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...yaml_text import Path, Yaml
-    from ..graph_drawing import Drawing
 
 Raw = dict[str, Any]
 
@@ -123,32 +122,23 @@ def _drawn(nodes: dict[int, Raw], path: Path, source: Yaml) -> Raw:
             }
             for index, node in nodes.items()
         ],
-        "ways": [
-            {"source": way.source, "target": way.target, "label": way.label, "key": way.key} for way in ways
-        ],
-        "drawing": _drawing(drawing, there),
-    }
-
-
-def _drawing(drawing: Drawing, ways: list[_Way]) -> Raw:
-    return {
-        "width": drawing.width,
-        "height": drawing.height,
-        "boxes": {
-            box.id: {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
-            for box in drawing.boxes
+        "ways": [asdict(way) for way in ways],
+        "drawing": {
+            "width": drawing.width,
+            "height": drawing.height,
+            "boxes": {box.id: asdict(box) for box in drawing.boxes},
+            "lines": [
+                {
+                    "source": line.source,
+                    "target": line.target,  # where it is drawn to: the loop, at the end of a round
+                    "label": line.label,
+                    "key": way.key,
+                    "points": [list(point) for point in line.points],
+                    "isBack": line.is_back,
+                }
+                for line, way in zip(drawing.lines, there, strict=True)
+            ],
         },
-        "lines": [
-            {
-                "source": line.source,
-                "target": line.target,
-                "label": line.label,
-                "key": way.key,
-                "points": [[x, y] for x, y in line.points],
-                "isBack": line.is_back,
-            }
-            for line, way in zip(drawing.lines, ways, strict=True)
-        ],
     }
 
 
