@@ -1,9 +1,10 @@
-"""What things may cost, beside what they do: the budgets, read off the tables of a run."""
+"""What things may cost, beside what they do: the budgets, read off the tables and curves of a run."""
 
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from growth import LINEAR, LISTING, Curve
 from timing import Row, Table
 
 CALL = "call, JSON, small"
@@ -25,6 +26,7 @@ class Figures:
     """All rows of a run."""
 
     tables: Sequence[Table]
+    curves: Sequence[Curve] = ()
 
     def row(self, measurement: str, way: str) -> Row:
         """A row by what is measured and how; both may be beginnings."""
@@ -38,6 +40,14 @@ class Figures:
         """The median of the ratios within the rounds."""
         pairs = zip(self.row(measurement, way).values, self.row(measurement, other).values, strict=True)
         return statistics.median(own / others for own, others in pairs)
+
+
+    def exponent(self, name: str) -> float:
+        """How cost grows along an axis."""
+        for curve in self.curves:
+            if curve.name == name:
+                return curve.exponent
+        raise NotMeasuredError(name)
 
 
 @dataclass(frozen=True)
@@ -144,6 +154,11 @@ BUDGETS = (
         _against("list 2,000 tools", OURS, HTTPX),
         most=2,
     ),
+    Budget(
+        "listing 6,000 to 24,000 tools, exponent of the time",
+        lambda figures: figures.exponent(LISTING),
+        most=LINEAR,
+    ),
     Budget("a batch at 32 in flight on a 50 ms server, part of the ideal", _of_ideal, least=0.9),
     Budget(
         "peak memory late among 10,000 rows, times that early among them",
@@ -182,8 +197,8 @@ BUDGETS = (
 )
 
 
-def markdown(tables: Sequence[Table]) -> str:
+def markdown(tables: Sequence[Table], curves: Sequence[Curve]) -> str:
     """The budgets as a section."""
-    figures = Figures(tables)
+    figures = Figures(tables, curves)
     lines = ["## Budgets", "", "| what | budget | measured | kept |", "|---|--:|--:|---|"]
     return "\n".join([*lines, *(budget.line(figures) for budget in BUDGETS)]) + "\n"

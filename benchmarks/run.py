@@ -109,7 +109,7 @@ def write(out: Path, about: list[str], tables: list[Table], curves: list[Curve])
     head += ["turns; a ratio is the median of the ratios within the rounds.", "", *about, ""]
     has_picture = bool(curves) and growth.plot(curves, out.with_name(growth.PICTURE))
     parts = [
-        budgets.markdown(tables),
+        budgets.markdown(tables, curves),
         *([growth.markdown(curves, has_picture=has_picture)] if curves else []),
     ]
     out.write_text("\n".join([*head, *parts, *(table.markdown() for table in tables)]), encoding="utf-8")
