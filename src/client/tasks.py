@@ -169,7 +169,8 @@ def _answer(
     }
     if not wanted:
         return
-    responses = answer_inputs(requests, wanted)
+    with wait.unmeasured():
+        responses = answer_inputs(requests, wanted)
     # Not repeatable, as an answer must not be given twice.
     send("tasks/update", {"taskId": task_id, "inputResponses": responses}, wait, repeatable=False)
     answered.update(responses)

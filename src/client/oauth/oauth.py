@@ -106,7 +106,7 @@ class OAuth:
         self._pause_until = 0.0
         self._asked_for = BearerChallenge()  # the server's last challenge
         self._nonce: str | None = None  # the server's, for proofs
-        self._known_secrets: list[str] = list(grant.secrets)
+        self._seen_secrets: list[str] = []  # of logins; the last ones
         flight = (self._store.identity, canonical_resource(server_url), grant.client_id)
         with _flights_lock:
             self._flight = _flights.setdefault(flight, threading.Lock())
@@ -134,7 +134,7 @@ class OAuth:
 
     def secrets(self) -> tuple[str, ...]:
         """Tokens, secrets and keys of this object, past ones included."""
-        return tuple(self._known_secrets)
+        return (*self._grant.secrets, *self._seen_secrets)
 
     def headers(self, is_canceled: IsCanceled | None = None, /) -> dict[str, str]:
         """The header with the token, which is renewed first if it is about to expire."""
@@ -394,9 +394,9 @@ class OAuth:
     def _remember_secrets(self, login: Login) -> None:
         tokens = login.tokens
         mine = (tokens.access_token, tokens.refresh_token, tokens.proof_key, login.client.secret)
-        fresh = [secret for secret in mine if secret and secret not in self._known_secrets]
+        fresh = [secret for secret in mine if secret and secret not in self._seen_secrets]
         if fresh:
-            self._known_secrets = [*self._known_secrets, *fresh][-_MOST_SECRETS:]
+            self._seen_secrets = [*self._seen_secrets, *fresh][-_MOST_SECRETS:]
 
     def _is_canceled(self) -> bool:
         """Returns whether the request of this thread was canceled."""

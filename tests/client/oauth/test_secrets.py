@@ -7,8 +7,8 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.logins import Client, MemoryStore
-from knime_mcp.client.oauth.oauth import OAuth
+from knime_mcp.client.oauth.logins import Client, Login, MemoryStore, Tokens, login_to_text
+from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, MCPError
 from tests.client.oauth.world import CANARY, Canned
 
@@ -75,3 +75,15 @@ def test_past_tokens_are_still_blacked_out(world, person):
     authorization = OAuth(world.url, AuthorizationCode(person))
     tokens = [authorization.log_in().tokens.access_token for _ in range(3)]
     assert set(tokens) <= set(authorization.secrets())
+
+
+def test_the_grant_s_own_secrets_are_blacked_out_however_many_tokens_there_were():
+    """Another process renews the token, and this one finds it in the store."""
+    url, client, store = "https://host/mcp", Client("robot", private_key=CANARY), MemoryStore()
+    authorization = OAuth(url, ClientCredentials(client), store=store)
+    for number in range(100):
+        authorization.headers()
+        login = Login("https://login", url, Client("robot"), Tokens(f"token-{number}"))
+        store.save(login_key(url), login_to_text(login))
+        assert authorization.challenged(401, None)
+    assert {CANARY, "token-99", "token-98"} <= set(authorization.secrets())
