@@ -41,7 +41,6 @@ class Figures:
         pairs = zip(self.row(measurement, way).values, self.row(measurement, other).values, strict=True)
         return statistics.median(own / others for own, others in pairs)
 
-
     def exponent(self, name: str) -> float:
         """How cost grows along an axis."""
         for curve in self.curves:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from ..types.errors import (
     ConnectError,
@@ -64,6 +64,18 @@ class Conversations(Protocol):
         ...
 
     def forget_server(self) -> None: ...
+
+
+@contextmanager
+def _after_an_answer() -> Generator[None]:
+    """What fails when the server has answered a first time: the tool may have done its work."""
+    try:
+        yield
+    except ServerError:
+        raise
+    except MCPError as error:
+        error.may_have_run = True
+        raise
 
 
 class ToolCalls:
@@ -139,7 +151,7 @@ class ToolCalls:
                 break
             except ServerError as error:
                 rounds += 1  # it was not carried out, and may be now
-                if rounds > self._limits.input_rounds or not self._pages_opened(error):
+                if rounds > self._limits.input_rounds or not self._pages_opened(error, wait):
                     raise self._explained(error, name) from None
         with _after_an_answer():
             result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
@@ -150,7 +162,7 @@ class ToolCalls:
     def ask(self, method: str, params: dict[str, Any], wait: Wait) -> dict[str, Any]:
         """Sends a request that changes nothing, with all input rounds that the server wants."""
         raw = self._send(method, params, wait, repeatable=True)
-        return self._last_round(raw, self._send, params, wait, None, method)
+        return self._last_round(raw, self._send, method, params, wait, None)
 
     def _result(
         self, send: Send, params: dict[str, Any], wait: Wait, on_progress: OnProgress | None
@@ -168,19 +180,20 @@ class ToolCalls:
         refused = raw.get("isError") is True and "task" in CallToolResult.from_raw(raw).text
         if refused and self._turns_out_a_task(name, wait):
             return call_as_task(send, params, wait, on_progress)
-        return self._last_round(raw, send, params, wait, on_progress)
+        return self._last_round(raw, send, "tools/call", params, wait, on_progress)
 
-    def _pages_opened(self, error: ServerError) -> bool:
+    def _pages_opened(self, error: ServerError, wait: Wait) -> bool:
         """Whether a person has opened all pages without which the server makes no call.
 
         https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation: URL Elicitation Required.
         """
-        wanted = messages.as_object(error.data).get("elicitations")
-        if error.code != messages.URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
+        wanted = messages.as_list(messages.as_object(error.data).get("elicitations"))
+        if error.code != messages.URL_ELICITATION_REQUIRED or not wanted:
             return False
-        pages = [{**messages.as_object(page), "mode": "url"} for page in cast("list[Any]", wanted)]
+        pages = [{**messages.as_object(page), "mode": "url"} for page in wanted]
         answers = (self._settings.requests.answer("elicitation/create", page) for page in pages)
-        return all(isinstance(answer, dict) and answer.get("action") == "accept" for answer in answers)
+        with wait.unmeasured():
+            return all(isinstance(answer, dict) and answer.get("action") == "accept" for answer in answers)
 
     def _turns_out_a_task(self, name: str, wait: Wait) -> bool:
         """Whether a tool that was not listed before turns out to run as a task only."""
@@ -189,30 +202,19 @@ class ToolCalls:
         self.list_tools(wait)
         return self._must_run_as_task(name)
 
+    @_after_an_answer()
     def _last_round(
         self,
         raw: dict[str, Any],
         send: Send,
+        method: str,
         params: dict[str, Any],
         wait: Wait,
         on_progress: OnProgress | None,
-        method: str = "tools/call",
     ) -> dict[str, Any]:
         """Follows input rounds and tasks until the result is complete. Only modern servers have them."""
         if self._is_legacy():
             return raw
-        with _after_an_answer():
-            return self._further_rounds(raw, send, params, wait, on_progress, method)
-
-    def _further_rounds(
-        self,
-        raw: dict[str, Any],
-        send: Send,
-        params: dict[str, Any],
-        wait: Wait,
-        on_progress: OnProgress | None,
-        method: str,
-    ) -> dict[str, Any]:
         for rounds in range(self._limits.input_rounds + 1):
             match raw.get("resultType"):
                 case None | "complete":
@@ -270,8 +272,8 @@ class ToolCalls:
         )
         with _after_an_answer():
             result = messages.result_of(response.message)
-            blocks, most = result.get("content"), self._limits.blocks
-            if isinstance(blocks, list) and (sent := len(cast("list[Any]", blocks))) > most:
+            most = self._limits.blocks
+            if (sent := len(messages.as_list(result.get("content")))) > most:
                 raise exceeded("blocks", most, f"The result has {sent:,} content blocks, more than {most:,}")
             if len(response.body) > self._limits.large_bytes:
                 wait.slice()  # decoding took its time: clocks and cancel hold here, too
@@ -326,18 +328,6 @@ class ToolCalls:
         close = tuple(difflib.get_close_matches(name, names, n=3, cutoff=0.5))
         hint = f"Did you mean {' or '.join(close)}?" if close else "List the server's tools again"
         return ToolNotFound(f"The server has no tool of that name: {error.what}", suggestions=close, fix=hint)
-
-
-@contextmanager
-def _after_an_answer() -> Generator[None]:
-    """What fails when the server has answered a first time: the tool may have done its work."""
-    try:
-        yield
-    except ServerError:
-        raise
-    except MCPError as error:
-        error.may_have_run = True
-        raise
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final
 
 from ..types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError
 from ..types.texts import foreign, origin_and_path
@@ -21,6 +21,7 @@ from .protocol.messages import (
     Refusal,
     Response,
     RpcError,
+    as_list,
     as_object,
     error_of,
 )
@@ -181,8 +182,7 @@ def _rpc_fix(error: RpcError) -> str | None:
 
 def _visit(error: RpcError) -> str:
     """The web pages that a person has to visit (2025-11-25, *URL Elicitation Required*); not opened here."""
-    wanted = as_object(error.data).get("elicitations")
-    entries = cast("list[Any]", wanted)[:_MOST_PAGES] if isinstance(wanted, list) else []
+    entries = as_list(as_object(error.data).get("elicitations"))[:_MOST_PAGES]
     urls = [url for entry in entries if isinstance(url := as_object(entry).get("url"), str)]
     pages = " and ".join(foreign(origin_and_path(url)[:_LONGEST_PAGE]) for url in urls) or "a web page"
     return f"A person has to visit {pages} first; the error's data holds the whole address. Then call again"

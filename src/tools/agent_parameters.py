@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ..client.protocol.messages import as_object
+from ..client.protocol.messages import as_list, as_object
 from ..client.validation.argument_schemas import (
-    as_list,
     kinds,
     listed_parameters,
     parts_of,

@@ -30,9 +30,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from ..client.protocol.messages import as_object
+from ..client.protocol.messages import as_list, as_object
 from ..client.validation.argument_schemas import (
-    as_list,
     listed_parameters,
     matches,
     member,

@@ -14,7 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ..client.validation.argument_schemas import as_list, listed_parameters, parameters_of, parts_of
+from ..client.protocol.messages import as_list
+from ..client.validation.argument_schemas import listed_parameters, parameters_of, parts_of
 from ..types.errors import MCPError
 from ..types.texts import numbered, shortened, without_surrogates
 from .calling_hints import type_in_words

@@ -264,6 +264,11 @@ def as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def as_list(value: object) -> list[Any]:
+    """The value if it is a list, else an empty list."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
 def as_text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 

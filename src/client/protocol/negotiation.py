@@ -35,6 +35,7 @@ from .messages import (
     Refusal,
     Response,
     RpcError,
+    as_list,
     as_object,
     as_text,
     error_response,
@@ -160,9 +161,8 @@ class ServerRequests:
         schema = as_object(params.get("requestedSchema"))
         fields = {name: as_object(field) for name, field in as_object(schema.get("properties")).items()}
         content = {name: field["default"] for name, field in fields.items() if "default" in field}
-        required = schema.get("required")
-        names = cast("list[Any]", required) if isinstance(required, list) else []
-        if not content.keys() >= {name for name in names if isinstance(name, str)}:
+        required = {name for name in as_list(schema.get("required")) if isinstance(name, str)}
+        if not content.keys() >= required:
             return {"action": "decline"}  # a required field has no default, and there is nobody to ask
         return {"action": "accept", "content": content}
 

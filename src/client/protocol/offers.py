@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
 
 from ...types.texts import canonical_json
-from .messages import as_object, as_text
+from .messages import as_list, as_object, as_text
 from .tools import ContentBlock, parse_block
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
@@ -68,8 +68,7 @@ class PromptDefinition:
 
     @classmethod
     def from_raw(cls, raw: Mapping[str, Any]) -> "PromptDefinition":
-        listed = raw.get("arguments")
-        arguments = map(as_object, cast("list[Any]", listed) if isinstance(listed, list) else [])
+        arguments = map(as_object, as_list(raw.get("arguments")))
         return cls(
             name=as_text(raw.get("name")) or "",
             title=as_text(raw.get("title")),
@@ -99,15 +98,13 @@ def contents_of(raw: Mapping[str, Any]) -> tuple[ContentBlock, ...]:
     contents = raw.get("contents")
     if isinstance(contents, dict):  # one instead of a list
         contents = [cast("object", contents)]
-    listed = cast("list[Any]", contents) if isinstance(contents, list) else []
-    return tuple(parse_block({"type": "resource", "resource": content}) for content in listed)
+    return tuple(parse_block({"type": "resource", "resource": content}) for content in as_list(contents))
 
 
 def messages_of_prompt(raw: Mapping[str, Any]) -> tuple[PromptMessage, ...]:
     """The messages in the result of ``prompts/get``; one with several blocks becomes several."""
-    messages = raw.get("messages")
     found: list[PromptMessage] = []
-    for message in map(as_object, cast("list[Any]", messages) if isinstance(messages, list) else []):
+    for message in map(as_object, as_list(raw.get("messages"))):
         content = message.get("content")
         blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
         role = as_text(message.get("role")) or "user"

@@ -18,7 +18,7 @@ from ...types.errors import ProtocolError
 from ...types.routing import ServerRoute
 from ...types.texts import compact_json, definition_digest
 from ...types.tool import MCPTool
-from .messages import as_text, encode_header_value
+from .messages import as_list, as_object, as_text, encode_header_value
 
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
@@ -241,13 +241,13 @@ def argument_headers(mirrored: tuple[Mirrored, ...], arguments: Mapping[str, Any
         value: Any = arguments
         for name in entry.path:
             value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-        text = _as_text(value)
+        text = _header_text(value)
         if text is not None:
             headers[entry.header] = encode_header_value(text)
     return headers
 
 
-def _as_text(value: object) -> str | None:
+def _header_text(value: object) -> str | None:
     match value:
         case bool():
             return "true" if value else "false"
@@ -364,14 +364,12 @@ class CallToolResult:
         content = raw.get("content")
         if isinstance(content, dict | str):  # a single block instead of a list
             content = [cast("object", content)]
-        blocks = cast("list[Any]", content) if isinstance(content, list) else []
-        meta = raw.get("_meta")
         structured = raw.get("structuredContent", ABSENT)
         return cls(
-            content=tuple([parse_block(block) for block in blocks]),
+            content=tuple([parse_block(block) for block in as_list(content)]),
             structured_content=ABSENT if structured is None and null_is_absent else structured,
             is_error=raw.get("isError") is True,
-            meta=cast("dict[str, Any]", meta) if isinstance(meta, dict) else {},
+            meta=as_object(raw.get("_meta")),
             raw=cast("dict[str, Any]", raw),
         )
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from ...types.texts import at_pointer
 from ...types.tool import MCPTool, WorkflowTool
-from ..protocol.messages import as_object
+from ..protocol.messages import as_list, as_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,11 +149,6 @@ def matches(pattern: str, text: str, *, unknown: bool) -> bool:
     """
     validator = _validator(pattern)
     return unknown if validator is None else validator.is_valid(text)
-
-
-def as_list(value: Any) -> list[Any]:
-    """The value, if it is a list; otherwise an empty list."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _referred(reference: Any, root: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.secret_rules import looks_secret
 from ...types.texts import counted, foreign, pointer_text, shortened
+from ..protocol.messages import as_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -138,7 +139,7 @@ def _describe(schema: CompiledSchema, problem: ValidationError, whole: str) -> s
             return f"{where} is missing{hints}"
         case "additionalProperties" | "unevaluatedProperties":
             names = cast("list[str]", details["unexpected"])
-            known = list(_properties(parent))
+            known = list(as_object(parent.get("properties")))
             return f"{where}: the tool has no {_unknown(names, known)}"
         case "type" | "anyOf" | "oneOf" if types := wanted_types(problem):
             kinds = " or ".join(_KINDS.get(kind, kind) for kind in sorted(types))
@@ -171,16 +172,8 @@ def _describe(schema: CompiledSchema, problem: ValidationError, whole: str) -> s
             return f"{where}: {foreign(problem.message[:200])}"
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    properties = schema.get("properties")
-    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
-
-
 def _described(schema: dict[str, Any], name: str) -> str:
-    definition = _properties(schema).get(name)
-    if not isinstance(definition, dict):
-        return ""
-    kind = cast("dict[str, Any]", definition).get("type")
+    kind = as_object(as_object(schema.get("properties")).get(name)).get("type")
     return f" (wanted: {_KINDS.get(kind, kind)})" if isinstance(kind, str) else ""
 
 
@@ -188,7 +181,8 @@ def _meant_by(schema: dict[str, Any], problem: ValidationError, details: dict[st
     given = problem.instance
     if not isinstance(given, dict):
         return ""
-    strangers = [name for name in given if name not in _properties(schema)]
+    known = as_object(schema.get("properties"))
+    strangers = [name for name in given if name not in known]
     close = _close(details["property"], strangers)
     return f"; is '{close[0]}' meant?" if close else ""
 

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urljoin
 from ...types.errors import ProtocolError, ResultInvalid
 from ...types.texts import at_pointer
 from ..limits import Limits
-from ..protocol.messages import as_object, is_deeper
+from ..protocol.messages import as_list, as_object, is_deeper
 from ..protocol.tools import ToolDefinition
 from .problems import describe_problems, wanted_types
 
@@ -465,13 +465,8 @@ class SchemaGraph:
 
 def _weight(node: _Node) -> int:
     """The looks of a subschema by itself, which grow with its required names and its enumerated values."""
-    options, names = node.get("enum"), node.get("required")
-    weight = 1
-    if isinstance(options, list):
-        weight += sum(isinstance(option, dict | list) for option in cast("list[Any]", options))
-    if isinstance(names, list):
-        weight += len(cast("list[Any]", names)) // _NAMES_PER_LOOK
-    return weight
+    containers = sum(isinstance(option, dict | list) for option in as_list(node.get("enum")))
+    return 1 + containers + len(as_list(node.get("required"))) // _NAMES_PER_LOOK
 
 
 def _is_slow(pattern: object) -> bool:
@@ -501,20 +496,17 @@ def _subschemas(node: _Node) -> Iterator[Any]:
         if key in node:
             yield node[key]
     for key in _MAPS:
-        if isinstance(node.get(key), dict):
-            yield from node[key].values()
+        yield from as_object(node.get(key)).values()
 
 
 def _at_same_place(node: _Node) -> Iterator[Any]:
     for key in _LISTS:
-        if isinstance(node.get(key), list):
-            yield from node[key]
+        yield from as_list(node.get(key))
     for key in _SAME_PLACE:
         if key in node:
             yield node[key]
     for key in _MAPS_SAME_PLACE:
-        if isinstance(node.get(key), dict):
-            yield from node[key].values()
+        yield from as_object(node.get(key)).values()
 
 
 def _for_property(node: _Node, name: str) -> Iterable[Any]:
