@@ -154,7 +154,10 @@ def search(
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
     instead: dict[str, str] = {}
-    if not _is_name(index, query):
+    function = vocabulary().functions.get(query.formula)
+    if function is not None:
+        query = parse_query(query.formula)
+    elif not _is_name(index, query):
         inside = filter(None, (query.formula, query.function, query.java_class))
         named = next((part for part in inside if _is_name(index, parse_query(part))), query.formula)
         query = parse_query(named) if named else query
@@ -166,11 +169,12 @@ def search(
         if english != query.key:
             query = parse_query(english)
     found: dict[int, Hit] = {}
-    _add_exact(found, index, query)
+    if function is None:
+        _add_exact(found, index, query)
     query, corrected = respelled(reader, query)
     expansions = [expand(reader, word) for word in query.words]
     nearness = _Nearness(expansions)
-    _add_called(found, index, query)
+    _add_called(found, index, query, function or _called(query))
     asked = asked_for(reader, _respelled_words(reader, said))
     _add_matches(found, reader, index, query, nearness, asked)
     for hit in found.values():
@@ -208,27 +212,24 @@ def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
         )
 
 
-def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
+def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query, entry: Entry | None) -> None:
     for place, node in enumerate(index.old(query.key)):
         hit = Hit(
             node=node, tier=Tier.CALLED, score=_EXACT_SCORE - 1 - place, field="aliases", words=(query.text,)
         )
         found.setdefault(node.row, hit)
-    entry = _called(query)
     if entry is None:
         return
-    place = 0
-    for target in entry.targets:
-        for node in index.targets(target):
-            hit = Hit(
-                node=node,
-                tier=Tier.CALLED,
-                score=_CALLED_SCORE - place,
-                field="vocabulary",
-                words=(f"{entry.phrase} ({entry.tool})",),
-            )
-            found.setdefault(node.row, hit)
-            place += 1
+    meant = (node for target in entry.targets for node in index.targets(target))
+    for place, node in enumerate(meant):
+        hit = Hit(
+            node=node,
+            tier=Tier.CALLED,
+            score=_CALLED_SCORE - place,
+            field="vocabulary",
+            words=(f"{entry.phrase} ({entry.tool})",),
+        )
+        found.setdefault(node.row, hit)
 
 
 def _add_matches(

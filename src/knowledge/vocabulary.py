@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 _SYNONYMS: Final = "synonyms"
+_FUNCTIONS: Final = "functions"
+_EXCEL: Final = "Excel"
 LONGEST_PHRASE: Final = 4
 _SHORTEST_FOR_TYPOS: Final = 5
 
@@ -63,6 +65,7 @@ class Entry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
     entries: Mapping[str, Entry]  # by phrase, and by phrase without spaces
+    functions: Mapping[str, Entry]  # those of Excel by name, for formulas
     synonyms: Mapping[str, tuple[str, ...]]
     tools: tuple[str, ...]  # as ``alteryx`` in *alteryx summarize*; the longest first
     spelled: Mapping[str, tuple[str, ...]]
@@ -118,13 +121,11 @@ def parse(text: str) -> Vocabulary:
     """Reads a vocabulary. If two tools have the same word, the first tool's entry is used."""
     document: dict[str, dict[str, list[str]]] = tomllib.loads(text)
     entries: dict[str, Entry] = {}
+    own = {name: document.pop(name, {}) for name in (_SYNONYMS, _FUNCTIONS)}
     for tool, words in document.items():
-        if tool == _SYNONYMS:
-            continue
         for word, targets in words.items():
             phrase = folded(word)
             entries.setdefault(phrase, Entry(phrase=phrase, tool=tool, targets=tuple(targets)))
-    synonyms = {folded(word): tuple(others) for word, others in document.get(_SYNONYMS, {}).items()}
     spelled: dict[str, tuple[str, ...]] = {}
     for phrase in entries:
         if " " not in phrase and len(phrase) >= _SHORTEST_FOR_TYPOS:
@@ -133,8 +134,13 @@ def parse(text: str) -> Vocabulary:
     compact = {phrase.replace(" ", ""): entry for phrase, entry in entries.items()}
     return Vocabulary(
         entries=compact | entries,
-        synonyms=synonyms,
-        tools=tuple(sorted(map(folded, document.keys() - {_SYNONYMS}), key=lambda tool: (-len(tool), tool))),
+        functions={
+            folded(name): Entry(phrase=name, tool=_EXCEL, targets=(target,))
+            for target, names in own[_FUNCTIONS].items()
+            for name in names
+        },
+        synonyms={folded(word): tuple(others) for word, others in own[_SYNONYMS].items()},
+        tools=tuple(sorted(map(folded, document), key=lambda tool: (-len(tool), tool))),
         spelled=spelled,
     )
 
