@@ -139,7 +139,6 @@ def packed(spec: NodeSpec) -> bytes:
 
 
 def unpacked(body: bytes) -> NodeSpec:
-    """The node from the bytes of `packed`."""
     return _value(NodeSpec, json.loads(zlib.decompress(body)))
 
 

@@ -212,7 +212,6 @@ class PortIndex:
 
 
 ports_of = per_version(PortIndex)
-"""Returns the port index of a reader's catalogue version."""
 
 
 def fits(left: Port, right: Port) -> bool:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import jsonschema_rs
 
+from ..types.texts import shortened
 from .node_details import BOOLEANS, INTEGERS, LISTS, MAPPINGS, NUMBERS
 from .node_model import SourceKind
-from .query_words import folded, words_in
+from .query_words import compact, folded, words_in
 
 if TYPE_CHECKING:
     from .node_model import NodeSpec, Parameter
@@ -36,6 +37,7 @@ _MOST_UNKNOWN: Final = 50
 """The largest number of unknown keys that are named."""
 
 _MOST_MEANT: Final = 3
+_LONGEST_SHOWN: Final = 80
 _WRAPPED_IN: Final = ("model", "configurations", "default_configurations", "parameters", "settings")
 """Keys under which KNIME (``model``), workflow engines and our own answers have the settings of a node."""
 
@@ -182,8 +184,8 @@ def _missing_problem(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong |
 
 
 def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str]) -> Problem:
-    by_key = {folded(key).replace(" ", ""): key for key in known}
-    near = difflib.get_close_matches(folded(name).replace(" ", ""), by_key, cutoff=0.7)
+    by_key = {compact(key): key for key in known}
+    near = difflib.get_close_matches(compact(name), by_key, cutoff=0.7)
     words = set(words_in(name))
     longer = (key for key in known if words and words <= set(words_in(key)))
     meant = [f"'{key}'" for key in dict.fromkeys((*(by_key[key] for key in near), *longer))][:_MOST_MEANT]
@@ -292,5 +294,4 @@ def _listed(values: Sequence[Any], most: int = 20) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = f"'{value}'" if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return shortened(f"'{value}'" if isinstance(value, str) else str(value), _LONGEST_SHOWN)

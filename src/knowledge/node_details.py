@@ -34,6 +34,7 @@ _EXAMPLES: Final[dict[str, Any]] = {
 
 MINIMAL_TOKENS: Final = 200
 STANDARD_TOKENS: Final = 1_500
+_MORE: Final = "get_node_details with detail 'full' has everything"
 
 
 def node_details(
@@ -261,7 +262,7 @@ def _standard(spec: NodeSpec) -> dict[str, Any]:
         if spec.attached_nodes is not None:
             found["attached_nodes"] = list(spec.attached_nodes)
         if left_out or len(text) > len(found["description"]):
-            found["more"] = "get_node_details with detail 'full' has everything"
+            found["more"] = _MORE
         return found
 
     return _within(STANDARD_TOKENS, build, spec)
@@ -278,7 +279,7 @@ def _within(budget: int, build: Callable[[float], dict[str, Any]], spec: NodeSpe
         "subtype": spec.subtype[:300],
         "name": _shortened(spec.name, 80),
         "description": _shortened(spec.short_description, 80),
-        "more": "get_node_details with detail 'full' has everything",
+        "more": _MORE,
     }
 
 

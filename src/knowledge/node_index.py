@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from .catalogue_reader import per_version
-from .query_words import folded, stem, words_in
+from .query_words import compact, folded, stem, words_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -45,7 +45,7 @@ class NodeIndex:
             # People search for the last part of a class name such as org.knime.base.node.JoinerNodeFactory.
             for key in {folded(entry.name), *ids, folded(entry.id.rpartition(".")[2])}:
                 self._by_key.setdefault(key, []).append(row)
-            self._by_compact.setdefault(folded(entry.name).replace(" ", ""), []).append(row)
+            self._by_compact.setdefault(compact(entry.name), []).append(row)
 
         ours = (entry.name for entry in self.summaries.values() if not is_engines(entry))
         self._stems = {stem(word) for name in ours for word in words_in(name)}
@@ -106,4 +106,3 @@ def knimes_first(types: Mapping[str, T]) -> dict[str, T]:
 
 
 index_of = per_version(NodeIndex)
-"""Returns the index of a reader's catalogue version."""

@@ -28,8 +28,6 @@ _MOST_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """The corrected form of a request."""
-
     node: NodeSummary | None = None  # None if it was not found
     warning: str = ""  # a sentence about the correction; empty without one
     error: str = ""

@@ -26,7 +26,7 @@ from .asked_phrases import asked_for, is_asked, is_unfinished, nodes_asked_with,
 from .catalogue_file import FIELDS
 from .catalogue_reader import per_version
 from .node_index import index_of
-from .query_words import QueryWord, folded, parse_query, spellings, stem, within_one_edit
+from .query_words import QueryWord, compact, parse_query, spellings, stem, within_one_edit
 from .typed_words import typed_words
 from .vocabulary import in_english, vocabulary
 
@@ -202,7 +202,7 @@ def _called(query: Query) -> Entry | None:
 
 def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
     for node in index.exact(query.key):
-        named = query.key.replace(" ", "") == folded(node.name).replace(" ", "")
+        named = query.key.replace(" ", "") == compact(node.name)
         found[node.row] = Hit(
             node=node,
             tier=Tier.EXACT,

@@ -404,7 +404,6 @@ def hits_as_json(
 
 
 def not_found(resolved: Resolved, given: Mapping[str, str]) -> dict[str, Any]:
-    """The entry for a node that was not found."""
     found: dict[str, Any] = {
         "node_type": given.get("node_type", "")[:_LONGEST_SHOWN],
         "subtype": given.get("subtype", given.get("id", ""))[:_LONGEST_SHOWN],

@@ -56,6 +56,14 @@ class WorkflowCheck:
             return False
         return None if self.not_judged else True
 
+    def error(self, where: str, problem: str, fix: str, *, setting: str = "") -> None:
+        self.findings.append(
+            Finding(severity="error", where=where, setting=setting, problem=problem, fix=fix)
+        )
+
+    def warning(self, where: str, problem: str, fix: str) -> None:
+        self.findings.append(Finding(severity="warning", where=where, problem=problem, fix=fix))
+
 
 def check_workflow(reader: CatalogueReader, outline: Outline) -> WorkflowCheck:
     found = WorkflowCheck()
@@ -77,7 +85,7 @@ class _Checker:
             where = f"{prefix}{node.label}"
             self._found.nodes += 1
             if node.id in by_id:
-                self._error(
+                self._found.error(
                     f"{prefix}workflow", f"two nodes have the id '{node.id}'", "Give each its own id."
                 )
             nodes[node.id] = node
@@ -91,15 +99,15 @@ class _Checker:
             self._found.not_judged[where] = "it is encrypted"
             return None
         if node.problem:
-            self._error(where, node.problem, "Open the workflow in KNIME and save it again.")
+            self._found.error(where, node.problem, "Open the workflow in KNIME and save it again.")
             return None
         if node.reference is None:
             return None
         spec = self._spec(node, where)
         if spec is None:
             return None
-        if spec.deprecated:
-            self._deprecated(spec, where)
+        if spec.deprecated:  # KNIME still runs it, and offers it no more
+            self._found.warning(where, f"'{spec.name}' is deprecated", self._instead_of(spec))
         if node.settings is not None:
             self._settings(node, spec, where)
         return spec
@@ -116,25 +124,20 @@ class _Checker:
             meant = " or ".join(f"'{entry.name}' ({entry.id})" for entry in resolved.suggestions)
             written = reference.get("id") or ".".join(reference.values())
             fix = f"Did you mean {meant}?" if meant else resolved.hint
-            self._error(where, f"there is no node '{written[:120]}' in this catalogue", fix)
+            self._found.error(where, f"there is no node '{written[:120]}' in this catalogue", fix)
             return None
         if resolved.warning:
             self._found.notes.append(f"{where}: {resolved.warning}")
         return self._reader.at(resolved.node.row)
 
-    def _deprecated(self, spec: NodeSpec, where: str) -> None:
-        """KNIME still runs deprecated nodes, and offers them no more."""
-        row = index_of(self._reader).row_of(spec.successor) if spec.successor else None
-        if row is not None:
-            newer = index_of(self._reader).summaries[row]
-            fix = f"Use '{newer.name}' ({newer.id}) instead."
-        else:
-            fix = (
-                f"Use {spec.successor} instead."
-                if spec.successor
-                else "Look for another one with search_nodes."
-            )
-        self._warn(where, f"'{spec.name}' is deprecated", fix)
+    def _instead_of(self, spec: NodeSpec) -> str:
+        if spec.successor is None:
+            return "Look for another one with search_nodes."
+        row = index_of(self._reader).row_of(spec.successor)
+        if row is None:
+            return f"Use {spec.successor} instead."
+        newer = index_of(self._reader).summaries[row]
+        return f"Use '{newer.name}' ({newer.id}) instead."
 
     def _settings(self, node: OutlineNode, spec: NodeSpec, where: str) -> None:
         check = check_configuration(spec, node.settings or {}, is_whole=node.is_saved)
@@ -142,18 +145,8 @@ class _Checker:
             self._found.not_judged[where] = "the keys of its settings are not known"
             return
         self._found.settings += 1
-        self._found.findings += [
-            Finding(
-                severity="error", where=where, setting=entry.setting, problem=entry.problem, fix=entry.fix
-            )
-            for entry in check.problems
-        ]
-
-    def _error(self, where: str, problem: str, fix: str) -> None:
-        self._found.findings.append(Finding(severity="error", where=where, problem=problem, fix=fix))
-
-    def _warn(self, where: str, problem: str, fix: str) -> None:
-        self._found.findings.append(Finding(severity="warning", where=where, problem=problem, fix=fix))
+        for entry in check.problems:
+            self._found.error(where, entry.problem, entry.fix, setting=entry.setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +166,7 @@ class _Connections:
             missing = [name for name in (line.source, line.target) if not self._exists(name)]
             for name in missing:
                 known = ", ".join(list(self.nodes)[:20]) or "none"
-                self._error(where, f"there is no node '{name}' in the outline", f"Nodes: {known}.")
+                self.found.error(where, f"there is no node '{name}' in the outline", f"Nodes: {known}.")
             if missing:
                 continue
             if isinstance(line.target_port, int) and not self._takes_many(line.target):
@@ -182,7 +175,7 @@ class _Connections:
         for (name, port), count in taken.items():
             if count > 1:
                 what = f"{count} connections lead to its input {port}, which takes one"
-                self._error(self._label(name), what, "Join or concatenate what should go there.")
+                self.found.error(self._label(name), what, "Join or concatenate what should go there.")
         self._unconnected()
         self._cycles()
 
@@ -204,7 +197,7 @@ class _Connections:
         if source is not None and target is not None and is_engines(source) != is_engines(target):
             engines, other = (source, target) if is_engines(source) else (target, source)
             what = f"'{engines.name}' ({engines.id}) is a node of the workflow engine, '{other.name}' is none"
-            self._error(where, what, "Use nodes of one of the two.")
+            self.found.error(where, what, "Use nodes of one of the two.")
             return
         outputs = self._ports(line, where, source, is_input=False)
         inputs = self._ports(line, where, target, is_input=True)
@@ -217,7 +210,7 @@ class _Connections:
             " or ".join(sorted({port.type or port.name for port in side})) for side in (outputs, inputs)
         )
         what = f"what comes out is of the type {gives}, and what should go in of the type {wants}"
-        self._error(where, what, "Ask find_compatible which nodes fit.")
+        self.found.error(where, what, "Ask find_compatible which nodes fit.")
 
     def _ports(
         self, line: OutlineConnection, where: str, spec: NodeSpec | None, *, is_input: bool
@@ -240,7 +233,7 @@ class _Connections:
         side = "input" if is_input else "output"
         known = ", ".join(f"{number}: {entry.name}" for number, entry in enumerate(ports, 1)) or "none"
         what = f"'{spec.name}' has no {side}" + ("" if port is None else f" {port}")
-        self._error(where, what, f"Its {side}s are {known}; 0 is for flow variables.")
+        self.found.error(where, what, f"Its {side}s are {known}; 0 is for flow variables.")
         return None
 
     def _unconnected(self) -> None:
@@ -257,11 +250,7 @@ class _Connections:
             if len(needed) > given:
                 what = f"{given} of the {len(needed)} inputs that it needs are connected"
                 known = ", ".join(f"'{port.name}'" for port in needed)
-                self.found.findings.append(
-                    Finding(
-                        severity="warning", where=self._label(name), problem=what, fix=f"It needs {known}."
-                    )
-                )
+                self.found.warning(self._label(name), what, f"It needs {known}.")
 
     def _cycles(self) -> None:
         """KNIME has no connection back: loops are pairs of nodes."""
@@ -275,10 +264,7 @@ class _Connections:
         except CycleError as error:
             names = " -> ".join(reversed(error.args[1]))
             what = f"its nodes wait for each other: {names}"
-            self._error(f"{self.prefix}workflow", what, "Repeat with loop start and loop end nodes.")
-
-    def _error(self, where: str, problem: str, fix: str) -> None:
-        self.found.findings.append(Finding(severity="error", where=where, problem=problem, fix=fix))
+            self.found.error(f"{self.prefix}workflow", what, "Repeat with loop start and loop end nodes.")
 
 
 def at_position(ports: Sequence[Port], number: int) -> list[Port]:

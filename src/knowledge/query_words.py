@@ -6,10 +6,12 @@ Function calls and Java classes are recognized. No catalogue is needed.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,9 +64,19 @@ _CALL: Final = re.compile(r"=?\s*(?:\w+(?:\[\[?[^\[\]]*\]\]?)?(?:\.|::))*(\w+)\(
 """Matches a call: ``df['a'].shift(1)``, ``dplyr::left_join(x)``; the group is the function."""
 
 
+def word_table(name: str) -> dict[str, Any]:
+    """A table that comes along beside this module, such as ``languages.toml``."""
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
+
+
 def folded(text: str) -> str:
     """A text without case and accents, with one space between words, to compare names."""
     return " ".join(_WORD.findall(unaccented(text).casefold().replace("_", " ")))
+
+
+def compact(text: str) -> str:
+    """A folded text without spaces: *GroupBy* and *Group By* are the same name."""
+    return folded(text).replace(" ", "")
 
 
 def unaccented(text: str) -> str:
@@ -105,8 +117,6 @@ class QueryWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A query, split into words."""
-
     text: str  # as given, without surrounding space
     key: str
     # those with a meaning for the search, or all if there are none; without repetitions

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.errors import ArgumentsInvalid
+from ..types.texts import shortened
 
 if TYPE_CHECKING:
     from .tool_definitions import ToolDefinition
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _TRUE: Final = frozenset({"true", "yes", "1"})
 _FALSE: Final = frozenset({"false", "no", "0"})
 _MOST_DIGITS: Final = 9
+_LONGEST_SHOWN: Final = 80
 
 
 def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
@@ -189,8 +191,7 @@ def _reference(value: Any) -> dict[str, str] | None:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return shortened(repr(value), _LONGEST_SHOWN)
 
 
 def count_in(text: str) -> int | None:

@@ -7,10 +7,8 @@ the same; `languages.toml` German, French and Spanish words in English, for word
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from .query_words import (
@@ -21,6 +19,7 @@ from .query_words import (
     phrases,
     spellings,
     within_one_edit,
+    word_table,
 )
 
 if TYPE_CHECKING:
@@ -113,13 +112,8 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    text = files(__package__ or __name__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
-    return parse(text)
-
-
-def parse(text: str) -> Vocabulary:
-    """Reads a vocabulary. If two tools have the same word, the first tool's entry is used."""
-    document: dict[str, dict[str, list[str]]] = tomllib.loads(text)
+    """The vocabulary that comes along. If two tools have the same word, the first tool's entry is used."""
+    document: dict[str, dict[str, list[str]]] = word_table("vocabulary.toml")
     entries: dict[str, Entry] = {}
     own = {name: document.pop(name, {}) for name in (_SYNONYMS, _FUNCTIONS)}
     for tool, words in document.items():
@@ -222,8 +216,7 @@ def _stem(word: str, endings: tuple[str, ...]) -> str:
 
 @cache
 def _languages() -> tuple[_Language, ...]:
-    text = files(__package__ or __name__).joinpath("languages.toml").read_text(encoding="utf-8")
-    table: dict[str, list[str]] = tomllib.loads(text)
+    table: dict[str, list[str]] = word_table("languages.toml")
     small = table.pop("")
     return tuple(
         _Language(

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from .query_words import SAYING_NOTHING
+from .query_words import SAYING_NOTHING, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,10 +90,10 @@ def _related() -> Mapping[str, Mapping[str, float]]:
         to = found[root(word)]
         to[root(other)] = max(to.get(root(other), 0.0), closeness)
 
-    for meant, others in _read("meanings.toml").items():
-        for other in str(others).split():
+    for meant, others in word_table("meanings.toml").items():
+        for other in others.split():
             relate(other, meant, _SYNONYM)
-    for english, columns in _read("languages.toml").items():
+    for english, columns in word_table("languages.toml").items():
         for word in " ".join(columns).split() if english else ():
             for meant in english.split():
                 relate(word, meant, _TRANSLATION)
@@ -109,14 +107,12 @@ def _related() -> Mapping[str, Mapping[str, float]]:
 
 def foreign_words() -> list[str]:
     """The German, French and Spanish words that have a translation."""
-    return [word for columns in _read("languages.toml").values() for text in columns for word in text.split()]
+    return [
+        word for columns in word_table("languages.toml").values() for text in columns for word in text.split()
+    ]
 
 
 @cache
 def _small() -> frozenset[str]:
-    foreign = " ".join(_read("languages.toml")[""]).split()
+    foreign = " ".join(word_table("languages.toml")[""]).split()
     return frozenset((*SAYING_NOTHING, *foreign)) - {"if"}
-
-
-def _read(name: str) -> dict[str, str | list[str]]:
-    return tomllib.loads(files(__package__ or __name__).joinpath(name).read_text(encoding="utf-8"))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .query_words import folded, stem, words_in
+from .query_words import folded, stem, word_table, words_in
 from .vocabulary import in_english
 
 if TYPE_CHECKING:
@@ -26,8 +24,7 @@ class WorkflowExample:
 
 @cache
 def workflow_examples() -> tuple[WorkflowExample, ...]:
-    text = Path(__file__).with_name("examples.toml").read_text("utf-8")
-    return tuple(_example(entry) for entry in tomllib.loads(text)["example"])
+    return tuple(_example(entry) for entry in word_table("examples.toml")["example"])
 
 
 def _example(entry: Mapping[str, Any]) -> WorkflowExample:

@@ -47,8 +47,6 @@ _SCHEMA: Final = (
 
 
 class Scope(StrEnum):
-    """A permission of a key."""
-
     TOOLS_READ = "tools:read"
     TOOLS_EXECUTE = "tools:execute"
     HEALTH_CHECK = "health:check"

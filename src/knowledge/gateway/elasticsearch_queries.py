@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import jsonschema_rs
 
+from ...types.texts import pointer_text
 from .gateway import does_not_fit
 
 if TYPE_CHECKING:
@@ -167,8 +168,7 @@ class AllowedSearches:
         except ValueError:
             raise does_not_fit(NAME, "/query", "has a number that is too large") from None
         if found is not None:
-            place = [str(part) for part in found.instance_path][0 if is_body else 1 :]
-            pointer = "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in place)
+            pointer = pointer_text(found.instance_path[0 if is_body else 1 :])
             kinds = f"queries: {', '.join(_QUERIES)}; aggregations: {', '.join(self._aggregations)}"
             what = f"{str(found.message)[:300]}. Allowed {kinds}; see docs/gateway.md for their options."
             raise does_not_fit(NAME, f"/query{pointer}"[:400], what)

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 import jsonschema_rs
 
-from ...types.texts import canonical_json
+from ...types.texts import canonical_json, pointer_text
 from ..tool_arguments import listed
 from .api_keys import KeyStore, RateLimiter
 from .gateway_errors import MCPError, MCPErrorType, as_mcp_error, unavailable
@@ -116,9 +116,7 @@ class ToolRegistry:
             # The validator cannot represent numbers of this size.
             raise does_not_fit(name, "", type(error).__name__) from None
         if found is not None:
-            parts = (str(part).replace("~", "~0").replace("/", "~1") for part in found.instance_path)
-            pointer = "".join(f"/{part}" for part in parts)
-            raise does_not_fit(name, pointer, _what_is_wanted(schema, found))
+            raise does_not_fit(name, pointer_text(found.instance_path), _what_is_wanted(schema, found))
         return clean
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,8 +42,6 @@ UNAVAILABLE: Final = 503
 
 
 class MCPErrorType(Enum):
-    """The kind of the error."""
-
     VALIDATION_ERROR = "VALIDATION_ERROR"
     """The request is wrong: not JSON, a missing field, too large, no key, no scope, or too many requests."""
     TOOL_NOT_FOUND = "TOOL_NOT_FOUND"

@@ -136,7 +136,8 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> Request:
 def _overview(request: Request) -> Response:
     gateway = gateway_of(request)
     tools = gateway.tools().get_available_tools()
-    shown = overview(gateway.catalogue)
+    with gateway.catalogue.reading() as reader:
+        shown = {"types": _counts(reader), "origin": reader.origin}
     return page(request, "overview.html", overview=shown, tools=tools)
 
 
@@ -270,11 +271,6 @@ def _to(path: str) -> Response:
 def _local(path: str) -> str:
     """The path if it belongs to this page, else ``/``; never the URL of another host."""
     return path if _PATH.fullmatch(path) else "/"
-
-
-def overview(catalogue: Catalogue) -> dict[str, Any]:
-    with catalogue.reading() as reader:
-        return {"types": _counts(reader), "origin": reader.origin}
 
 
 def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> dict[str, Any]:

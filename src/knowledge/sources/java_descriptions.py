@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..node_model import Port, View
+from ..port_types import TABLE
 from ..query_words import camel_case_parts
 from .class_files import Call, ClassFile, Lambda, Static
 from .node_descriptions import XmlRefusedError, described, node_type_of, port_of, text_inside
@@ -30,7 +31,6 @@ _DEEPEST: Final = 2
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
 _GROUP_WORDS: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
 
-_TABLE: Final = "org.knime.core.node.BufferedDataTable"
 _KNIMES_MODEL: Final = re.compile(r"org\.knime\.core\..*NodeModel")
 _ONE_TABLE_EACH: Final = "org.knime.core.node.streamable.simple."
 _MOST_ANCESTORS: Final = 8
@@ -159,7 +159,7 @@ def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
     """The port of a call. Its last two texts are name and description; a group's id stands before them."""
     kind = next((arg for arg in call.args if isinstance(arg, Static)), None)
     table = call.name.endswith("Table")
-    owner = kind.owner if kind is not None else "org.knime.core.node.BufferedDataTable" if table else ""
+    owner = kind.owner if kind is not None else TABLE if table else ""
     type_name, type_id = type_of(owner)
     return port_of(
         name=texts[-2] if len(texts) > 1 else texts[0],
@@ -257,7 +257,7 @@ def _types(code: ClassFile, given: Any) -> list[Type] | None:
     if isinstance(given, Call) and given.target is None and given.owner == code.name:
         given, _ = code.run(f"{given.name}{given.descriptor}", given.args)
     if isinstance(given, int) and 0 <= given < _MOST_PORTS:
-        return [type_of(_TABLE)] * given
+        return [type_of(TABLE)] * given
     return [_type(entry) for entry in cast("list[Any]", given)] if isinstance(given, list) else None
 
 

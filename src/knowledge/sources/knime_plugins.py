@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ..node_model import NodeSpec, Origin, SourceKind
-from ..query_words import folded
+from ..query_words import compact, folded
 from .class_files import ClassFile, ClassFileError
 from .java_descriptions import read_class, typed, with_types_of_code
 from .node_descriptions import XmlRefusedError, is_node_description, read_node_description
@@ -332,16 +332,14 @@ def _finished(node: NodeSpec, categories: dict[str, str], successors: dict[str, 
 
 def completed(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:
     """The nodes, with port types and search words added from the facts of the same factory, or else name."""
-    return [_completed(node, facts_by_id().get(node.id) or _by_name().get(_key(node.name))) for node in nodes]
+    return [
+        _completed(node, facts_by_id().get(node.id) or _by_name().get(compact(node.name))) for node in nodes
+    ]
 
 
 @cache
 def _by_name() -> Mapping[str, NodeSpec]:
-    return {_key(node.name): node for node in shipped_nodes() if not node.deprecated and not node.hidden}
-
-
-def _key(name: str) -> str:
-    return folded(name).replace(" ", "")
+    return {compact(node.name): node for node in shipped_nodes() if not node.deprecated and not node.hidden}
 
 
 def _completed(node: NodeSpec, known: NodeSpec | None) -> NodeSpec:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ..asked_phrases import LONGEST_PHRASE, rarity
 from ..node_index import is_engines
 from ..packs import WORDS
-from ..query_words import folded
+from ..query_words import compact, folded
 from ..typed_words import typed_words
 from ..word_meanings import meanings_with_parts, root, telling_words
 
@@ -43,19 +43,15 @@ def _words_by_name() -> Mapping[str, Sequence[NodeWords]]:
         listed = ";".join(entry.get(language, "") for language in _LANGUAGES).split(";")
         phrases = tuple(phrase.strip() for phrase in listed if phrase.strip())
         words = NodeWords(summary=entry.get("is", ""), phrases=phrases, category=category)
-        found[_key(name)].insert(0 if category else len(found[_key(name)]), words)
+        found[compact(name)].insert(0 if category else len(found[compact(name)]), words)
     return found
 
 
 def words_of(node: NodeSpec) -> NodeWords | None:
     """Our own words for a node of KNIME, by its name."""
-    named = _words_by_name().get(_key(node.name), ())
+    named = _words_by_name().get(compact(node.name), ())
     place = " / ".join(node.category)
     return next((words for words in named if words.category in place), None)
-
-
-def _key(name: str) -> str:
-    return folded(name).replace(" ", "")
 
 
 def phrase_tables(nodes: Sequence[NodeSpec]) -> tuple[list[tuple[int, int, str]], list[tuple[str, int, str]]]:

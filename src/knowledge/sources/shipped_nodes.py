@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..node_model import NodeSpec, Option, Origin, Parameter, Port, SourceKind
 from ..packs import BASICS, FACTS
-from ..query_words import folded
+from ..query_words import compact
 from .node_descriptions import port_of
 from .phrase_tables import words_of
 from .spec_packs import read_pack
@@ -43,13 +43,13 @@ RENAMED: Final[Mapping[str, str]] = {
 @cache
 def shipped_nodes() -> tuple[NodeSpec, ...]:
     """All nodes that come along. Those whose sources are not public have our words alone, and no facts."""
-    texts = {_key(RENAMED.get(node.name, node.name)): node for node in _basics()}
+    texts = {compact(RENAMED.get(node.name, node.name)): node for node in _basics()}
     found: list[NodeSpec] = []
     for fact in facts():
         if fact.deprecated or fact.hidden:
             found.append(fact)
-        elif _key(fact.name) in texts:
-            found.append(_in_our_words(fact, texts.pop(_key(fact.name))))
+        elif compact(fact.name) in texts:
+            found.append(_in_our_words(fact, texts.pop(compact(fact.name))))
         else:
             words = words_of(fact)
             found.append(replace(fact, short_description=words.summary) if words else fact)
@@ -73,10 +73,6 @@ def _basics() -> tuple[NodeSpec, ...]:
     """Our summaries. They have the labels of dialogs, not the keys of settings."""
     pack = read_pack(BASICS, shown_as=BASICS.name)
     return tuple(replace(node, settings_known=False) for node in pack.nodes)
-
-
-def _key(name: str) -> str:
-    return folded(name).replace(" ", "")
 
 
 def _in_our_words(fact: NodeSpec, own: NodeSpec) -> NodeSpec:
