@@ -28,7 +28,6 @@ from .node_model import CatalogueOrigin, NodeSpec, NodeSummary, OldName
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
-    from types import TracebackType
 
 _REBUILD: Final = "Build it again: knime-mcp nodes build"
 _MOST_IDLE: Final = 8
@@ -163,9 +162,7 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         with self.reading():
             pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager

@@ -5,9 +5,10 @@ This takes a few megabytes for 5,000 nodes. Whole nodes and the full-text index 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .catalogue_reader import per_version
+from .node_model import ENGINE_TYPES
 from .query_words import compact, folded, stem, words_in
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_ENGINE_TYPES: Final = frozenset(
-    ("TRIGGER", "AI_AGENT", "TOOL", "ACTION", "EXTERNAL_ACTION", "HUMAN_IN_THE_LOOP", "MEMORY", "FLOW")
-)
 
 
 class NodeIndex:
@@ -97,12 +95,12 @@ class NodeIndex:
 
 def is_engines(node: NodeSummary | NodeSpec) -> bool:
     """Returns whether a node is one of the workflow engine, and not of KNIME."""
-    return node.node_type in _ENGINE_TYPES and node.id == f"{node.node_type}.{node.subtype}"
+    return node.node_type in ENGINE_TYPES and node.id == f"{node.node_type}.{node.subtype}"
 
 
 def knimes_first(types: Mapping[str, T]) -> dict[str, T]:
     """The types as people see them; programs get the workflow engine's first, as in its own registry."""
-    return dict(sorted(types.items(), key=lambda entry: entry[0] in _ENGINE_TYPES))
+    return dict(sorted(types.items(), key=lambda entry: entry[0] in ENGINE_TYPES))
 
 
 index_of = per_version(NodeIndex)

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+ENGINE_TYPES: Final = (
+    *("TRIGGER", "AI_AGENT", "ACTION", "EXTERNAL_ACTION", "FLOW", "TOOL", "MEMORY", "HUMAN_IN_THE_LOOP"),
+)
+"""The node types of the workflow engine, in the order of the enum in the design documents."""
 
 
 class SourceKind(StrEnum):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .node_details import MINIMAL_TOKENS, STANDARD_TOKENS, DetailLevel
+from .node_model import ENGINE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,18 +22,6 @@ _FLAG: Final[_Schema] = {"type": "boolean"}
 _LIST: Final[_Schema] = {"type": "array"}
 _MAPPING: Final[_Schema] = {"type": "object"}
 _PROBLEM: Final = {"setting": _TEXT, "problem": _TEXT, "fix": _TEXT}
-NODE_TYPES: Final = (
-    "TRIGGER",
-    "AI_AGENT",
-    "ACTION",
-    "EXTERNAL_ACTION",
-    "FLOW",
-    "TOOL",
-    "MEMORY",
-    "HUMAN_IN_THE_LOOP",
-)
-"""The node types of the workflow engine, in the order of the enum in the design documents."""
-
 TOOLS_VERSION: Final = "1.0.0"
 MOST_RESULTS: Final = 100
 DEFAULT_RESULTS: Final = 10
@@ -277,8 +266,7 @@ _NODE: Final = {
 
 
 def _arguments(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
-    return schema | ({"required": list(required)} if required else {})
+    return _object(dict(properties), *required) | {"additionalProperties": False}
 
 
 def _count(what: str, default: int = DEFAULT_RESULTS, most: int = MOST_RESULTS) -> dict[str, Any]:
@@ -302,7 +290,7 @@ GET_NODE_TYPES: Final = ToolDefinition(
             "type_filter": {
                 "type": "string",
                 "anyOf": [
-                    {"enum": list(NODE_TYPES)},
+                    {"enum": list(ENGINE_TYPES)},
                     {
                         "pattern": "^[A-Za-z][A-Za-z0-9_ ]*$",
                         "description": "Another type of this catalogue, such as MANIPULATOR for KNIME's"

@@ -11,8 +11,7 @@ from knime_mcp.knowledge.node_details import (
     details_at,
     tokens,
 )
-from knime_mcp.knowledge.node_model import NodeSpec, Origin, Parameter, Port, SourceKind
-from knime_mcp.knowledge.tool_definitions import NODE_TYPES
+from knime_mcp.knowledge.node_model import ENGINE_TYPES, NodeSpec, Origin, Parameter, Port, SourceKind
 from tests.knowledge.test_node_service import V3_REGISTRY
 
 V3_FIELDS = {
@@ -42,7 +41,7 @@ def node_details(call, node_type, subtype, **options):
 
 
 @pytest.mark.requirement("N6", "N8", "N11")
-@pytest.mark.parametrize("node_type", NODE_TYPES)
+@pytest.mark.parametrize("node_type", ENGINE_TYPES)
 def test_every_field_of_the_sources_reply(call, own_catalogue, node_type):
     for spec in (node for node in own_catalogue.nodes() if node.node_type == node_type):
         found = node_details(call, spec.node_type, spec.subtype)

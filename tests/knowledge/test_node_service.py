@@ -5,9 +5,10 @@ import pytest
 
 from knime_mcp.knowledge.catalogue_file import CatalogueError
 from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_model import ENGINE_TYPES
 from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService, NodeKnowledgeService
 from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
-from knime_mcp.knowledge.tool_definitions import NODE_TYPES, TOOLS, TOOLS_BY_NAME
+from knime_mcp.knowledge.tool_definitions import TOOLS, TOOLS_BY_NAME
 from knime_mcp.types.errors import ArgumentsInvalid, ToolNotFound
 
 from .conftest import spec
@@ -28,7 +29,7 @@ V3_REGISTRY = {
 def test_names_arguments_and_defaults_are_the_sources():
     assert [tool.name for tool in TOOLS[:3]] == ["get_node_types", "get_node_details", "search_nodes"]
     types, details, search = (tool.parameters for tool in TOOLS[:3])
-    assert types["properties"]["type_filter"]["anyOf"][0]["enum"] == list(NODE_TYPES)
+    assert types["properties"]["type_filter"]["anyOf"][0]["enum"] == list(ENGINE_TYPES)
     assert details["required"] == ["nodes"]
     assert details["properties"]["include_examples"]["default"] is True
     assert details["properties"]["include_schemas"]["default"] is True

@@ -26,7 +26,6 @@ from ...types.errors import MCPError, SettingInvalid
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from pathlib import Path
-    from types import TracebackType
 
 
 KEY_PREFIX: Final = "kmcp"
@@ -96,9 +95,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
             os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
             self._open()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def create(
