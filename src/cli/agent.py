@@ -14,7 +14,7 @@ from ..agents.toolbox.tool_scan import SuspiciousTools
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import check_folder, check_journal, check_page, read_stdin, text_or_file, write_page
-from .shared_options import SaveDirOption, ServersOption, WorkflowsOption, takes
+from .shared_options import SaveDirOption, ServersOption, WorkflowsOption, options_under, takes
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
@@ -22,212 +22,140 @@ if TYPE_CHECKING:
 
     from .agent_run import AgentRun
 
-_MODEL = "The model"
-_LIMITS = "What the agent may do"
+_model = options_under("The model")
+_limit = options_under("What the agent may do")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
     model: Annotated[
         str,
-        typer.Option(
+        _model(
+            "Which model; anthropic:NAME is one of Anthropic's, by its own protocol.",
             metavar="NAME",
             envvar="KNIME_MCP_MODEL",
-            help="Which model; anthropic:NAME is one of Anthropic's, by its own protocol.",
-            rich_help_panel=_MODEL,
         ),
     ]
     model_url: Annotated[
         str | None,
-        typer.Option(
+        _model(
+            "Base URL of an API in OpenAI's form, such as https://api.openai.com/v1 or, for Ollama,"
+            " http://localhost:11434/v1. Only Anthropic's own may be left out.",
             metavar="URL",
             envvar="KNIME_MCP_MODEL_URL",
-            help="Base URL of an API in OpenAI's form, such as https://api.openai.com/v1 or, for Ollama,"
-            " http://localhost:11434/v1. Only Anthropic's own may be left out.",
-            rich_help_panel=_MODEL,
         ),
     ] = None
     api_key_env: Annotated[
         str | None,
-        typer.Option(
-            metavar="VARIABLE",
-            help="Send the API key in this environment variable to the model's endpoint.",
-            rich_help_panel=_MODEL,
-        ),
+        _model("Send the API key in this environment variable to the model's endpoint.", metavar="VARIABLE"),
     ] = None
     api_key: Annotated[
         str | None,
-        typer.Option(
+        _model(
+            "Send this credential to the model's endpoint: its password is looked up like that of"
+            " --credential, in KNIME_MCP_<NAME>_PASSWORD or the system's keyring.",
             "--api-key",
             metavar="NAME",
-            help="Send this credential to the model's endpoint: its password is looked up like that of"
-            " --credential, in KNIME_MCP_<NAME>_PASSWORD or the system's keyring.",
-            rich_help_panel=_MODEL,
         ),
     ] = None
-    temperature: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="How much chance there is in the answers.", rich_help_panel=_MODEL),
-    ] = None
-    token_limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="The most tokens of one answer of the model.", rich_help_panel=_MODEL),
-    ] = None
+    temperature: Annotated[float | None, _model("How much chance there is in the answers.", min=0.0)] = None
+    token_limit: Annotated[int | None, _model("The most tokens of one answer of the model.", min=1)] = None
     top_p: Annotated[
         float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Choose only from the most likely words, which have this probability together.",
-            rich_help_panel=_MODEL,
+        _model(
+            "Choose only from the most likely words, which have this probability together.", min=0.0, max=1.0
         ),
     ] = None
     reasoning_effort: Annotated[
         str | None,
-        typer.Option(
-            metavar="EFFORT",
-            help="How much the model thinks: none, minimal, low, medium, high, or what it knows.",
-            rich_help_panel=_MODEL,
+        _model(
+            "How much the model thinks: none, minimal, low, medium, high, or what it knows.", metavar="EFFORT"
         ),
     ] = None
     request_fields: Annotated[
         str,
-        typer.Option(
-            metavar="JSON",
-            help="What else is to be in each request to the model, such as '{\"seed\": 1}'.",
-            rich_help_panel=_MODEL,
-        ),
+        _model("What else is to be in each request to the model, such as '{\"seed\": 1}'.", metavar="JSON"),
     ] = ""
-    model_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that the model may be silent.", rich_help_panel=_MODEL)
-    ] = DEFAULT_TIMEOUT
+    model_timeout: Annotated[float, _model("Seconds that the model may be silent.", min=0.1)] = (
+        DEFAULT_TIMEOUT
+    )
     fallback_model: Annotated[
         str | None,
-        typer.Option(
+        _model(
+            "The model to go on with when the first one fails or is to be waited for too long.",
             metavar="NAME",
-            help="The model to go on with when the first one fails or is to be waited for too long.",
-            rich_help_panel=_MODEL,
         ),
     ] = None
-    fallback_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Its base URL, if it is not --model-url.", rich_help_panel=_MODEL),
-    ] = None
+    fallback_url: Annotated[str | None, _model("Its base URL, if it is not --model-url.", metavar="URL")] = (
+        None
+    )
     fallback_key_env: Annotated[
         str | None,
-        typer.Option(
-            metavar="VARIABLE",
-            help="Send the API key in this environment variable to --fallback-url.",
-            rich_help_panel=_MODEL,
-        ),
+        _model("Send the API key in this environment variable to --fallback-url.", metavar="VARIABLE"),
     ] = None
     system: Annotated[
         str | None,
         typer.Option(metavar="TEXT|@FILE", help="Instructions for the model, instead of the usual ones."),
     ] = None
     include: Annotated[
-        str,
-        typer.Option(
-            metavar="PATTERNS",
-            help="Only these tools: names with * and ?, separated by commas.",
-            rich_help_panel=_LIMITS,
-        ),
+        str, _limit("Only these tools: names with * and ?, separated by commas.", metavar="PATTERNS")
     ] = ""
     rule: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="RULE",
-            help="Which calls may be made: 'deny delete_*', 'deny * if destructive', 'ask pay if amount"
+        _limit(
+            "Which calls may be made: 'deny delete_*', 'deny * if destructive', 'ask pay if amount"
             " > 100', 'allow *'; the first rule that fits decides; may be repeated.",
-            rich_help_panel=_LIMITS,
+            metavar="RULE",
         ),
     ] = None
     trust: Annotated[
         list[str] | None,
-        typer.Option(
+        _limit(
+            "Believe what this server says of its tools (read-only, destructive); may be repeated.",
             metavar="HOST",
-            help="Believe what this server says of its tools (read-only, destructive); may be repeated.",
-            rich_help_panel=_LIMITS,
         ),
     ] = None
     suspicious_tools: Annotated[
         SuspiciousTools,
-        typer.Option(
-            help="What to do with tools whose descriptions hold orders to the model and the like.",
-            rich_help_panel=_LIMITS,
-        ),
+        _limit("What to do with tools whose descriptions hold orders to the model and the like."),
     ] = SuspiciousTools.WARN
     prefix: Annotated[
         str,
-        typer.Option(
-            metavar="TEXT",
-            help="Put this in front of the names of tools; {server} stands for the server's name.",
-            rich_help_panel=_LIMITS,
+        _limit(
+            "Put this in front of the names of tools; {server} stands for the server's name.", metavar="TEXT"
         ),
     ] = ""
     longest_wait: Annotated[
-        float,
-        typer.Option(
-            min=0.0, help="The most seconds to wait if the model's service asks to.", rich_help_panel=_MODEL
-        ),
+        float, _model("The most seconds to wait if the model's service asks to.", min=0.0)
     ] = 120.0
-    max_iterations: Annotated[
-        int, typer.Option(min=1, help="How many times the model may ask for tools.", rich_help_panel=_LIMITS)
-    ] = 25
-    max_calls: Annotated[
-        int | None,
-        typer.Option(min=0, help="How many tool calls may be made in all.", rich_help_panel=_LIMITS),
-    ] = None
-    max_calls_per_turn: Annotated[
-        int,
-        typer.Option(min=1, help="How many tool calls may be made in one turn.", rich_help_panel=_LIMITS),
-    ] = 128
+    max_iterations: Annotated[int, _limit("How many times the model may ask for tools.", min=1)] = 25
+    max_calls: Annotated[int | None, _limit("How many tool calls may be made in all.", min=0)] = None
+    max_calls_per_turn: Annotated[int, _limit("How many tool calls may be made in one turn.", min=1)] = 128
     calls_per_tool: Annotated[
         str,
-        typer.Option(
-            metavar="LIMITS",
-            help="How many calls of tools may be made, such as 'search_*: 5, delete_row: 1'.",
-            rich_help_panel=_LIMITS,
+        _limit(
+            "How many calls of tools may be made, such as 'search_*: 5, delete_row: 1'.", metavar="LIMITS"
         ),
     ] = ""
     retries: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="How often a call that failed is made again, if that does no harm.",
-            rich_help_panel=_LIMITS,
-        ),
+        int, _limit("How often a call that failed is made again, if that does no harm.", min=0)
     ] = 0
     max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="How many tokens the model may read and write in all.", rich_help_panel=_LIMITS
-        ),
+        int | None, _limit("How many tokens the model may read and write in all.", min=1)
     ] = None
-    max_input_tokens: Annotated[
-        int | None, typer.Option(min=1, help="How many it may read.", rich_help_panel=_LIMITS)
-    ] = None
-    max_output_tokens: Annotated[
-        int | None, typer.Option(min=1, help="How many it may write.", rich_help_panel=_LIMITS)
-    ] = None
-    max_cost: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="What the model may cost; needs --prices.", rich_help_panel=_LIMITS),
-    ] = None
+    max_input_tokens: Annotated[int | None, _limit("How many it may read.", min=1)] = None
+    max_output_tokens: Annotated[int | None, _limit("How many it may write.", min=1)] = None
+    max_cost: Annotated[float | None, _limit("What the model may cost; needs --prices.", min=0.0)] = None
     prices: Annotated[
         str | None,
-        typer.Option(
+        _limit(
+            "Prices of a million tokens that the model reads, and writes, such as 1.25,10.",
             metavar="INPUT,OUTPUT",
-            help="Prices of a million tokens that the model reads, and writes, such as 1.25,10.",
-            rich_help_panel=_LIMITS,
         ),
     ] = None
-    time_limit: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds for the whole answer.", rich_help_panel=_LIMITS)
-    ] = None
+    time_limit: Annotated[float | None, _limit("Seconds for the whole answer.", min=0.1)] = None
     history: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Go on with a conversation that chat has saved."),
+        Path | None, typer.Option(metavar="FILE", help="Go on with a conversation that chat has saved.")
     ] = None
     audit: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal.")
@@ -268,12 +196,7 @@ def agent(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write the run as a page with all details, for a browser."),
     ] = None,
-    ask: Annotated[
-        bool,
-        typer.Option(
-            "--ask", help="Ask me before each call that no rule decides about.", rich_help_panel=_LIMITS
-        ),
-    ] = False,
+    ask: Annotated[bool, _limit("Ask me before each call that no rule decides about.", "--ask")] = False,
     answer_schema: Annotated[
         str,
         typer.Option(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -19,7 +19,7 @@ from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from ..types.secret_rules import is_secret_variable
 from . import completion
 from .command_errors import UsageError
-from .shared_options import SELDOM, show_all, takes
+from .shared_options import SELDOM, options_under, show_all, takes
 
 if TYPE_CHECKING:
     from ..client.network import NetworkSettings
@@ -92,17 +92,9 @@ def _variable(name: str) -> str:
     return os.environ[name]
 
 
-def _who(text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Who you are", **more)
-
-
-def _how(text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="How to reach the server", **more)
-
-
-def _seldom(text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=SELDOM, hidden=True, **more)
-
+_who = options_under("Who you are")
+_how = options_under("How to reach the server")
+_seldom = options_under(SELDOM, hidden=True)
 
 UrlArgument: TypeAlias = Annotated[
     str | None,

@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .command_errors import ExitCode, reports_errors
 from .connection_options import CaFileOption, ProxyOption
-from .shared_options import takes
+from .shared_options import options_under, takes
 
-
-def _client(text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Registered by hand", **more)
+_client = options_under("Registered by hand")
 
 
 @dataclass(frozen=True, kw_only=True)

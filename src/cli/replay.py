@@ -22,10 +22,10 @@ from .files import (
     records_in,
     write_page,
 )
-from .shared_options import RawCsvOption, RecordsArgument, takes
+from .shared_options import RawCsvOption, RecordsArgument, options_under, takes
 
-_WHAT = "What is called"
-_COMPARED = "What is compared"
+_called = options_under("What is called")
+_compared = options_under("What is compared")
 _ON_RECORD: Final = (
     *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
     *("header", "transport"),
@@ -38,140 +38,107 @@ class ReplaySettings:
 
     call: Annotated[
         list[str] | None,
-        typer.Option(
+        _called(
+            "Also call tools of this name, with * for any text, although they are not declared as"
+            " read-only: each does again what it did. May be repeated.",
             "--call",
             metavar="PATTERN",
-            help="Also call tools of this name, with * for any text, although they are not declared as"
-            " read-only: each does again what it did. May be repeated.",
-            rich_help_panel=_WHAT,
         ),
     ] = None
     call_changed: Annotated[
-        bool,
-        typer.Option(
-            "--call-changed",
-            help="Also call tools whose definition is not the one on record.",
-            rich_help_panel=_WHAT,
-        ),
+        bool, _called("Also call tools whose definition is not the one on record.", "--call-changed")
     ] = False
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run",
-            help="Call nothing: ask the servers for their present tools, and check the arguments.",
-            rich_help_panel=_WHAT,
+        _called(
+            "Call nothing: ask the servers for their present tools, and check the arguments.", "--dry-run"
         ),
     ] = False
     force_altered: Annotated[
         bool,
-        typer.Option(
+        _called(
+            "Replay records that are not as they were written, too; otherwise nothing is called.",
             "--force-altered",
-            help="Replay records that are not as they were written, too; otherwise nothing is called.",
-            rich_help_panel=_WHAT,
         ),
     ] = False
     rows: Annotated[
         str,
-        typer.Option(
-            metavar="ROWS",
-            help="Replay only these: numbers of calls, ranges, RowIDs, such as 3,7-12,Row5.",
-            rich_help_panel=_WHAT,
-        ),
+        _called("Replay only these: numbers of calls, ranges, RowIDs, such as 3,7-12,Row5.", metavar="ROWS"),
     ] = ""
-    stop: Annotated[
-        bool, typer.Option("--stop", help="Stop at the first difference.", rich_help_panel=_WHAT)
-    ] = False
+    stop: Annotated[bool, _called("Stop at the first difference.", "--stop")] = False
     server: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="OLD=NEW",
-            help="Call the server NEW instead of OLD; may be repeated. For a server that was a command:"
+        _called(
+            "Call the server NEW instead of OLD; may be repeated. For a server that was a command:"
             " stdio:NAME='COMMAND'. NAME alone: use the server of knime-mcp config, with its secrets.",
-            rich_help_panel=_WHAT,
+            metavar="OLD=NEW",
         ),
     ] = None
     tool: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="OLD=NEW",
-            help="The tool OLD on record is called NEW now; may be repeated.",
-            rich_help_panel=_WHAT,
-        ),
+        _called("The tool OLD on record is called NEW now; may be repeated.", metavar="OLD=NEW"),
     ] = None
     workflow: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE.knwf",
-            help="Run this workflow again where a tool of its name is on record; may be repeated. A workflow"
+        _called(
+            "Run this workflow again where a tool of its name is on record; may be repeated. A workflow"
             " does again what it did.",
-            rich_help_panel=_WHAT,
+            metavar="FILE.knwf",
         ),
     ] = None
     with_credential: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="OLD[=NEW]",
-            help="Send the credential that the file names OLD, or NEW in its place. A file can name any"
+        _called(
+            "Send the credential that the file names OLD, or NEW in its place. A file can name any"
             " server: without this option none of your credentials is sent. May be repeated.",
-            rich_help_panel=_WHAT,
+            metavar="OLD[=NEW]",
         ),
     ] = None
     secret: Annotated[
         list[str] | None,
-        typer.Option(
+        _called(
+            "The secret argument whose mark has these twelve digits is in this environment variable.",
             metavar="DIGITS=VARIABLE",
-            help="The secret argument whose mark has these twelve digits is in this environment variable.",
-            rich_help_panel=_WHAT,
         ),
     ] = None
     ignore: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="RULE",
-            help="What may differ: a JSON pointer with * such as /items/*/id, or a regular expression. May be"
+        _compared(
+            "What may differ: a JSON pointer with * such as /items/*/id, or a regular expression. May be"
             " repeated.",
-            rich_help_panel=_COMPARED,
+            metavar="RULE",
         ),
     ] = None
     unordered: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="POINTER",
-            help="The list there may have another order; of a text, its lines. May be repeated.",
-            rich_help_panel=_COMPARED,
+        _compared(
+            "The list there may have another order; of a text, its lines. May be repeated.", metavar="POINTER"
         ),
     ] = None
     tolerance: Annotated[
         float,
-        typer.Option(
+        _compared(
+            "Numbers may differ by this part of the larger one, such as 1e-9. Of two integers each digit"
+            " counts.",
             min=0.0,
             max=0.5,
-            help="Numbers may differ by this part of the larger one, such as 1e-9. Of two integers each digit"
-            " counts.",
-            rich_help_panel=_COMPARED,
         ),
     ] = 0.0
     rules: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RULES.json", help="Take rules from a file of --write-rules.", rich_help_panel=_COMPARED
-        ),
+        Path | None, _compared("Take rules from a file of --write-rules.", metavar="RULES.json")
     ] = None
     twice: Annotated[
         bool,
-        typer.Option(
-            "--twice",
-            help="Make each read-only call twice, a moment apart: what differs then differs by itself, and"
+        _compared(
+            "Make each read-only call twice, a moment apart: what differs then differs by itself, and"
             " may differ from the record. Each rule that is learned is named.",
-            rich_help_panel=_COMPARED,
+            "--twice",
         ),
     ] = False
     write_rules: Annotated[
         Path | None,
-        typer.Option(
-            metavar="RULES.json",
-            help="Write all rules of this replay, also what --twice learned, for --rules.",
-            rich_help_panel=_COMPARED,
+        _compared(
+            "Write all rules of this replay, also what --twice learned, for --rules.", metavar="RULES.json"
         ),
     ] = None
 

@@ -75,6 +75,15 @@ LogLevelOption: TypeAlias = Annotated[
 ]
 
 
+def options_under(panel: str, **same: Any) -> Callable[..., Any]:
+    """Makes what declares options that stand together in the help: ``text, *names``, and what typer takes."""
+
+    def option(text: str, *names: str, **more: Any) -> Any:
+        return typer.Option(*names, help=text, rich_help_panel=panel, **same, **more)
+
+    return option
+
+
 def show_all(context: typer.Context, wanted: bool) -> None:
     """Prints the help with all options; ``--help`` shows those that are used daily."""
     if not wanted:
