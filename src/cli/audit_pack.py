@@ -51,6 +51,9 @@ def pack(
     if not file.exists() or is_dossier(file) or not is_journal(file) or is_same(file, out):
         raise UsageError(f"{file} is no journal (.jsonl). A table does not say enough to be packed.")
     check_output(out)
+    for added in (*([rules] if rules else ()), *(workflow or ())):
+        if not added.is_file():
+            raise CommandError(f"There is no file {added}.")
     records = Records(file)
     try:
         with reading_records():

@@ -22,7 +22,7 @@ from .terminal import complain, is_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from types import FrameType, TracebackType
+    from types import FrameType
 
 
 P = ParamSpec("P")
@@ -223,9 +223,7 @@ class Interrupt:
             self._before[number] = signal.signal(number, self._remember)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

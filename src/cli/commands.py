@@ -80,10 +80,10 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "test": "graph_testing:run_cases",
             "eval": "graph_testing:evaluate_expression",
             "show": "graph_commands:show",
-            "studio": "graph_studio:studio",
-            "lsp": "graph_language:lsp",
+            "studio": "graph_editing:studio",
+            "lsp": "graph_editing:lsp",
             "serve": "graph_commands:serve",
-            "toolkit": "graph_commands:toolkit",
+            "toolkit": "graph_editing:toolkit",
         },
     ),
     "nodes": _Group(

@@ -9,7 +9,7 @@ import typer
 
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
-from .connection_options import ConnectionOptions, UrlArgument, takes_connection
+from .connection_options import ConnectionOptions, UrlArgument, is_command, takes_connection
 from .named_servers import (
     for_every_program,
     is_name,
@@ -67,6 +67,8 @@ def add(
     if not is_name(name):
         raise UsageError(f"'{name}' cannot be a name. Use letters, digits, '.', '_' and '-'.")
     route, _ = connection.one_route([] if url is None else [url])
+    if is_command(route) and not connection.stdio:
+        raise UsageError(f"{route.url} names no command. Give it with --stdio 'COMMAND'.")
     entries = _entries()
     if name in entries and not force:
         raise UsageError(

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..types.errors import SettingInvalid
-from .command_errors import Interrupt, UsageError
+from ..version import VERSION
+from .command_errors import CommandError, Interrupt, UsageError, needs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from distributed import Client
 
     from ..runs.engine import Run
     from ..types.routing import ServerRoute
@@ -44,6 +47,7 @@ Concurrency: TypeAlias = Annotated[
 
 _THREADS = 4
 _MOST_AT_ONCE = 256
+_CONNECT_SECONDS = 10
 _PROCESSES = re.compile(r"processes:(\d{1,3})", re.ASCII)
 _DASK = re.compile(r"dask(\+tls)?://([^/@\s]+:\d+)", re.ASCII)
 
@@ -99,9 +103,8 @@ def call_executor(text: str, asked: int | None, connection: ConnectionOptions, r
     `CommandError` if the Dask cluster cannot be reached, or its workers cannot make calls.
     """
     names = tuple(config.name for config in connection.named.values())
-    connect = WorkerConnect(
-        dataclasses.replace(connection), names
-    )  # without cached values of the environment
+    # Copied, without cached values of the environment.
+    connect = WorkerConnect(dataclasses.replace(connection), names)
     if text == "threads":
         yield asked or _THREADS
         return
@@ -113,11 +116,51 @@ def call_executor(text: str, asked: int | None, connection: ConnectionOptions, r
             run.make = Workers(executor=executor, connect=connect).make
             yield count
     elif match := _DASK.fullmatch(text):
-        from .dask_cluster import dask_client
-
-        with dask_client(match[2], tls=match[1] is not None) as client:
+        with _dask_client(match[2], tls=match[1] is not None) as client:
             # More calls than threads would wait at the scheduler, which does not report whether they run.
             room = min(sum(client.nthreads().values()), asked or _MOST_AT_ONCE, _MOST_AT_ONCE)
             with DaskWorkers(client, room) as executor:
                 run.make = Workers(executor=executor, connect=connect).make
                 yield room
+
+
+@contextmanager
+def _dask_client(address: str, *, tls: bool) -> Generator[Client]:
+    """Connects to the scheduler of a cluster whose workers can make calls.
+
+    With TLS, the certificates come from Dask's configuration.
+    """
+    with needs("A Dask cluster needs", "dask", "distributed"):
+        from distributed import Client
+    try:
+        scheme = "tls" if tls else "tcp"
+        client = Client(
+            f"{scheme}://{address}", timeout=_CONNECT_SECONDS, set_as_default=False, name="knime-mcp"
+        )
+    except (OSError, TimeoutError, TypeError) as error:  # TypeError: TLS without certificates
+        raise CommandError(
+            f"No Dask scheduler answers at {address} ({type(error).__name__}). Check the address: it is the"
+            " one that workers connect to."
+        ) from None
+    with client:
+        _check_workers(client, address)
+        yield client
+
+
+def _check_workers(client: Client, address: str) -> None:
+    from ..runs.worker_side import installed_version
+
+    versions = client.run(installed_version, on_error="return")
+    if not versions:
+        raise CommandError(f"The Dask cluster at {address} has no workers. Start some.")
+    for worker, version in versions.items():
+        if version != VERSION:
+            has = version if isinstance(version, str) else f"none that can be loaded ({_named(version)})"
+            raise CommandError(
+                f"The Dask worker {worker} has knime-mcp {has}, but this is {VERSION}. Install the same one"
+                " there."
+            )
+
+
+def _named(error: object) -> str:
+    return f"no module {error.name}" if isinstance(error, ImportError) else type(error).__name__

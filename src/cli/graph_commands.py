@@ -28,9 +28,8 @@ from .files import (
 )
 from .graph_questions import ApproveOption, DenyOption, approver
 from .graph_resuming import Interrupted, RepeatOption, RunOption
-from .guarding import check_exposure
 from .mcpgraph import DialectChoice, serve_document
-from .serving import LogLevel, end_now, log_to_stderr
+from .serving import LogLevel, check_exposure
 from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
 from .terminal import complain, note, print_json, print_text, say
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..audit.secrets import SecretMarker
-    from ..graph.graph_model import Node, ToolDefinition
+    from ..graph.graph_model import GraphDocument, Node, ToolDefinition
     from ..graph.run_state import NodeRecord
 
 
@@ -197,8 +196,7 @@ def show(
     if tool is not None:
         tools = tuple(definition for definition in tools if definition.name == tool)
         if not tools:
-            known = ", ".join(definition.name for definition in document.tools) or "none"
-            raise UsageError(f"There is no tool '{tool}'. The document has: {known}.")
+            raise UsageError(f"There is no tool '{tool}'. {_tools_of(document)}")
     if html is None:
         from ..graph.graph_drawing import mermaid
 
@@ -272,8 +270,7 @@ def run(
         interrupted = Interrupted.read(resume, run_id, repeat_unknown=repeat_unknown)
         tool = tool or interrupted.earlier.tool
     if tool is None:
-        known = ", ".join(definition.name for definition in document.tools) or "none"
-        raise UsageError(f"Which tool? Write its name after the file. The document has: {known}.")
+        raise UsageError(f"Which tool? Write its name after the file. {_tools_of(document)}")
     values = given_arguments(arguments or [], document.tool(tool))
     if interrupted is not None:
         values = interrupted.arguments(document, tool, values, secret_argument or ())
@@ -330,6 +327,10 @@ def _print_result(tool: str, result: Any, secrets: SecretMarker) -> None:
         from ..audit.secrets import hidden_note
 
         note(hidden_note(tool, counts.total()))
+
+
+def _tools_of(document: GraphDocument) -> str:
+    return f"The document has: {', '.join(tool.name for tool in document.tools) or 'none'}."
 
 
 class _Printer:
@@ -473,35 +474,3 @@ def serve(
         log_level=log_level,
         keys=keys_file,
     )
-
-
-@reports_errors
-@needs_graph
-def toolkit(
-    file: FileArgument,
-    mcp: McpFileOption = None,
-    dialect: DialectOption = DialectChoice.AUTO,
-    audit: AuditOption = None,
-    log_level: LogLevelOption = LogLevel.WARNING,
-) -> ExitCode:
-    """Let an agent read, add, change, remove, test and run the tools of a graph document, over MCP.
-
-    Over standard input and output. A change is saved only if the document has no errors with it and no
-    recorded case fails. Running a tool calls its servers.
-
-    Example: knime-mcp graph toolkit tools.yaml
-    """
-    check_journal(audit)
-    import anyio
-
-    from ..graph.document_loading import load_document
-    from ..graph.graph_serving import serve_stdio
-    from ..graph.toolkit import Toolkit
-
-    log_to_stderr(log_level, "[%(levelname)s] %(message)s")
-    load_document(file, dialect=dialect, mcp_file=mcp)  # says what is wrong before a client comes
-    with recorded_run(audit, about=f"knime-mcp graph toolkit {file.name}") as run:
-        signaled = anyio.run(serve_stdio, Toolkit(file, dialect=dialect, mcp_file=mcp, run=run))
-    if signaled:
-        end_now()
-    return ExitCode.OK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,9 +13,10 @@ from .connection_options import ConnectionOptions, UrlArgument, takes_connection
 from .terminal import print_json, say, show, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..client.mcp_client import ServerInfo, Step
     from ..client.protocol.tools import ToolDefinition
-    from ..types.routing import ServerRoute
 
 
 @reports_errors
@@ -34,38 +35,36 @@ def inspect(
     route, _ = connection.one_route([] if url is None else [url])
     from .sessions import Sessions
 
-    steps: list[Step] = []
-    server: ServerInfo | None = None
-    tools: list[ToolDefinition] = []
-    error: MCPError | None = None
+    seen = _Seen(route.url, [])
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
-        client = sessions.client(route, steps.append)
+        client = sessions.client(route, seen.steps.append)
         try:
-            server = client.connect(is_canceled=interrupt)
-            tools = client.list_tools(is_canceled=interrupt)
+            seen.server = client.connect(is_canceled=interrupt)
+            seen.tools = client.list_tools(is_canceled=interrupt)
         except (Canceled, SettingInvalid):
             raise
         except MCPError as caught:
-            error = caught.at(server=route.url)
+            seen.error = caught.at(server=route.url)
         finally:
             client.close()
     if as_json:
-        _print_json(route, steps, server, tools, error)
+        print_json(_as_json(seen))
     else:
-        next_step = f"knime-mcp list {connection.how_to_name(route)}"
-        _print(route, steps, server, tools, error, next_step=next_step)
-    return ExitCode.FAILED if error else ExitCode.OK
+        _print(seen, next_step=f"knime-mcp list {connection.how_to_name(route)}")
+    return ExitCode.FAILED if seen.error else ExitCode.OK
 
 
-def _print(
-    route: ServerRoute,
-    steps: list[Step],
-    server: ServerInfo | None,
-    tools: list[ToolDefinition],
-    error: MCPError | None,
-    *,
-    next_step: str,
-) -> None:
+@dataclass
+class _Seen:
+    url: str
+    steps: list[Step]
+    server: ServerInfo | None = None
+    tools: Sequence[ToolDefinition] = ()
+    error: MCPError | None = None
+
+
+def _print(seen: _Seen, *, next_step: str) -> None:
+    server, tools, error = seen.server, seen.tools, seen.error
     rows = [
         (
             # A refused step is not a failure if connecting succeeds with another revision.
@@ -75,9 +74,9 @@ def _print(
             step.detail or "",
             f"{step.seconds * 1000:.1f} ms",
         )
-        for step in steps
+        for step in seen.steps
     ]
-    show(table(f"Connecting to {route.url}", ("", "phase", "step", "seen", "time"), rows))
+    show(table(f"Connecting to {seen.url}", ("", "phase", "step", "seen", "time"), rows))
     if server is not None:
         name = " ".join(part for part in (server.title or server.name, server.version) if part)
         spoken = f"protocol {server.protocol_version} over {server.transport}"
@@ -96,19 +95,14 @@ def _print(
         say(CREDENTIAL_HINT)
 
 
-def _print_json(
-    route: ServerRoute,
-    steps: list[Step],
-    server: ServerInfo | None,
-    tools: list[ToolDefinition],
-    error: MCPError | None,
-) -> None:
+def _as_json(seen: _Seen) -> dict[str, Any]:
+    error = seen.error
     members: dict[str, Any] = {
-        "url": route.url,
+        "url": seen.url,
         "ok": error is None,
-        "steps": [{**asdict(step), "seconds": round(step.seconds, 6)} for step in steps],
+        "steps": [{**asdict(step), "seconds": round(step.seconds, 6)} for step in seen.steps],
     }
-    if server is not None:
+    if (server := seen.server) is not None:
         members["server"] = {
             "name": server.name,
             "title": server.title,
@@ -119,10 +113,10 @@ def _print_json(
             "capabilities": server.capabilities,
         }
     if error is None:
-        members["tools"] = [tool.name for tool in tools]
+        members["tools"] = [tool.name for tool in seen.tools]
     else:
-        members["error"] = {"phase": _phase(error, steps), "what": error.what, "fix": error.fix}
-    print_json(members)
+        members["error"] = {"phase": _phase(error, seen.steps), "what": error.what, "fix": error.fix}
+    return members
 
 
 def _phase(error: MCPError, steps: list[Step]) -> str | None:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 
@@ -155,12 +156,8 @@ def doctor(
     places = [_one(knime)] if knime is not None else _found()
     findings: list[Finding] = []
     if not places:
-        here = "this computer"
-        findings.append(
-            Finding(
-                here, "wrong", "No KNIME was found in the usual places", "Name its folder: --knime FOLDER"
-            )
-        )
+        what = "No KNIME was found in the usual places"
+        findings.append(Finding("this computer", "wrong", what, "Name its folder: --knime FOLDER"))
         findings += _look_at_python(Path(sys.executable), None)
     for place in places:
         findings += _look_at(place)
@@ -175,54 +172,48 @@ def doctor(
 
 def _look_at(place: Installation) -> Iterator[Finding]:
     where, version = str(place.folder), place.version
+    wrong = partial(Finding, where, "wrong")
     if version is None:
         yield Finding(where, "note", f"The version is not known: {place.plugins} has no org.knime.core")
     else:
         shown = ".".join(map(str, version))
         if version < _OLDEST:
-            yield Finding(
-                where, "wrong", f"KNIME {shown} is too old for the nodes", "Install KNIME 5.8 or newer"
-            )
+            yield wrong(f"KNIME {shown} is too old for the nodes", "Install KNIME 5.8 or newer")
         elif version < _ALL_DIALOGS:
             what = f"KNIME {shown}: the nodes' dialogs show less than in 5.8 and newer"
             yield Finding(where, "note", what)
         else:
             yield Finding(where, "ok", f"KNIME {shown}")
         if place.python_plugin is None:
-            yield Finding(
-                where,
-                "wrong",
+            yield wrong(
                 "KNIME Python Integration is not installed, which runs nodes written in Python",
                 "In KNIME: File > Install KNIME Extensions, KNIME Python Integration",
             )
     config = place.config
     install_it = f"Write it with: knime-mcp knime install --knime {_shell(place.folder)}"
     if config is None:
-        yield Finding(where, "wrong", f"{INI} names no file of Python extensions behind -vmargs", install_it)
+        yield wrong(f"{INI} names no file of Python extensions behind -vmargs", install_it)
         return
     if not config.is_absolute():
-        yield Finding(where, "wrong", f"{INI} names {config}", "Write the whole path, from the root on")
+        yield wrong(f"{INI} names {config}", "Write the whole path, from the root on")
         return
     if not config.is_file():
-        yield Finding(where, "wrong", f"{INI} names {config}, which is not there", install_it)
+        yield wrong(f"{INI} names {config}, which is not there", install_it)
         return
     entry = registered(place, EXTENSION_ID)
     if entry is None:
-        yield Finding(where, "wrong", f"{config} has no entry {EXTENSION_ID}", install_it)
+        yield wrong(f"{config} has no entry {EXTENSION_ID}", install_it)
         return
     yield Finding(where, "ok", f"{INI} names {config}, which has {EXTENSION_ID}")
     source = Path(str(entry.get("src")))
     if not (source / "knime.yml").is_file():
-        what = f"{config}: there is no knime.yml in its src, {source}"
-        yield Finding(where, "wrong", what, install_it)
+        yield wrong(f"{config}: there is no knime.yml in its src, {source}", install_it)
         return
     python = _python_of(entry)
     if python is None:
-        what = f"{config} names no Python: neither python_executable nor conda_env_path"
-        yield Finding(where, "wrong", what, install_it)
+        yield wrong(f"{config} names no Python: neither python_executable nor conda_env_path", install_it)
     elif not python.is_absolute():
-        what = f"{config} names the Python {python}, and KNIME does not know from where on"
-        yield Finding(where, "wrong", what, install_it)
+        yield wrong(f"{config} names the Python {python}, and KNIME does not know from where on", install_it)
     else:
         yield from _look_at_python(python, place)
 
@@ -236,6 +227,8 @@ def _python_of(entry: Mapping[str, Any]) -> Path | None:
 
 def _look_at_python(python: Path, place: Installation | None) -> Iterator[Finding]:
     where = str(python)
+    wrong = partial(Finding, where, "wrong")
+    another = "Name another: knime-mcp knime install --python FILE"
     code = [] if place is None else _knimes_code(place)
     module = _MODULE if code else ""
     asked = json.dumps([list(_PACKAGES), module, EXTENSION_ID, VERSION])
@@ -249,29 +242,19 @@ def _look_at_python(python: Path, place: Installation | None) -> Iterator[Findin
         version, packages, hiding, said = cast("list[Any]", json.loads(done.stdout.splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
-        yield Finding(
-            where,
-            "wrong",
-            f"This Python cannot be run: {''.join(why)}",
-            "Name another: knime-mcp knime install --python FILE",
-        )
+        yield wrong(f"This Python cannot be run: {''.join(why)}", another)
         return
     shown = ".".join(map(str, version))
     if tuple(version) < (3, 11):
-        yield Finding(
-            where,
-            "wrong",
-            f"Python {shown} is too old: the nodes need 3.11 or newer",
-            "Name another: knime-mcp knime install --python FILE",
-        )
+        yield wrong(f"Python {shown} is too old: the nodes need 3.11 or newer", another)
         return
     yield from _look_at_packages(where, shown, packages)
     for folder in hiding:
-        yield Finding(where, "wrong", f"{folder} has a package 'knime', which hides KNIME's own", "Remove it")
+        yield wrong(f"{folder} has a package 'knime', which hides KNIME's own", "Remove it")
     if isinstance(said, int):
         yield Finding(where, "ok", f"KNIME's Python code loads the extension with {counted(said, 'node')}")
     elif said is not None:
-        yield Finding(where, "wrong", f"KNIME's Python code cannot load the extension: {said}")
+        yield wrong(f"KNIME's Python code cannot load the extension: {said}")
 
 
 def _look_at_packages(where: str, python: str, packages: Mapping[str, str | None]) -> Iterator[Finding]:
@@ -304,8 +287,6 @@ def _knimes_code(place: Installation) -> list[Path]:
 
 
 def _environment(path: str) -> dict[str, str]:
-    import os
-
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     return kept | ({"PYTHONPATH": path} if path else {})
 

@@ -19,7 +19,7 @@ from ..version import VERSION
 from .app import until_canceled
 from .command_errors import ExitCode, exit_code, needs_graph
 from .files import check_journal, journal_to_resume, recorded_run
-from .serving import LogLevel, announce, end_now, log_to_stderr
+from .serving import LogLevel, announce, end_now, graph_guard, log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,8 +157,6 @@ def serve_document(
         else:
             guard = None
             if keys is not None:
-                from .guarding import graph_guard
-
                 guard = stack.enter_context(graph_guard(http, host, keys))
             anyio.run(
                 lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce, guard=guard)

@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from ..system import replace_file, user_folder
 from ..types.secret_rules import secrets_in_environment
-from ..types.texts import why_no_json
+from ..types.texts import origin_and_path, why_no_json
 from .command_errors import CommandError, UsageError
 from .files import read_text, writing
 
@@ -60,14 +60,13 @@ def named_server(name: str) -> ServerConfig | None:
     Raises:
         CommandError: Its entry, or the whole file, cannot be used.
     """
-    file = servers_file()
-    names = set(read_entries(file)) if is_name(name) and file.is_file() else set[str]()
-    if name not in names:
+    if not is_known(name):
         return None
+    file = servers_file()
     from ..graph.server_configs import read_mcp_file  # late, as most commands are given a URL
     from ..yaml_text import Severity
 
-    configs, problems = read_mcp_file(file, os.environ, without=names - {name})
+    configs, problems = read_mcp_file(file, os.environ, only=name)
     wrong = [problem.text(str(file)) for problem in problems if problem.severity is Severity.ERROR]
     if wrong or name not in configs:
         raise CommandError(f"The server '{name}' cannot be used: {'; '.join(wrong).rstrip('.')}.")
@@ -227,6 +226,5 @@ def where(entry: Entry) -> str:
     """The place of a server: arguments and queries may hold secrets and are not shown."""
     url: Any = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if isinstance(url, str):
-        parts = urlsplit(url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return origin_and_path(url)
     return f"the command {entry.get('command', '?')}"

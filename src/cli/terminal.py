@@ -22,7 +22,6 @@ from ..types.texts import visible as escape_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
-    from types import TracebackType
 
     from rich.console import Console, RenderableType
     from rich.progress import Progress as ProgressBars
@@ -252,9 +251,7 @@ class StatusLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.hide()
 
     def hide(self) -> None:

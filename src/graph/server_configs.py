@@ -114,9 +114,16 @@ _RULES: Final = Rules(merge_keys=False, most_values=100_000, deepest=200)
 
 
 def read_mcp_file(
-    path: Path, environ: Mapping[str, str] | None, *, without: Collection[str] = ()
+    path: Path,
+    environ: Mapping[str, str] | None,
+    *,
+    only: str | None = None,
+    without: Collection[str] = (),
 ) -> tuple[dict[str, ServerConfig], list[Problem]]:
-    """The valid servers of a ``mcp.json`` by name, except those `without`, and the problems of the file."""
+    """The valid servers of a ``mcp.json`` by name, and the problems of the file.
+
+    With `only`, of the server of this name; without those `without`.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
         json.loads(text)
@@ -141,7 +148,9 @@ def read_mcp_file(
     servers = as_mapping(data).get(key)
     if servers is not None and not isinstance(servers, dict):
         findings.error(f"'{key}' must be an object", (key,))
-    wanted = {name: raw for name, raw in as_mapping(servers).items() if name not in without}
+    wanted = {
+        name: raw for name, raw in as_mapping(servers).items() if name not in without and only in (None, name)
+    }
     configs = ServerReading(findings, path.parent.absolute(), environ, lenient=True).read(wanted, key)
     return configs, findings.problems
 
@@ -327,7 +336,11 @@ class ServerReading:
     def _url(self, name: str, text: str, path: KeyPath) -> str:
         url = self._filled(text, path)
         # A reference that could not be filled in was reported already.
-        parts = urlsplit(url) if "${" not in url else urlsplit("http://unknown")
+        try:
+            parts = urlsplit(url) if "${" not in url else urlsplit("http://unknown")
+        except ValueError:
+            self._findings.error(f"the URL of the server '{name}' has a malformed host", path)
+            return url
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             message = f"the URL of the server '{name}' must begin with http:// or https://"
             self._findings.error(message, path)

@@ -139,6 +139,9 @@ def test_no_file_of_this_machine_gets_into_it_because_a_journal_names_it(cli, se
 
 def test_rules_that_replay_could_not_take_are_not_packed(cli, server, tmp_path):
     cli("call", server.url, "echo", "text=hello", "--audit", "run.jsonl")
+    for option in ("--rules", "--workflow"):
+        done = cli("audit", "pack", "run.jsonl", "run.zip", option, "nosuch")
+        assert (done.code, "There is no file nosuch." in done.err) == (1, True)
     (tmp_path / "rules.txt").write_text("/time", "utf-8")
     done = cli("audit", "pack", "run.jsonl", "run.zip", "--rules", "rules.txt")
     assert (done.code != 0, "rules.txt" in done.err) == (True, True)

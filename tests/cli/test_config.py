@@ -175,3 +175,22 @@ def test_what_is_no_secret_stays():
     clean, variables = without_secrets("a b", given)
     assert clean == {"headers": given["headers"], "args": ["--api-key=${A_B_API_KEY}", 3]}
     assert variables == ["A_B_API_KEY"]
+
+
+def test_an_entry_that_cannot_be_used_spoils_no_other(named, server):
+    named.file.parent.mkdir()
+    entries = {"good": {"type": "http", "url": server.url}, "text": 5}
+    entries["host"] = {"type": "http", "url": "http://[bad"}
+    named.file.write_text(json.dumps({"mcpServers": entries}))
+    assert "echo" in named("list", "good").out
+    assert server.url in named("config", "list").out
+    done = named("list", "host")
+    assert done.code == 1
+    assert "the URL of the server 'host' has a malformed host" in done.err
+
+
+def test_a_command_without_its_words_gets_no_name(named):
+    done = named("config", "add", "mine", "stdio:files")
+    assert done.code == 2
+    assert "--stdio 'COMMAND'" in done.err
+    assert not named.file.exists()

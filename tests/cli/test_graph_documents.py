@@ -131,3 +131,8 @@ def test_a_run_that_keeps_too_much_ends(cli, tmp_path):
     assert done.code == 1
     assert "60 MB are for all runs of this process" in done.err
     assert "executionLimits.maxMemoryMb" in done.err
+
+
+def test_the_studio_refuses_a_port_that_there_is_not(cli):
+    done = cli("graph", "studio", "tools.yaml", "--no-open", "--port", "65536")
+    assert (done.code, "65536" in done.err, "Unexpected" in done.err) == (2, True, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -142,8 +143,6 @@ def _parameter(parameter: Parameter) -> tuple[str, str, str, str, str]:
 
 
 def _value(value: Any) -> str:
-    import json
-
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..command_errors import ExitCode, UsageError, needs_gateway, reports_errors
-from ..guarding import check_exposure, guarded_settings, tell_of_keys
-from ..serving import LogLevel, announce, end_now, log_to_stderr
+from ..serving import (
+    LogLevel,
+    announce,
+    check_exposure,
+    end_now,
+    guarded_settings,
+    log_to_stderr,
+    tell_of_keys,
+)
 from ..shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
 from ..terminal import note, print_json, say, show, table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin

@@ -1,0 +1,104 @@
+"""``knime-mcp graph studio``, ``lsp`` and ``toolkit``: documents changed on a page, in editors, over MCP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from .command_errors import CommandError, ExitCode, needs_graph, needs_language_server, reports_errors
+from .files import check_journal, recorded_run
+from .graph_commands import AuditOption, DialectOption, FileArgument, McpFileOption
+from .mcpgraph import DialectChoice
+from .serving import LogLevel, announce, end_now, log_to_stderr
+from .shared_options import LogLevelOption
+
+
+@reports_errors
+@needs_graph
+def studio(
+    file: FileArgument,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="The port of the page; 0 is any.")
+    ] = 0,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in your browser.")
+    ] = True,
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+) -> ExitCode:
+    """See, change and run the graphs of a document on a page of this machine.
+
+    The address has a token, and ends with the command. Comments, order and quotes of the document stay as
+    they are; the file is written when you save.
+
+    Example: knime-mcp graph studio tools.yaml
+    """
+    from ..graph.studio.app import Studio
+    from ..graph.studio.desk import Desk
+
+    if not file.is_file():
+        raise CommandError(f"There is no {file}. Make one with: knime-mcp graph new {file}")
+
+    def ready(url: str) -> None:
+        announce(url)
+        if open_page:
+            typer.launch(url)
+
+    asyncio.run(Studio(Desk(file, dialect=dialect, mcp_file=mcp)).run(port, ready))
+    return ExitCode.OK
+
+
+@reports_errors
+@needs_language_server
+def lsp(
+    online: Annotated[
+        bool,
+        typer.Option("--online", help="Ask a document's servers for their tools when it is opened or saved."),
+    ] = False,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> ExitCode:
+    """Serve an editor over standard input and output, by the Language Server Protocol.
+
+    It shows what graph check finds as a document is typed, and completes nodes, tools, arguments and paths.
+
+    Example: knime-mcp graph lsp
+    """
+    log_to_stderr(log_level, "%(levelname)s %(name)s: %(message)s")
+    from ..graph.language_server import GraphLanguage
+
+    GraphLanguage(online=online).run()
+    end_now()  # the library has closed standard output
+
+
+@reports_errors
+@needs_graph
+def toolkit(
+    file: FileArgument,
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    audit: AuditOption = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> ExitCode:
+    """Let an agent read, add, change, remove, test and run the tools of a graph document, over MCP.
+
+    Over standard input and output. A change is saved only if the document has no errors with it and no
+    recorded case fails. Running a tool calls its servers.
+
+    Example: knime-mcp graph toolkit tools.yaml
+    """
+    check_journal(audit)
+    import anyio
+
+    from ..graph.document_loading import load_document
+    from ..graph.graph_serving import serve_stdio
+    from ..graph.toolkit import Toolkit
+
+    log_to_stderr(log_level, "[%(levelname)s] %(message)s")
+    load_document(file, dialect=dialect, mcp_file=mcp)  # says what is wrong before a client comes
+    with recorded_run(audit, about=f"knime-mcp graph toolkit {file.name}") as run:
+        signaled = anyio.run(serve_stdio, Toolkit(file, dialect=dialect, mcp_file=mcp, run=run))
+    if signaled:
+        end_now()
+    return ExitCode.OK
