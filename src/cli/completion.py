@@ -89,14 +89,15 @@ def keep_tools(server: str, definitions: "Iterable[ToolDefinition]") -> None:
 
 
 def _told(definition: "ToolDefinition") -> dict[str, Any]:
-    properties = cast("dict[str, Any]", definition.input_schema.get("properties") or {})
-    shapes = {
-        name: cast("dict[str, Any]", shape) for name, shape in properties.items() if _WORD.fullmatch(name)
-    }
+    from ..client.protocol.messages import as_object, as_text
+
+    properties = as_object(definition.input_schema.get("properties"))
+    shapes = {name: as_object(shape) for name, shape in properties.items() if _WORD.fullmatch(name)}
     return {
         "description": _about(definition.description),
         "parameters": {
-            name: (_about(shape.get("description")), _choices(shape)) for name, shape in shapes.items()
+            name: (_about(as_text(shape.get("description"))), _choices(shape))
+            for name, shape in shapes.items()
         },
     }
 
@@ -107,7 +108,9 @@ def _about(text: str | None) -> str:
 
 def _choices(shape: dict[str, Any]) -> list[str]:
     values = shape.get("enum", ["true", "false"] if shape.get("type") == "boolean" else [])
-    return [value for value in values if isinstance(value, str) and _WORD.fullmatch(value)]
+    if not isinstance(values, list):
+        return []
+    return [value for value in cast("list[Any]", values) if isinstance(value, str) and _WORD.fullmatch(value)]
 
 
 def _tools(context: typer.Context) -> dict[str, Any]:

@@ -112,6 +112,16 @@ def test_what_is_said_of_a_parameter_is_harmless():
     assert completion.arguments(context("mine", "nosuch"), "") == []
 
 
+@pytest.mark.parametrize(
+    "properties", [{"x": True}, {"x": {"enum": 7, "description": 5}}, {"x": None}, ["x"], 3]
+)
+def test_definitions_that_are_no_schema_are_kept(settings, properties):
+    definition = ToolDefinition.from_raw({"name": "odd", "inputSchema": {"properties": properties}})
+    completion.keep_tools("mine", [definition])
+    (kept,) = (settings / "cache" / "knime-mcp" / "tools").iterdir()
+    assert "odd" in json.loads(kept.read_text())
+
+
 def test_what_was_kept_and_is_damaged_offers_nothing(settings):
     completion.keep_tools("mine", [SEARCH])
     (kept,) = (settings / "cache" / "knime-mcp" / "tools").iterdir()

@@ -33,6 +33,7 @@ _SEPARATORS: Final = (b",", b"[", b"{")
 _PIECE: Final = 1 << 18  # bytes
 _FEW: Final = 1000
 _LARGE: Final = 10_000  # characters
+_LONG_INTEGER: Final = 400  # digits; no float has so many
 _SURROGATE: Final = re.compile(r"\\u[dD]")  # one search takes a fifth of the time of two with `in`
 # orjson reads an integer of more than 64 bits as a float; such an integer has at least 19 digits.
 _DIGITS: Final = bytes(ord("0") if chr(i).isdecimal() and i < 128 else ord(" ") for i in range(256))
@@ -72,6 +73,22 @@ def _integer(text: str) -> int | None:
         return None
 
 
+def _counted_integers(most: int) -> Callable[[str], int | None]:
+    """Reads integers; each digit of a long one is a value, as their work grows with the square of them."""
+    seen = 0
+
+    def read(text: str) -> int | None:
+        nonlocal seen
+        if len(text) > _LONG_INTEGER:
+            seen += len(text)
+            if seen > most:
+                what = f"The server's reply has integers of more than {_LONG_INTEGER} digits"
+                raise exceeded("values", most, f"{what} with {seen:,} digits")
+        return _integer(text)
+
+    return read
+
+
 def _null(_name: str) -> None:  # NaN and Infinity are not JSON, but Python servers send them
     return None
 
@@ -99,7 +116,7 @@ def decode(data: bytes | str, *, values: int = Limits().values) -> Any:
         value = _read_fast(data)
         if value is _UNREAD:
             text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-            value = _read(text)
+            value = _read(text, _decoder if len(text) <= values else _counting_decoder(values))
     if len(data) > DEEPEST and is_deeper(value, DEEPEST, data):
         raise _too_deep()
     # Only escapes can be lone surrogates, and orjson refuses them.
@@ -121,7 +138,12 @@ def _read_fast(data: bytes | str) -> Any:
         return _UNREAD
 
 
-def _read(text: str, decoder: json.JSONDecoder = _decoder) -> Any:
+def _counting_decoder(values: int) -> json.JSONDecoder:
+    integers = _counted_integers(values)
+    return json.JSONDecoder(parse_constant=_null, parse_float=_finite, parse_int=integers, strict=False)
+
+
+def _read(text: str, decoder: json.JSONDecoder) -> Any:
     try:
         return decoder.decode(text.lstrip("\ufeff \t\r\n"))
     except json.JSONDecodeError as error:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.client.protocol import messages
-from knime_mcp.types.errors import ProtocolError
+from knime_mcp.types.errors import ProtocolError, ResultTooLarge
 
 from .test_messages import json_values
 
@@ -91,3 +91,10 @@ def test_the_fast_reader_reads_what_pythons_own_reads(numbers, value):
 @pytest.mark.parametrize("number", [2**53 + 1, 2**63, -(2**63) - 1, 2**64, 10**30])
 def test_integers_keep_all_digits(number):
     assert messages.decode(f'{{"a": {number}}}'.encode()) == {"a": number}
+
+
+def test_digits_of_long_integers_count_as_values():
+    text = json.dumps([10**999] * 10)
+    assert messages.decode(text, values=10_000) == [10**999] * 10
+    with pytest.raises(ResultTooLarge, match="400 digits with 8,000 digits"):
+        messages.decode(text, values=7_500)
