@@ -27,7 +27,7 @@ from .files import (
     writing,
 )
 from .shared_options import RawCsvOption, RecordsArgument
-from .terminal import complain, note, one_line, print_json, print_json_array, say, show, steps_progress, table
+from .terminal import complain, note, one_line, print_json, say, show, steps_progress, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -212,7 +212,7 @@ def show_records(
                 count = write_calls(ordered_calls(records.file), out, raw_csv=raw_csv)
             note(f"Wrote {counted(count, 'call')} to {out}")
         if as_json:
-            print_json_array(json_record(record) for record in ordered_calls(records.file))
+            print_json(json_record(record) for record in ordered_calls(records.file))
         elif html is None and out is None:
             _show_timeline(ordered_calls(records.file), sum(run.count for run in verified.runs))
     for text in verified.unfinished:

@@ -130,8 +130,7 @@ def batch(
     Example: knime-mcp batch http://127.0.0.1:8931/mcp count_words examples/demo/parameters.csv
     """
     check_executor(executor, connection)
-    given = [word for word in (url, tool, table_file, *(arguments or ())) if word is not None]
-    route, words = connection.one_route(given)
+    route, words = connection.one_route(url, tool, table_file, *(arguments or ()))
     if len(words) < 2:
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
     tool, table, constants = words[0], Path(words[1]), split_pairs(words[2:])

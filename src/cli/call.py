@@ -57,8 +57,7 @@ def call(
 
     Example: knime-mcp call http://127.0.0.1:8931/mcp search_text text=desk
     """
-    words = [word for word in (url, tool, *(arguments or ())) if word is not None]
-    route, words = connection.one_route(words)
+    route, words = connection.one_route(url, tool, *(arguments or ()))
     if not words:
         raise UsageError("Which tool? Write its name after the server.")
     tool, *rest = words

@@ -125,11 +125,12 @@ def why_not(error: OSError) -> str:
 
 def _system_error(error: OSError) -> str:
     why = why_not(error)
-    if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+    is_taken = error.errno == errno.EADDRINUSE
+    if is_taken or error.errno == errno.EADDRNOTAVAIL:
         host, _, port = str(error.filename or "").rpartition(":")
         where = f"{host}, port {port}" if host else "this address"
-        said = f"Nothing can listen at {where}: {why}. Choose another port, or 0 for any that is free."
-        return coded(said, "KMCP-ADDRESS")
+        fix = "another port, or 0 for any that is free" if is_taken else "an address of this machine"
+        return coded(f"Nothing can listen at {where}: {why}. Choose {fix}.", "KMCP-ADDRESS")
     code = getattr(error, "error_code", "KMCP-FILE")
     return coded(f"{error.filename or 'Standard output'}: {why}.", code)  # errors of files have names
 

@@ -66,7 +66,7 @@ def add(
     """
     if not is_name(name):
         raise UsageError(f"'{name}' cannot be a name. Use letters, digits, '.', '_' and '-'.")
-    route, _ = connection.one_route([] if url is None else [url])
+    route, _ = connection.one_route(url)
     if is_command(route) and not connection.stdio:
         raise UsageError(f"{route.url} names no command. Give it with --stdio 'COMMAND'.")
     entries = _entries()

@@ -235,15 +235,16 @@ class ConnectionOptions:
     def servers(self) -> tuple[StdioServer, ...]:
         return parse_servers(self.stdio or (), self.env or ())
 
-    def one_route(self, words: Sequence[str]) -> tuple[ServerRoute, list[str]]:
+    def one_route(self, *given: str | None) -> tuple[ServerRoute, list[str]]:
         """The route of a command for one server, and its arguments after the URL (none with ``--stdio``)."""
+        words = [word for word in given if word is not None]
         urls = words[: 0 if self.stdio else 1]
         if self.stdio and words and "://" in words[0]:
             raise UsageError("A URL and --stdio cannot be used together here. Choose one of them.")
         routes = self.routes(urls)
         if len(routes) > 1:
             raise UsageError(f"This command talks to one server, but --stdio names {len(routes)}.")
-        return routes[0], list(words[len(urls) :])
+        return routes[0], words[len(urls) :]
 
     def routes(self, urls: Sequence[str]) -> list[ServerRoute]:
         """Makes one route per URL, which may have routing in its fragment, then one per command.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..types.errors import coded
-from ..types.texts import counted, why_no_json
+from ..types.texts import beginning, counted, why_no_json
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, needs_graph, reports_errors
 from .files import (
     check_journal,
@@ -367,8 +367,7 @@ class _Printer:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+    return beginning(json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
 
 
 def _lines(text: str) -> str:

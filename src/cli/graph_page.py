@@ -38,7 +38,7 @@ from ..tools.views.html import (
     properties,
     table,
 )
-from ..types.texts import origin_and_path, visible
+from ..types.texts import beginning, origin_and_path, shortened, visible
 from ..yaml_text import as_list, as_mapping
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def _node_name(record: Mapping[str, Any], tool: ToolDefinition) -> str:
 
 
 def _one_line(value: Any, limit: int = 100) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shortened(json.dumps(value, ensure_ascii=False, default=str), limit)
 
 
 def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Html:
@@ -168,7 +167,7 @@ def _error_text(error: Any) -> str:
 
 def _bounded(value: Any) -> Any:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return value if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}… ({len(text)} characters)"
+    return value if len(text) <= _LONGEST_JSON else beginning(text, _LONGEST_JSON)
 
 
 def _code(name: str, value: Any) -> Html:
@@ -348,8 +347,7 @@ def _box(box: Box, node: Node, anchor: str, step: str | None, *, is_failed: bool
 
 
 def _short(text: str) -> str:
-    text = visible(text)
-    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
+    return shortened(visible(text), _LONGEST_LABEL)
 
 
 _Line = tuple[str, ...]

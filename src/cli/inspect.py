@@ -32,7 +32,7 @@ def inspect(
     Name look-up, TCP, TLS, HTTP, authorization (or the start of a command), negotiation of the protocol, list
     of tools: what was done, what was seen, how long it took, and the next step where one fails.
     """
-    route, _ = connection.one_route([] if url is None else [url])
+    route, _ = connection.one_route(url)
     from .sessions import Sessions
 
     seen = _Seen(route.url, [])

@@ -32,7 +32,7 @@ def make_component(
 
     Example: knime-mcp make-component http://127.0.0.1:8931/mcp count_words --out count_words.knwf
     """
-    route, words = connection.one_route([word for word in (url, tool) if word is not None])
+    route, words = connection.one_route(url, tool)
     if len(words) != 1:
         raise UsageError("Which tool? Write its name after the server.")
     if is_command(route):

@@ -164,7 +164,7 @@ def _asking(
     """
     given = [word for word in words if word is not None]
     urls = [] if connection.stdio else given[:1]
-    route, _ = connection.one_route(urls)
+    route, _ = connection.one_route(*urls)
     rest = given[len(urls) :]
     if wanted and not rest:
         raise UsageError(f"{wanted} after the server.")

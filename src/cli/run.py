@@ -17,6 +17,7 @@ from .connection_options import ConnectionOptions
 from .files import check_folder, read_table, records_in, writing
 from .shared_options import pairs
 from .terminal import StatusLine, complain, note, one_line, print_json, say, show, table
+from .workflow_files import load_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -192,8 +193,6 @@ def _run(
 
 def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
     from ..audit.table_formats import is_device
-    from ..headless import load_own_extension
-    from ..headless.node_results import HeadlessError
     from ..knwf import KnwfError, OtherNode, around, read_workflow
     from ..knwf.workflow_model import node_label
 
@@ -207,10 +206,7 @@ def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
     for problem in workflow.problems:
         if problem.severity == "warning" and problem.where not in containers:
             note(f"{problem.where}: {problem.what}")
-    try:
-        return workflow, load_own_extension()
-    except HeadlessError as error:
-        raise CommandError(f"The extension's nodes cannot be loaded: {error}.") from None
+    return workflow, load_host()
 
 
 def _check(

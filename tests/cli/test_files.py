@@ -136,6 +136,15 @@ def test_a_port_that_is_taken(cli, folder, command):
     assert "another port" in done.err
 
 
+def test_an_address_of_another_machine(cli, folder):
+    cli("graph", "new", "graph.yaml")
+    words = ("--http", "0", "--host", "192.0.2.1", "--unprotected")  # an address for documents
+    done = cli("graph", "serve", "graph.yaml", *words)
+    assert done.code == 1
+    assert "Nothing can listen at 192.0.2.1, port 0: " in done.err
+    assert "Choose an address of this machine. [KMCP-ADDRESS]" in done.err
+
+
 def test_a_long_list_of_damages_is_cut(cli, folder):
     (folder / "damaged.jsonl").write_text("no json\n" * 1000, encoding="utf-8")
     done = cli("audit", "verify", "damaged.jsonl")
