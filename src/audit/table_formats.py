@@ -391,15 +391,17 @@ def _read_excel(file: Path) -> FileTable:
     return FileTable(pa.Table.from_arrays(columns, names=names), typed=True, objects=objects)
 
 
-class _ExcelWriter:
-    """Writes a workbook, in the order in which people read: results before the tools that gave them."""
+def _as_people_read(names: list[str]) -> list[str]:
+    """The order of columns in files that people open: results before the tools that gave them."""
+    tool = column_name(ColumnForm.PORTABLE)
+    start = names.index(tool) if tool in names else len(names)
+    end = names.index("Status", start) if "Status" in names[start:] else start + 1
+    return names[:start] + names[end:] + names[start:end]
 
+
+class _ExcelWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
-        names: list[str] = schema.names
-        tool = column_name(ColumnForm.PORTABLE)
-        start = names.index(tool) if tool in names else len(names)
-        end = names.index("Status", start) if "Status" in names[start:] else start + 1
-        self._order = names[:start] + names[end:] + names[start:end]
+        self._order = _as_people_read(schema.names)
         self._writer = WorkbookWriter(stream, self._order)
 
     def write_table(self, table: pa.Table, /) -> None:
@@ -473,10 +475,11 @@ class _CsvWriter:
 
         self._guard = guard
         self._stream = stream
-        self._writer = arrow_csv.CSVWriter(stream, _flat(schema.empty_table()).schema)
+        self._order = _as_people_read(schema.names)
+        self._writer = arrow_csv.CSVWriter(stream, _flat(schema.empty_table().select(self._order)).schema)
 
     def write_table(self, table: pa.Table, /) -> None:
-        flat = _flat(table)
+        flat = _flat(table.select(self._order))
         flat = guarded(flat) if self._guard else flat
         if flat.nbytes < _LARGE:
             self._writer.write_table(flat)

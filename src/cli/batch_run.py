@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..audit.journal_lines import JournalError
 from ..runs.argument_sources import ParameterRows, PlannedCalls
@@ -13,9 +14,10 @@ from ..runs.result_records import RecordsCollector
 from ..runs.table_run import RunEnding, TableRun
 from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
+from ..types.texts import counted, visible
 from .command_errors import CommandError
 from .files import JSON, TableFile, journal_to_resume, json_record, writing
-from .terminal import batch_progress, one_line, show, table
+from .terminal import batch_progress, note, one_line, say, show, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
     Sink: TypeAlias = Callable[[CallOutcome], None]
     """Takes finished calls in the order of the rows."""
+
+_ERRORS_SHOWN: Final = 10
+_ROWS_NAMED: Final = 5
 
 
 def table_run(
@@ -160,12 +165,27 @@ def _json(out: Path | None) -> Generator[Sink]:
 
 @contextmanager
 def _terminal() -> Generator[Sink]:
-    """Opens the sink for a table for people: row, status, and the beginning of the result."""
+    """Opens the sink for a table for people: row, status, and the beginning of the result.
+
+    What to do about an error stands at its end, so those that are cut off stand below the table, whole.
+    """
     rows: list[tuple[str, str, str]] = []
+    cut_off: dict[str, list[str]] = {}
 
     def add(outcome: CallOutcome) -> None:
         record = outcome.record
-        rows.append((record.input_row or "", record.status.value, one_line(record.result or record.error)))
+        row, told = record.input_row or "", record.result or record.error
+        rows.append((row, record.status.value, one_line(told)))
+        if told == record.error and told != one_line(told):
+            # The same error of many rows names each of them, see `MCPError`.
+            cut_off.setdefault((record.error or "").replace(f", row {row})", ")"), []).append(row)
 
     yield add
     show(table(None, ("row", "status", "result"), rows))
+    for error, where in islice(cut_off.items(), _ERRORS_SHOWN):
+        named = ", ".join(where[:_ROWS_NAMED])
+        more = f" and {len(where) - _ROWS_NAMED:,} more" if len(where) > _ROWS_NAMED else ""
+        say(f"{'row' if len(where) == 1 else 'rows'} {named}{more}: {visible(error)}")
+    if len(cut_off) > _ERRORS_SHOWN:
+        left = counted(len(cut_off) - _ERRORS_SHOWN, "further error")
+        note(f"{left} cut off in the table; --out FILE writes all of them whole")

@@ -127,10 +127,11 @@ def test_more_columns_than_a_sheet_holds_are_refused(tmp_path):
         written(tmp_path / "t.xlsx", {str(number): [1] for number in range(16_385)})
 
 
-def test_results_stand_before_the_tools_that_gave_them(tmp_path):
+@pytest.mark.parametrize("file", ["t.xlsx", "t.csv"])
+def test_results_stand_before_the_tools_that_gave_them(tmp_path, file):
     names = ["path", "Tool (JSON)", "Tool name", "Digest", "Status", "Result"]
-    written(tmp_path / "t.xlsx", {name: ["x"] for name in names})
-    assert read_table_file(tmp_path / "t.xlsx").columns == [
+    written(tmp_path / file, {name: ["x"] for name in names})
+    assert read_table_file(tmp_path / file).columns == [
         *("path", "Status", "Result", "Tool (JSON)", "Tool name", "Digest")
     ]
 

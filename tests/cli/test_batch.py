@@ -31,8 +31,17 @@ def test_a_bad_row_is_a_row(cli, server, table, tmp_path):
     assert done.code == 1
     rows = csv_rows(tmp_path / "r.csv")
     assert [row["Status"] for row in rows] == ["ok", "invalid arguments", "ok"]
+    assert list(rows[0])[:5] == ["text", "times", "Status", "Result", "Structured result"]
     assert "times" in rows[1]["Error"]
     assert "1 of 3 calls failed" in done.err
+
+
+def test_the_whole_error_is_readable_on_the_terminal_once_for_all_its_rows(cli, server, table):
+    done = cli("batch", server.url, "echo", table("text,times\na,many\nb,1\nc,many\nd,few\n"))
+    below = [line for line in done.out.splitlines() if line.startswith("row")]
+    assert [line.partition(": ")[0] for line in below] == ["rows 1, 3", "row 4"]
+    assert all("/times must be" in line for line in below)
+    assert all(line.endswith("; nothing was sent. [KMCP-ARGUMENTS]") for line in below)
 
 
 def test_cells_keep_what_the_schema_wants(cli, server, table):
