@@ -24,7 +24,7 @@ from ..audit.journal_reading import read_journal
 from ..audit.secrets import SecretMarker, marks_in, with_secrets
 from ..client.protocol.tools import ABSENT
 from ..runs.resuming import learn_unknown, unknown_calls
-from ..types.errors import MCPError
+from ..types.errors import FileFailed
 from ..types.texts import canonical_json
 from ..yaml_text import as_mapping
 from .expressions.javascript import UNDEFINED, json_value
@@ -251,7 +251,7 @@ class DurableRun:
         try:
             self.keep(place, "reply", reply, run)
         except (JournalWriteError, ValueError) as error:
-            failed = MCPError(f"The server has answered, and its reply could not be noted: {error}")
+            failed = FileFailed(f"The server has answered, and its reply could not be noted: {error}")
             failed.may_have_run = True
             raise failed from None
 

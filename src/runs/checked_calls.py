@@ -35,7 +35,16 @@ from ..client.protocol.messages import DEEPEST
 from ..client.validation.argument_schemas import type_of
 from ..client.validation.problems import describe_problems, wanted_types
 from ..client.validation.schemas import CompiledSchema, compile_schema
-from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ResultInvalid, ToolChanged, ToolNotFound
+from ..types.errors import (
+    ArgumentsInvalid,
+    Canceled,
+    InputInvalid,
+    MCPError,
+    NotRunHere,
+    ResultInvalid,
+    ToolChanged,
+    ToolNotFound,
+)
 from ..types.texts import counted, pointer_text, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
 from .call_values import ToolAnswer
@@ -435,7 +444,7 @@ def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
         case WorkflowTool():
             _check_workflow(call.tool, call)
         case None:
-            raise MCPError("There is no tool to call")
+            raise AssertionError("a call without a tool has its error")
         case _:
             assert_never(call.tool)
 
@@ -471,7 +480,7 @@ def send_to_tool(call: CallInProgress) -> ToolAnswer:  # @ToolTypeDispatch
         case WorkflowTool():
             return _run_workflow(call.tool, call)
         case None:
-            raise MCPError("There is no tool to call")
+            raise AssertionError("a call without a tool has its error")
         case _:
             assert_never(call.tool)
 
@@ -525,9 +534,9 @@ def _tell(client: MCPClient, call: CallInProgress, progress: Progress) -> None:
 def _check_workflow(tool: WorkflowTool, call: CallInProgress) -> None:
     run, data = call.run, call.plan.data
     if run.run_workflow is None:
-        raise MCPError("Workflow tools cannot be run here", tool=tool.name, fix=_NO_WORKFLOWS)
+        raise NotRunHere("Workflow tools cannot be run here", tool=tool.name, fix=_NO_WORKFLOWS)
     if len(data) != len(tool.input_ports):
-        raise MCPError(
+        raise InputInvalid(
             f"The workflow wants {counted(len(tool.input_ports), 'input table')}, but has {len(data)}",
             tool=tool.name,
             fix=_WANTS_TABLES,

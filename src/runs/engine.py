@@ -23,7 +23,8 @@ from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest,
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
 from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent, file_ending
-from ..types.errors import UNEXPECTED, ArgumentsInvalid, Canceled, MCPError, coded, kind_and_place
+from ..types import errors
+from ..types.errors import ArgumentsInvalid, Canceled, MCPError, coded, kind_and_place
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
 from .call_values import Allow, Ask, CallOutcome, Deny, Edit, ToolAnswer, nobody_asked, sent_before
@@ -43,13 +44,9 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.1
 _MOST_EDITS: Final = 20  # two hooks that undo each other would go on for ever
-_NOTHING: Final = object()
-_LARGE: Final = 1 << 20  # characters
-_LAST_SECONDS: Final = 2.0  # for calls that are under way when their run ends
 _log = logging.getLogger(__name__)
 _CHECK: Final = "It may have been carried out: see at the server before it is made again."
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
-
 _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # for *Image*
 FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
@@ -197,10 +194,14 @@ class Run:
                     return replace(plan, error=reason, denied=True, decision="; ".join(said))
                 case Edit(arguments=arguments, by=by):
                     if len(said) >= _MOST_EDITS:
-                        return replace(plan, error=MCPError("Hooks edit the call without end"), denied=True)
+                        return replace(
+                            plan, error=errors.CallDenied("Hooks edit the call without end"), denied=True
+                        )
                     was: dict[str, Any] = dict(plan.arguments or {})
                     names = sorted({*arguments, *was})
-                    changed = [n for n in names if arguments.get(n, _NOTHING) != was.get(n, _NOTHING)]
+                    changed = [
+                        n for n in names if (n in was, was.get(n)) != (n in arguments, arguments.get(n))
+                    ]
                     said.append(f"{edited} by {by}: {', '.join(changed) or 'nothing'}")
                     plan = replace(plan, arguments=dict(arguments), decision="; ".join(said))
                     hooks = list(self.hooks)
@@ -292,7 +293,7 @@ class RunRecords:
                 return outcome  # too late: `finish` has already recorded the call
             self._under_way.remove(call)
             self._changed.notify_all()
-            kept = self.write(_with_key(outcome.record, call))
+            kept = self.write(outcome.record)
         return outcome if kept is outcome.record else replace(outcome, record=kept)
 
     def write(self, record: CallRecord) -> CallRecord:
@@ -301,17 +302,13 @@ class RunRecords:
             self.on_record(kept)
         return kept
 
-    def finish(self, seconds: float = _LAST_SECONDS) -> None:
+    def finish(self, seconds: float = 2.0) -> None:
         """Waits up to so many seconds for calls under way at the end of a run, then records the rest."""
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way, timeout=seconds)
             unfinished, self._under_way = self._under_way, set()
             for call in unfinished:
-                self.write(_with_key(call.abandoned(), call))
-
-
-def _with_key(record: CallRecord, call: CallInProgress) -> CallRecord:
-    return record if call.key is None else record.but(key=call.key)
+                self.write(call.abandoned())
 
 
 class CallInProgress:
@@ -379,8 +376,8 @@ class CallInProgress:
         self.attempts += 1
 
     def prepare(self) -> None:
-        """Makes the record's beginning and its texts while the server is busy; not if they are large."""
-        if sum(len(value) for value in self.arguments.values() if isinstance(value, str)) <= _LARGE:
+        """Makes the record's beginning while the server is busy; not if its texts are large."""
+        if sum(len(value) for value in self.arguments.values() if isinstance(value, str)) <= 1_000_000:
             prepare(self._begun())
 
     def scrubbed(self, answer: ToolAnswer) -> ToolAnswer:
@@ -433,7 +430,7 @@ class CallInProgress:
         error = Canceled(_UNKNOWN)
         error.may_have_run = True
         record = CallInProgress(self.plan, self.run).failed(error).record
-        return replace(record, started_at=self._started_at)
+        return replace(record, started_at=self._started_at, key=self.key)
 
     def add_note(self, text: str) -> None:
         self.note = f"{self.note} {text}" if self.note else text
@@ -446,6 +443,7 @@ class CallInProgress:
         record = record.but(
             secrets=hidden.to_json(),
             attempts=self.attempts,
+            key=self.key,
             server_version=self.server_version,
             protocol=self.protocol,
             duration=self._duration,
@@ -506,7 +504,7 @@ class CallInProgress:
         if self.plan.arguments is None:
             return None
         try:
-            arguments, hidden = unmarked, dict[str, tuple[str, ...]]()
+            arguments, hidden = unmarked, self._in_arguments
             if unmarked is None:
                 arguments, hidden = self._marker.marked(self.arguments, *self._schemas)
             if self.plan.data:  # the input tables are recorded in the form that models use
@@ -530,7 +528,7 @@ class CallInProgress:
         else:
             # An exception of other code: its message may contain arguments and credentials.
             text = f"Unexpected {type(error).__name__}. Please report this together with the log."
-            code = UNEXPECTED
+            code = errors.UNEXPECTED
         return coded(without_surrogates(self._marker.text(text)), code)
 
 
@@ -596,5 +594,7 @@ def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str)
         file.write_bytes(data)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise MCPError(f"The tool has answered, but {file} could not be written: {why}", fix=fix) from None
+        raise errors.FileFailed(
+            f"The tool has answered, but {file} could not be written: {why}", fix=fix
+        ) from None
     return str(file)

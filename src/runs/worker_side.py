@@ -21,7 +21,7 @@ from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from ..system import ENDING, in_forked_children
-from ..types.errors import Canceled, MCPError, OutcomeUnknown
+from ..types.errors import Canceled, MCPError, OutcomeUnknown, Unexpected
 from ..types.routing import ServerRoute
 from ..version import VERSION
 from .checked_calls import make_here
@@ -92,7 +92,7 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
     outcome = make_here(call)
     error = outcome.error
     if error is not None and not isinstance(error, MCPError):
-        error = MCPError(outcome.record.error or type(error).__name__)  # its own class may not be picklable
+        error = Unexpected(outcome.record.error or type(error).__name__)  # its own class may not be picklable
     return replace(outcome, error=error, answer=outcome.answer if remote.blobs else None)
 
 

@@ -57,6 +57,12 @@ R = TypeVar("R")
 _MOST_LOST: Final = 5
 
 
+class NoWorkers(MCPError):  # noqa: N818
+    """All workers have ended, so a call was not made."""
+
+    CODE = "KMCP-WORKERS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
     """Makes calls on workers: ``run.make = Workers(executor=…, connect=…).make``. Safe for several threads.
@@ -111,7 +117,7 @@ class Workers:
         try:
             future = self.executor.submit(remote_call, remote)
         except RuntimeError as error:  # broken, or shut down
-            raise MCPError(
+            raise NoWorkers(
                 f"There is no worker any more ({type(error).__name__}), so the call was not made",
                 fix="See why the workers ended, then resume the run",
             ) from None

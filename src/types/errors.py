@@ -17,6 +17,9 @@ each says what happened, where, and what to do next::
     ├── ResultInvalid       pointer     a result that violates the tool's output schema, and that result
     ├── ResultTooLarge      limit       more bytes than allowed
     ├── ToolChanged         changes     the definition is not the one that was pinned
+    ├── FileFailed                      the operating system does not let a file of a run be written
+    ├── NotRunHere                      only KNIME itself can run a workflow
+    ├── Unexpected                      an exception that nobody foresaw
     ├── TimedOut            kind        one of the three clocks ran out
     ├── Canceled                        the user canceled the operation
     ├── SettingInvalid      setting     a setting that cannot work
@@ -338,6 +341,24 @@ class ToolChanged(MCPError):  # noqa: N818
     def __init__(self, what: str, *, changes: tuple[str, ...] = (), **place: Unpack[Place]) -> None:
         super().__init__(what, **place)
         self.changes = changes
+
+
+class FileFailed(MCPError):  # noqa: N818
+    """The operating system does not let a file or folder of a run be written."""
+
+    CODE = "KMCP-FILE"
+
+
+class NotRunHere(MCPError):  # noqa: N818
+    """A workflow is to be run where only KNIME itself can."""
+
+    CODE = "KMCP-WORKFLOW"
+
+
+class Unexpected(MCPError):  # noqa: N818
+    """An exception that nobody foresaw, in place of itself."""
+
+    CODE = UNEXPECTED
 
 
 class TimedOut(MCPError):  # noqa: N818

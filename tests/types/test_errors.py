@@ -26,6 +26,9 @@ ONE_OF_EACH = [
     e.ToolFormatError("it broke", field="name"),
     e.ToolFailed("it broke"),
     e.InputInvalid("it broke"),
+    e.FileFailed("it broke"),
+    e.NotRunHere("it broke"),
+    e.Unexpected("it broke"),
 ]
 by_name = pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda error: type(error).__name__)
 

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from ..toolbox.toolset import Toolset
 
 
+class SecretsNotKept(MCPError):  # noqa: N818
+    """A call of an interrupted run that was not made, and cannot be: its secrets are not in the journal."""
+
+    CODE = "KMCP-RESUME"
+
+
 @dataclass(slots=True)
 class KeptTurns:
     """What is on file of a prompt's run, which may be interrupted again; see `agent_loop.Turns`.
@@ -101,7 +107,7 @@ class KeptTurns:
                 return _outcome(record, plan)
         if not kept["marked"]:
             return None
-        error = MCPError(
+        error = SecretsNotKept(
             "The run was interrupted before this call was sent, and its secret arguments are not kept",
             fix="Nothing was done: call it again",
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ...audit.journal import JournalWriteError
 from ...runs.resuming import repeated_calls
-from ...types.errors import Canceled, MCPError, kind_and_place
+from ...types.errors import Canceled, MCPError, Unexpected, kind_and_place
 from ..agent_events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import DataRegistry
@@ -174,7 +174,7 @@ class PromptRuns:
                 raise
             # A bug that fails one prompt must not lose the answers to the others.
             _log.error("Unexpected %s", kind_and_place(error))
-            unexpected = MCPError(
+            unexpected = Unexpected(
                 f"Unexpected {type(error).__name__}",
                 row=prompt.row,
                 fix="Please report this together with the log",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, assert_ne
 from urllib.parse import quote, urlsplit
 
 from ...client.limits import Timeouts
-from ...types.errors import MCPError, SettingInvalid
+from ...types.errors import FileFailed, MCPError, SettingInvalid
 from ...types.routing import TEMPLATES, ServerRoute
 from ...types.tool import MCPTool
 
@@ -507,7 +507,7 @@ def data_area(ctx: Any) -> Path:
     try:
         (folder / JOURNALS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MCPError(
+        raise FileFailed(
             "The journal of the calls goes to the workflow's data area, where its folder cannot be made:"
             f" {folder / JOURNALS}: {error.strerror or error}",
             fix="Save the workflow where you may write, and see that nothing else has that name",
