@@ -390,9 +390,14 @@ class OwnFunctions:
 
     @staticmethod
     def from_millis(millis: Any, picture: Any, zone: Any) -> Any:
-        if millis is not None and zone is not None and not _ZONE.fullmatch(zone):
+        if millis is None:
+            return None
+        if zone is not None and not _ZONE.fullmatch(zone):
             raise ValueError(f"'{zone}' is not a timezone. Write it as +0530 or -0800")
-        return None if millis is None else DateTimes.format_datetime(int(millis), picture, zone)
+        try:
+            return DateTimes.format_datetime(int(millis), picture, zone)
+        except (OSError, OverflowError):
+            raise OverflowError(f"{number_text(millis)} is no moment of the years 1 to 9999") from None
 
     @staticmethod
     def now(picture: Any, zone: Any) -> Any:
