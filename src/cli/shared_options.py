@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import math
 import re
 import typing
 from collections.abc import Callable, Collection, Iterable
@@ -79,9 +80,18 @@ def options_under(panel: str, **same: Any) -> Callable[..., Any]:
     """Makes what declares options that stand together in the help: ``text, *names``, and what typer takes."""
 
     def option(text: str, *names: str, **more: Any) -> Any:
+        if "min" in more:
+            more["callback"] = a_number
         return typer.Option(*names, help=text, rich_help_panel=panel, **same, **more)
 
     return option
+
+
+def a_number(value: Any) -> Any:
+    """Refuses ``nan``, which is neither below the least nor above the largest value of an option."""
+    if isinstance(value, float) and math.isnan(value):
+        raise typer.BadParameter("'nan' is no number.")
+    return value
 
 
 def show_all(context: typer.Context, wanted: bool) -> None:

@@ -129,3 +129,17 @@ def test_a_token_from_a_variable(monkeypatch):
     monkeypatch.delenv("MY_TOKEN")
     with pytest.raises(SettingInvalid, match="MY_TOKEN is not set"):
         Credentials(options)(found.credential)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("call", "http://127.0.0.1:1/mcp", "t", "--total-timeout", "nan"),
+        ("agent", "--max-cost", "nan", "hello"),
+        ("nodes", "keys", "create", "ci", "--days", "nan"),
+    ],
+)
+def test_nan_is_neither_too_small_nor_too_large(cli, words):
+    done = cli(*words)
+    assert done.code == 2
+    assert "'nan' is no number" in done.err

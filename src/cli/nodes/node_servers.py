@@ -19,7 +19,7 @@ from ..serving import (
     log_to_stderr,
     tell_of_keys,
 )
-from ..shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
+from ..shared_options import GuardOption, HostOption, HttpOption, LogLevelOption, a_number
 from ..terminal import note, print_json, say, show, table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
@@ -166,7 +166,8 @@ def create(
         ),
     ] = None,
     days: Annotated[
-        float | None, typer.Option(min=0.001, max=36500, help="Refuse it after so many days.")
+        float | None,
+        typer.Option(min=0.001, max=36500, callback=a_number, help="Refuse it after so many days."),
     ] = None,
     keys_file: KeysFileOption = None,
 ) -> ExitCode:
