@@ -9,7 +9,7 @@ import pytest
 
 from tests.house.test_documented_commands import commands_in
 
-from .conftest import ROOT
+from .conftest import DEADLINE, ROOT
 
 URL = "http://127.0.0.1:8931/mcp"
 DOCUMENTS = ["README.md", "examples/README.md", "docs/index.md", "docs/audit.md", "docs/command-line.md"]
@@ -39,6 +39,7 @@ def typed(document: str):
             yield words
 
 
+@pytest.mark.timeout(1800)  # two dozen commands in a row, each with a deadline of its own
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_commands_do_what_the_documents_say(cli, tmp_path, demo_url, document):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -69,6 +70,6 @@ def test_commands_do_what_the_documents_say(cli, tmp_path, demo_url, document):
 def test_python_of_the_documents(demo_url, document, block):
     program = block.replace(URL, demo_url)
     assert program != block or "MockTransport" in block  # which needs no server
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE)
     assert done.returncode == 0, done.stderr
     assert ("called add" if "MockTransport" in block else "search_text") in done.stdout
