@@ -17,7 +17,7 @@ demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any
 test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-quick: $(VENV)/.test  ## the tests that take no time: under a minute, for whoever changes a line
+quick: $(VENV)/.test  ## the tests that start no other process: a minute or two, for whoever changes a line
 	$(BIN)/python -m pytest -q --quick -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 coverage: $(VENV)/.test peers  ## how much of the node knowledge its tests run: what the source documents ask for
@@ -94,7 +94,7 @@ ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: in fresh envi
 	$(BIN)/python -m tests.packaging.ways_in
 
 packages: $(VENV)/.dev  ## wheel, source distribution and list of parts in dist/, checked as they will be used
-	$(BIN)/python -m tests.packaging.packages
+	$(BIN)/python -m tests.packaging.packages $(PACKAGES_ARGS)
 
 docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a reference made from code; no dead link
 	$(BIN)/python docs/build_site.py build/site
