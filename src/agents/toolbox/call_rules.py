@@ -298,7 +298,10 @@ def _holds(rule: Rule, facts: Mapping[str, bool], arguments: Mapping[str, Any]) 
     for condition in rule.conditions:
         if condition.operator:
             known = _compared(condition, arguments)
-            holds = rule.verb != "allow" if known is None else known is not condition.negated
+            if known is None:  # it counts against the call
+                holds = not isinstance(VERDICTS[rule.verb](rule), Allow)
+            else:
+                holds = known is not condition.negated
         else:
             holds = condition.word in facts and facts[condition.word] is not condition.negated
         if not holds:

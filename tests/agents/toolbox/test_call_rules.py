@@ -86,8 +86,10 @@ def test_arguments_are_compared(condition, arguments, fits):
     assert (denial(rules, mcp(), arguments=arguments) is not None) is fits
 
 
-def test_what_cannot_be_compared_allows_nothing():
-    rules = CallRules.parse("allow delete_* if amount <= 100\ndeny *")
+@pytest.mark.parametrize("verb", ["allow", "note"])
+def test_what_cannot_be_compared_allows_nothing(verb, monkeypatch):
+    monkeypatch.setitem(VERDICTS, "note", VERDICTS["allow"])  # any verb that allows
+    rules = CallRules.parse(f"{verb} delete_* if amount <= 100\ndeny *")
     assert denial(rules, mcp(), arguments={"amount": 3}) is None
     assert denial(rules, mcp(), arguments={"amount": "little"}) == "deny *"
     assert denial(rules, mcp(), arguments={}) == "deny *"
