@@ -276,7 +276,8 @@ class _AgentLoop:
         if schema is not None and tried is not None:
             answered = schema.without_tool(answered)
         message, calls = settle(answered, taken=self._ids, iteration=iteration)
-        if final and calls:  # it called tools although asked not to
+        # It called tools although asked not to, or a filter withheld what belongs to the calls.
+        if calls and (final or refusal_of(message) is not None):
             message, calls = _without_calls(message), ()
         self._emit(
             ModelAnswered(
@@ -405,7 +406,7 @@ class _AgentLoop:
     async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> ToolReply | None:
         """Runs the calls of one turn; returns the reply that stops the run, if any."""
         if finish_reason(message) == "length":
-            requests = [_cut_off(request) for request in requests]
+            requests = _cut_off(requests)
         replies = [_unfinished(request) for request in requests]
         slots = asyncio.Semaphore(self._options.parallel_calls)
         tasks = [
@@ -464,8 +465,14 @@ class _AgentLoop:
                 )
 
 
-def _cut_off(request: ToolRequest) -> ToolRequest:
-    return request if request.error is None else replace(request, error=f"{_SHORTER} {request.error}")
+def _cut_off(requests: Sequence[ToolRequest]) -> list[ToolRequest]:
+    *others, last = requests
+    if last.error is None and not last.arguments:  # cut off before its arguments, which does not mean none
+        last = replace(last, arguments=None, error="It has no arguments.")
+    return [
+        request if request.error is None else replace(request, error=f"{_SHORTER} {request.error}")
+        for request in (*others, last)
+    ]
 
 
 def _with_refusal_as_text(message: AIMessage) -> AIMessage:

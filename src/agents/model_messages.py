@@ -26,9 +26,8 @@ _GIVEN_UP: Final = frozenset({"error", "insufficient_system_resource"})  # Mistr
 _FILTERED: Final = frozenset(  # Google's, Anthropic's
     {"safety", "recitation", "blocklist", "prohibited_content", "spii", "refusal"}
 )
-_THOUGHT_TEXT: Final = re.compile(
-    r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
-)
+_THOUGHTS_BEGIN: Final = re.compile(r"<(think|thinking|thought)>")
+_THOUGHTS_END: Final = re.compile(r"</(?:think|thinking)>")
 _CALL_IN_TEXT: Final = re.compile(
     r"<(?:minimax:)?tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
     r"|<\|channel\|>commentary"
@@ -117,7 +116,13 @@ def answer_of(message: BaseMessage) -> str:
     without the opening tag, which then belongs to the model's prompt.
     """
     text = text_of(message)
-    return _THOUGHT_TEXT.sub("", text).strip() or text
+    begin = _THOUGHTS_BEGIN.match(text)
+    if begin is not None:
+        return text.partition(f"</{begin[1]}>")[2].strip() or text
+    end = _THOUGHTS_END.search(text)
+    if end is None or "<think" in text[: end.start()]:
+        return text
+    return text[end.end() :].strip() or text
 
 
 def called_in_text(message: BaseMessage) -> bool:

@@ -24,6 +24,8 @@ from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import DEADLINE, QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, cut_off, filtered, refuses, says
 
+WITHHELD = "The provider's content filter withheld the answer."
+
 
 def roles(messages):
     return [message.type for message in messages]
@@ -198,9 +200,12 @@ def test_calls_that_cannot_be_read_are_answered_so_that_the_model_can_correct_th
 
 def test_arguments_that_the_token_limit_cut_off():
     tools = Functions(search=lambda arguments, _: "found")
-    script = [cut_off(None, call("search", '{"query": "a very lo')), says("ok")]
-    _, server, *_ = play(script, tools)
-    assert "cut off at the token limit" in server.requests[1].last
+    for written in ("", '{"query": "a very lo'):  # cut off before and in the arguments
+        script = [cut_off(None, call("search", '{"n": 1}'), call("search", written)), says("ok")]
+        _, server, *_ = play(script, tools)
+        assert "cut off at the token limit" in server.requests[1].last
+        assert server.requests[1].messages[-2]["content"] == "found"
+    assert sorted(request.error is None for request in tools.requests) == [False, False, True, True]
 
 
 def test_ids_that_an_endpoint_uses_again_in_every_turn():
@@ -217,14 +222,18 @@ def test_ids_that_an_endpoint_uses_again_in_every_turn():
     ("turn", "text"),
     [
         (refuses("I will not."), "I will not."),
-        (filtered(), "The provider's content filter withheld the answer."),
+        (filtered(), WITHHELD),
         (filtered("Half an ans"), "Half an ans"),
+        (calls(call("wipe"), finish_reason="content_filter"), WITHHELD),
+        (calls(call("wipe"), text="I wipe.", finish_reason="content_filter"), "I wipe."),
     ],
 )
 def test_a_refusal_ends_the_run_and_stays_in_the_conversation(turn, text):
-    outcome, *_ = play([turn])
+    tools = Functions(wipe=lambda *_: "wiped")
+    outcome, *_ = play([turn], tools)
     assert outcome.ending is Ending.REFUSED
     assert outcome.text == text
+    assert tools.requests == []
     assert outcome.messages[-1].content == text
 
 

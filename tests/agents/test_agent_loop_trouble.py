@@ -10,8 +10,9 @@ import time
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 
-from knime_mcp.agents.agent_events import Ending, ModelRetried, ToolFinished, ToolStarted
+from knime_mcp.agents.agent_events import AgentOptions, Ending, ModelRetried, ToolFinished, ToolStarted
 from knime_mcp.agents.agent_loop import run_agent
+from knime_mcp.agents.model.endpoint import Endpoint, list_models
 from knime_mcp.agents.model.model_errors import (
     ContextTooLong,
     ModelAnswerInvalid,
@@ -197,6 +198,35 @@ def test_an_endpoint_that_repeats_the_key(caplog):
     assert "\x1b" not in str(outcome.error)
     assert KEY not in caplog.text
     assert outcome.error.__cause__ is None
+
+
+@pytest.mark.parametrize("answer", [f"HTTP/1.1 {KEY}\r\n\r\n", f"HTTP/1.1 200 OK\r\n{KEY}\r\n\r\n"])
+def test_an_endpoint_whose_broken_answer_repeats_the_key(answer):
+    def reply():
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer.encode())
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(DEADLINE)
+        threading.Thread(target=reply, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        model = model_at(None, Credential("c", "", KEY), url=url)
+        outcome = run_agent(model, Functions(), QUESTION, AgentOptions(longest_wait=0.0))
+        with pytest.raises(ModelUnreachable) as listed:
+            list_models(Endpoint(model.settings.route, Credential("c", "", KEY)), seconds=DEADLINE)
+        listening.shutdown(socket.SHUT_RDWR)  # ends the thread
+    for error in (outcome.error, listed.value):
+        assert "[secret]" in str(error)
+        assert KEY not in str(error)
 
 
 @pytest.mark.parametrize(

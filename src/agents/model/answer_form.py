@@ -15,7 +15,7 @@ import httpx
 from httpx_sse import EventSource
 
 from ...types.texts import compact_json
-from .model_errors import AnsweredError, ModelAnswerInvalid, ModelUnreachable
+from .model_errors import AnsweredError, ModelAnswerInvalid
 from .written_calls import CallPieces, mappings
 
 if TYPE_CHECKING:
@@ -120,10 +120,7 @@ class AnswerForm:
         Raises `ModelAnswerInvalid` if there was no message.
         """
         if not self._has_message:
-            raise ModelAnswerInvalid(
-                "The endpoint's answer holds no message",
-                fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
-            )
+            raise ModelAnswerInvalid.without_message()
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts)}
         more = {
             "tool_calls": self._calls.whole(),
@@ -158,7 +155,7 @@ async def read_answer(
             whole += piece
         answer.take(_read(whole.decode(errors="replace")))
     elif not await _read_stream(answer, start, body):
-        raise broken_off()
+        raise ModelAnswerInvalid.broken_off()
     return answer.document()
 
 
@@ -208,6 +205,7 @@ async def bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             raise ModelAnswerInvalid(
                 f"The endpoint's answer is longer than {_MOST_BYTES // 1024**2} MB",
                 fix="Lower the token limit in the node that connects the model, or choose another endpoint",
+                tries=1,  # another one would be no shorter
             )
         yield piece
 
@@ -216,15 +214,7 @@ def _read(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise broken_off() from None
-
-
-def broken_off() -> ModelAnswerInvalid:
-    return ModelAnswerInvalid(
-        "The model's answer broke off in the middle",
-        fix="Try again, or choose another model",
-        tries=ModelUnreachable.tries,  # retried like a broken connection
-    )
+        raise ModelAnswerInvalid.broken_off() from None
 
 
 def _usage(usage: object) -> dict[str, int] | None:
@@ -242,7 +232,8 @@ def _usage(usage: object) -> dict[str, int] | None:
 def _join(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
     """Adds a piece of reasoning; texts with the same index are joined."""
     index = piece.get("index")
-    earlier = next((detail for detail in details if index is not None and detail.get("index") == index), None)
+    same = (detail for detail in details if detail.get("index") == index)
+    earlier = None if index is None else next(same, None)
     if earlier is None:
         details.append(dict(piece))
         return

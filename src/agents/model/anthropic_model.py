@@ -19,9 +19,9 @@ from pydantic import PrivateAttr, SecretStr
 from ...types.errors import MCPError
 from ...types.texts import compact_json
 from .agent_model import AgentModel
-from .answer_form import bounded, broken_off
+from .answer_form import bounded
 from .langchain_fit import require_fit
-from .model_errors import AnsweredError, ModelRequestRefused, not_sent
+from .model_errors import AnsweredError, ModelAnswerInvalid, ModelRequestRefused, not_sent
 from .written_calls import GIVEN_BACK, mappings, read_calls
 
 if TYPE_CHECKING:
@@ -86,9 +86,13 @@ class AnthropicModel(AgentModel):
         except anthropic.APIStatusError as error:
             raise _answered(error) from None
         except anthropic.APIConnectionError as error:
-            raise not_sent(_cause(error), self.server) from None
-        if not pieces:
-            raise broken_off()
+            raise not_sent(_cause(error), self.server, self.secrets) from None
+        except (UnicodeDecodeError, json.JSONDecodeError):
+            raise ModelAnswerInvalid.broken_off() from None
+        except ValueError:
+            if pieces:
+                raise
+            raise ModelAnswerInvalid.without_message() from None
         # All at once: LangChain reads a call's arguments again with each piece that is added alone.
         return _message(pieces[0] + pieces[1:])
 
@@ -158,18 +162,17 @@ def _message(whole: AIMessageChunk) -> AIMessage:
     """The answer; calls with arguments that cannot be read are set aside in it."""
     reason = whole.response_metadata.get("stop_reason")
     if reason is None:
-        raise broken_off()
-    written = [(call["id"], call["name"], call["args"] or "") for call in whole.tool_call_chunks]
-    if reason == "max_tokens" and written and not written[-1][2]:
-        written[-1] = (*written[-1][:2], "{")  # cut off before its arguments, which does not mean none
-    calls, unreadable = read_calls(written)
+        raise ModelAnswerInvalid.broken_off()
+    calls, unreadable = read_calls(
+        (call["id"], call["name"], call["args"] or "") for call in whole.tool_call_chunks
+    )
     blocks = [_kept(block) for block in mappings(_listed(whole)) if block["type"] not in _ASKED_BY_CALLS]
     has_thoughts = any(block["type"] != "text" for block in blocks)
     details = cast("dict[str, Any]", whole.response_metadata.get("stop_details") or {})
     refusal = details.get("explanation") if reason == "refusal" else None
     usage = whole.usage_metadata
     return AIMessage(
-        content="".join(str(block["text"]) for block in blocks if block["type"] == "text"),
+        content="".join(str(block["text"] or "") for block in blocks if block["type"] == "text"),
         additional_kwargs={
             **({"refusal": refusal} if refusal else {}),
             **({GIVEN_BACK: {"message": {_BLOCKS: blocks}}} if has_thoughts else {}),

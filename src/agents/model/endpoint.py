@@ -226,7 +226,7 @@ def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None
     except httpx.TimeoutException:
         raise _timed_out(seconds, server) from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise no_connection(error, server) from None
+        raise no_connection(error, server, endpoint.secrets) from None
     return _names(bytes(body))
 
 

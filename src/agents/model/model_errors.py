@@ -69,6 +69,10 @@ _ASKS_TO_WAIT: Final = re.compile(
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRY_LATER: Final = "Try again later, or choose another model"
+_IS_IT_THE_API: Final = (
+    "Check that the base URL is that of an API in OpenAI's form, which often ends in /v1, or, for a model"
+    " 'anthropic:…', in Anthropic's"
+)
 _QUOTA_CODES: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
 _WRONG_KEY: Final = re.compile(
     r"(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", re.IGNORECASE
@@ -170,6 +174,18 @@ class ModelAnswerInvalid(ModelError):  # noqa: N818
     CODE = "KMCP-MODEL-ANSWER"
     tries = 2
 
+    @classmethod
+    def without_message(cls) -> ModelAnswerInvalid:
+        return cls("The endpoint's answer holds no message", fix=_IS_IT_THE_API)
+
+    @classmethod
+    def broken_off(cls) -> ModelAnswerInvalid:
+        return cls(
+            "The model's answer broke off in the middle",
+            fix="Try again, or choose another model",
+            tries=ModelUnreachable.tries,  # retried like a broken connection
+        )
+
 
 class AnswerUnfit(ModelError):  # noqa: N818
     CODE = "KMCP-MODEL-SCHEMA"
@@ -233,8 +249,7 @@ def model_error(
     return ModelAnswerInvalid(
         f"The endpoint's answer cannot be read ({type(error).__name__}): {_quote(str(error), secrets)}",
         server=server,
-        fix="Check that the base URL is that of an API in OpenAI's chat-completions form; it often ends in"
-        " /v1",
+        fix=_IS_IT_THE_API,
     )
 
 
@@ -387,7 +402,7 @@ def moved(status: int, server: str | None) -> ModelNotFound:
     )
 
 
-def not_sent(cause: Exception, server: str | None) -> Exception:
+def not_sent(cause: Exception, server: str | None, secrets: Iterable[str]) -> Exception:
     """What to raise for a request that could not be sent; a timeout stays what it is."""
     import httpx
 
@@ -395,12 +410,13 @@ def not_sent(cause: Exception, server: str | None) -> Exception:
         return cause
     if isinstance(cause, MCPError):
         return ModelUnreachable(cause.what, server=server, fix=cause.fix)
-    return no_connection(cause, server)
+    return no_connection(cause, server, secrets)
 
 
-def no_connection(cause: Exception, server: str | None) -> ModelUnreachable:
+def no_connection(cause: Exception, server: str | None, secrets: Iterable[str]) -> ModelUnreachable:
+    """The error for a request without an answer; `secrets` are removed: a broken one may repeat them."""
     return ModelUnreachable(
-        f"No connection to the model's endpoint: {_quote(str(cause) or type(cause).__name__, ())}",
+        f"No connection to the model's endpoint: {_quote(str(cause) or type(cause).__name__, secrets)}",
         server=server,
         fix="Check that it runs, that the base URL is right, and that nothing between (proxy, firewall)"
         " blocks it",

@@ -37,7 +37,7 @@ class EndpointModel(AgentModel):
         try:
             response = await self._http.send(sent, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, MCPError) as error:
-            raise not_sent(error, self.server) from None
+            raise not_sent(error, self.server, self.secrets) from None
         try:
             if not response.is_success:
                 raise AnsweredError(

@@ -33,8 +33,9 @@ class _Call:
 
     @property
     def is_complete(self) -> bool:
-        text = "".join(self.arguments)
-        return text.rstrip().endswith("}") and read_arguments(text)[0] is not None
+        last = next((text for text in map(str.rstrip, reversed(self.arguments)) if text), "")
+        # Joined and read only if it may be: this is asked with each piece.
+        return last.endswith("}") and read_arguments("".join(self.arguments))[0] is not None
 
 
 class CallPieces:

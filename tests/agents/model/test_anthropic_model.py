@@ -27,7 +27,17 @@ from knime_mcp.agents.model.model_errors import (
 from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import Canceled, SettingInvalid
 from tests.agents.playing import QUESTION, Functions, model_at
-from tests.support.chat_server import ChatServer, call, calls, cut_off, fails, filtered, rate_limited, says
+from tests.support.chat_server import (
+    ChatServer,
+    Turn,
+    call,
+    calls,
+    cut_off,
+    fails,
+    filtered,
+    rate_limited,
+    says,
+)
 from tests.support.messages_server import MessagesServer
 
 KEY = "sk-ant-secret-0123456789"
@@ -291,6 +301,47 @@ def test_an_answer_without_an_end_is_given_up():
         outcome = run_agent(claude_at(server, timeout=0.2), Functions(), QUESTION)
     assert isinstance(outcome.error, ModelUnreachable)
     assert "did not answer in time" in str(outcome.error)
+
+
+def streams(*events):
+    """A stream as the service writes it."""
+    written = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    return Turn(body=written.encode(), headers=(("Content-Type", "text/event-stream"),))
+
+
+BEGINS = {
+    "type": "message_start",
+    "message": {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x"},
+}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>Welcome</html>", b'{"type": "message", "content": [{"type": "text", "text": "a"}]}']
+)
+def test_answers_without_a_message_are_no_service_of_this_form(body):
+    outcome, *_ = play([Turn(body=body)] * 2)
+    assert type(outcome.error) is ModelAnswerInvalid
+    assert "holds no message" in str(outcome.error)
+    assert "Anthropic" in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    "end", [b"", b"event: message_delta\ndata: {\xc3", b"event: message_stop\ndata: {\n\n"]
+)
+def test_streams_that_end_in_the_middle(end):
+    begun = streams(BEGINS)
+    broken = replace(begun, body=begun.body + end)
+    outcome, *_ = play([broken, broken, says("ok")])
+    assert outcome.text == "ok"
+
+
+def test_a_text_that_is_none_is_no_text():
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": None}}
+    ends = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
+    tools = Functions(add=lambda *_: "3")
+    outcome, *_ = play([streams(BEGINS, block, delta, ends), says("ok")], tools)
+    assert outcome.text == "ok"
 
 
 def test_within_what_a_server_may_ask_for():

@@ -1,11 +1,13 @@
 """Deviations of endpoints that call themselves compatible with OpenAI's, and fields that they want back."""
 
 import json
+import tracemalloc
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from knime_mcp.agents.agent_events import Ending
-from knime_mcp.agents.model_messages import answer_of
+from knime_mcp.agents.model_messages import answer_of, called_in_text
 from tests.agents.playing import Functions
 from tests.agents.playing import play as play_script
 from tests.support.chat_server import Turn, call, calls, fails, says
@@ -120,6 +122,8 @@ def test_content_as_a_list_of_parts():
         ("the opening mark is in the prompt</think>Hello", "Hello"),
         ("<think>only thoughts</think>", "<think>only thoughts</think>"),
         ("<think>never closed", "<think>never closed"),
+        ("Hi <think>late</think> there", "Hi <think>late</think> there"),
+        ("<thought>by another name</thought>Hello", "Hello"),
         ("Write <think>…</think> around thoughts", "Write <think>…</think> around thoughts"),
     ],
 )
@@ -195,6 +199,18 @@ def test_thoughts_that_an_endpoint_gives_and_does_not_take(stream, field):
     assert len(server.requests) == 4
     asked = [m for m in server.requests[-1].messages if m["role"] == "assistant"]
     assert [m["tool_calls"][0]["extra_content"] for m in asked] == 2 * [signed["extra_content"]]
+
+
+def test_thoughts_are_looked_for_in_little_memory():
+    message = AIMessage("word < " * 100_000)
+    tracemalloc.start()
+    try:
+        assert answer_of(message) == message.content.strip()
+        assert not called_in_text(message)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * len(message.content)
 
 
 def test_openais_own_answers_are_sent_back_without_anything_else():
