@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.errors import ConnectError, MCPError, ProtocolError, ServerError, TimedOut
-from ..types.texts import collector_paused, counted
+from ..types.texts import collector_paused, counted, shortened
 from .clock import Listener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
 from .limits import Limits, exceeded
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _LONGEST_TTL: Final = 24 * 3600.0
+_LONGEST_NAME: Final = 100  # that is told of a tool which is left out
 _FURTHER: Final = ("(further tools)", "every page is the first one; a gateway may pass no cursors on")
 
 
@@ -236,7 +237,7 @@ class Listings:
                         mirrored.setdefault(tool.name, arguments)
                     tools.append(tool)
                 except (ProtocolError, InvalidAnnotationError) as error:
-                    name = str(entry.get("name") or "(without a name)")
+                    name = shortened(str(entry.get("name") or "(without a name)"), _LONGEST_NAME)
                     dropped.append((name, error.what if isinstance(error, MCPError) else str(error)))
         for name, why in dropped:
             _logger.warning("tool %s is left out: %s", name, why)

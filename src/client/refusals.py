@@ -169,7 +169,7 @@ def server_error(error: RpcError) -> ServerError:
 
 
 def _rpc_fix(error: RpcError) -> str | None:
-    if "already initialized" in error.message.lower():
+    if "already initialized" in error.message[:_LONGEST_MESSAGE].lower():
         return "The server takes one client only, and has had it: restart it, or ask whoever wrote it"
     if error.code == URL_ELICITATION_REQUIRED:
         return _visit(error)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 # Made once: `json.dumps` makes an encoder per call, which takes as long as writing a small value.
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -220,18 +220,28 @@ def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
 
 def visible(text: str) -> str:
     r"""The text for people to see, with every hidden character as an escape such as ``\u{200b}``."""
-    parts: list[str] = []
-    done = 0
-    for position, character in hidden_characters(text):
-        parts += (text[done:position], escape(character))
-        done = position + 1
-    return "".join((*parts, text[done:])) if parts else text
+    return _rewritten(text, escape)
 
 
 def only_visible(text: str) -> str:
     """The text of a stranger as a model may read it: without hidden characters, which people cannot see."""
-    positions = {position for position, _ in hidden_characters(text)}
-    return "".join(character for i, character in enumerate(text) if i not in positions) if positions else text
+    return _rewritten(text, lambda _: "")
+
+
+def _rewritten(text: str, instead: Callable[[str], str]) -> str:
+    """The text with something else for each hidden character, of which there may be millions."""
+    parts: list[str] = []
+    written: dict[str, str] = {}  # each once, as millions of equal texts take hundreds of MB
+    done = -1
+    for position, character in hidden_characters(text):
+        if position > done + 1:
+            parts.append(text[done + 1 : position])
+        if character not in written:
+            written[character] = instead(character)
+        if written[character]:
+            parts.append(written[character])
+        done = position
+    return "".join((*parts, text[done + 1 :])) if written else text
 
 
 def without_hidden(text: str) -> str:

@@ -195,3 +195,15 @@ def test_a_large_listing_and_odd_definitions_arrive_whole():
         listed = client.list_tools()
     assert [tool.raw for tool in listed] == tools
     assert list(listed[0].input_schema) == list(schema)
+
+
+@pytest.mark.parametrize("key", ["name", "title", "description"])
+def test_a_tool_with_a_text_that_nobody_could_look_at_is_left_out(era, key):
+    """Ten million invisible characters in a description took 800 MB in the table of tools."""
+    long = "\u200b" * 200_001
+    tools = [tool("echo"), {**tool("bad"), key: long}]
+    with ScriptedServer(era(tools__list=rpc({"tools": tools}))) as server, MCPClient(server.url) as client:
+        assert [tool.name for tool in client.list_tools()] == ["echo"]
+        ((name, why),) = client.dropped_tools
+    assert why.startswith(f"its {key} has 200,001 characters, of at most ")
+    assert len(name) <= 100

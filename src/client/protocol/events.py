@@ -19,6 +19,7 @@ _BLANK: Final = b"\n\n"  # ends an event
 _HAS_DATA: Final = re.compile(rb"(?:^|\n)data: ?[^\n ]")
 _MEDIA_TYPE: Final = {"content-type": "text/event-stream; charset=utf-8"}
 _LARGE_EVENT: Final = 16 * 1024
+_PIECE: Final = 64 * 1024
 _KEPT: Final = 8192  # bytes kept at the beginning and at the end of an event that is too large
 _LIKE_MESSAGES: Final = (b"{", b"[{", b"[[")
 _logger = logging.getLogger(__name__)
@@ -114,16 +115,17 @@ class _BoundedEvents:
             self._arriving += chunk
             self._lines += chunk.count(b"\n")
             while (end := self._arriving.find(_BLANK, looked_at)) >= 0:
-                yield self._whole_event(end + len(_BLANK))
+                yield from self._whole_event(end + len(_BLANK))
                 looked_at = 0
             self._bound(self._arriving)
             if len(self._arriving) > _LARGE_EVENT and self._on_growth is not None:
                 self._on_growth(len(self._arriving))
         self.is_cut = bool(self._arriving)
         self._arriving += _BLANK
-        yield self._whole_event(len(self._arriving))
+        yield from self._whole_event(len(self._arriving))
 
-    def _whole_event(self, end: int) -> bytes:
+    def _whole_event(self, end: int) -> Iterator[bytes]:
+        """The event in pieces: its reader makes a text of each line of a piece first, used or not."""
         event = bytes(self._arriving[:end])
         del self._arriving[:end]
         self._bound(event)
@@ -135,7 +137,7 @@ class _BoundedEvents:
             event = self._start + b"\ndata:" + event[-_KEPT:]
         self.refused, self._error, self._start = self._error, None, b""
         self._counter = ValueCounter(self._values)
-        return event
+        return (event[at : at + _PIECE] for at in range(0, len(event), _PIECE))
 
     def _bound(self, event: bytes | bytearray) -> None:
         """Looks at an event that may still be arriving."""

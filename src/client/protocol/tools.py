@@ -22,6 +22,8 @@ from .messages import as_list, as_object, as_text, encode_header_value
 
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
+# Of a tool's texts, in characters: what stands further behind is not scanned, and models must not read it.
+_LONGEST: Final = {"name": 1000, "title": 1000, "description": 200_000}
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The characters of a header name (RFC 9110 §5.6.2)."""
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values
@@ -74,11 +76,14 @@ class ToolDefinition:
         """Reads one entry of ``tools``. Only the name is required; the entry is kept as `raw`.
 
         Raises:
-            ProtocolError: The entry has no name.
+            ProtocolError: The entry has no name, or a text that is far too long.
         """
         name = raw.get("name")
         if not isinstance(name, str) or not name:
             raise ProtocolError("The server lists a tool without a name")
+        for key, longest in _LONGEST.items():
+            if isinstance(text := raw.get(key), str) and len(text) > longest:
+                raise ProtocolError(f"its {key} has {len(text):,} characters, of at most {longest:,}")
         # Faster than a frozen class's constructor, as thousands of tools may be listed at once.
         tool = object.__new__(cls)
         get = raw.get

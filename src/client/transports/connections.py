@@ -28,6 +28,9 @@ from .base import Delivery, client_closed
 
 _READ_BYTES: Final = 64 * 1024
 _LONGEST_HEAD: Final = 100 * 1024
+LONG_HEAD: Final = "more than 100 KiB of headers"
+"""The fault of a reply whose headers are too long."""
+_TOO_LARGE: Final = 431  # Request Header Fields Too Large, by which h11 tells this fault from others
 # A short request is sent in one piece: with separate packets for head and body the server would wake twice.
 _ONE_PIECE: Final = 64 * 1024
 # Node and uvicorn close an idle connection after 5 s. If a request is sent at that moment, it is unknown
@@ -116,7 +119,8 @@ class Connection:
             try:
                 event = http.next_event()
             except h11.RemoteProtocolError as error:
-                raise BrokenConnection(str(error)) from None
+                is_long = error.error_status_hint == _TOO_LARGE
+                raise BrokenConnection(LONG_HEAD if is_long else str(error)) from None
             if event is not h11.NEED_DATA:
                 return event  # pyright: ignore[reportReturnType] - not narrowed
             data = self._read(wait)

@@ -31,7 +31,15 @@ from ..protocol.messages import Refusal, ValueCounter, as_object, decode, error_
 from ..protocol.tools import format_size
 from ..refusals import parse_retry_after
 from .base import Delivery, Step, Trace, client_closed
-from .connections import BrokenConnection, Connection, Connections, Headers, connect, proxy_login
+from .connections import (
+    LONG_HEAD,
+    BrokenConnection,
+    Connection,
+    Connections,
+    Headers,
+    connect,
+    proxy_login,
+)
 
 _MOST_COOKIES: Final = 50  # RFC 6265 §6.1; all of them are sent with every request
 _LONGEST_SHOWN: Final = 200
@@ -230,6 +238,12 @@ class HttpChannel:
         if self._closed:
             return client_closed()
         fault = error.fault if isinstance(error, BrokenConnection) else str(error)
+        if fault == LONG_HEAD:
+            return ConnectError(
+                f"The server sent {fault}",
+                phase="http",
+                fix="Ask whoever runs the server, or a proxy in front of it, to send fewer or shorter ones",
+            )
         if fault is not None:
             reason = fault.partition(":")[0]  # not the server's text after the colon
             return ConnectError(

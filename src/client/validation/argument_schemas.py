@@ -19,7 +19,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from ..protocol.messages import as_list, as_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jsonschema_rs import Validator
 
@@ -46,10 +46,11 @@ def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
             continue
         part = cast("dict[str, Any]", part)
         parts[id(part)] = part
-        waiting.extend(_referred(part.get(key), root) for key in ("$ref", "$dynamicRef"))
+        waiting.extend(_referred(part[key], root) for key in ("$ref", "$dynamicRef") if key in part)
         for key in ("allOf", "anyOf", "oneOf"):
-            waiting.extend(as_list(part.get(key)))
-        waiting.extend((part.get("then"), part.get("else")))
+            if key in part:
+                waiting.extend(as_list(part[key]))
+        waiting.extend(part[key] for key in ("then", "else") if key in part)
     return list(parts.values())
 
 
@@ -78,8 +79,12 @@ def member(schema: Any, root: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def items(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of the items of an array, of which every branch may apply."""
+    return _items(parts_of(schema, root))
+
+
+def _items(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     schemas: list[Any] = []
-    for part in parts_of(schema, root):
+    for part in parts:
         declared = part.get("items")
         schemas += [*(as_list(declared) or [declared]), *as_list(part.get("prefixItems"))]
     return {"anyOf": schemas}
@@ -87,8 +92,12 @@ def items(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
 
 def kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
     """The JSON types that a schema declares; empty if it declares none."""
+    return _named_types(parts_of(schema, root))
+
+
+def _named_types(parts: Iterable[dict[str, Any]]) -> frozenset[str]:
     types: set[str] = set()
-    for part in parts_of(schema, root):
+    for part in parts:
         declared = part.get("type")
         names = as_list(declared) or [declared]
         types.update(name for name in names if isinstance(name, str))
@@ -245,21 +254,21 @@ def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dic
 
 
 def _parameters(properties: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Parameter]:
-    return {
-        name: Parameter(
-            _kinds(inner, root),
-            _kinds(items(inner, root), root),
-            _content(name, inner, root),
-            any(part.get("format") == "date-time" for part in parts_of(inner, root)),
-        )
-        for name, inner in properties.items()
-    }
+    return {name: _parameter(name, inner, root) for name, inner in properties.items()}
 
 
-def _content(name: str, schema: Any, root: Mapping[str, Any]) -> Content:
+def _parameter(name: str, schema: Any, root: Mapping[str, Any]) -> Parameter:
+    # Read once, as a server may name a hundred thousand parameters.
+    parts = parts_of(schema, root)
+    inner = parts_of(_items(parts), root)
+    is_time = any(part.get("format") == "date-time" for part in parts)
+    return Parameter(_kinds(parts), _kinds(inner), _content(name, [*parts, *inner]), is_time)
+
+
+def _content(name: str, parts: Iterable[Mapping[str, Any]]) -> Content:
     """How a parameter wants bytes, from all subschemas that describe it."""
     words = ""
-    for part in (*parts_of(schema, root), *parts_of(items(schema, root), root)):
+    for part in parts:
         form, pattern = part.get("format"), str(part.get("pattern", ""))
         words += f" {part.get('title', '')} {part.get('description', '')}"
         if form in ("data-url", "data-uri") or pattern.startswith("^data:"):
@@ -273,10 +282,10 @@ def _content(name: str, schema: Any, root: Mapping[str, Any]) -> Content:
     return "base64" if _BASE64.search(f"{name.replace('_', ' ')} {words}") else ""
 
 
-def _kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
+def _kinds(parts: list[dict[str, Any]]) -> frozenset[str]:
     """The types that a schema names, and those of the values that a part without a type lists."""
-    listed = (part for part in parts_of(schema, root) if "type" not in part)
-    return kinds(schema, root) | {type_of(value) for part in listed for value in _listed_values(part)}
+    listed = (part for part in parts if "type" not in part)
+    return _named_types(parts) | {type_of(value) for part in listed for value in _listed_values(part)}
 
 
 def _listed_values(part: Mapping[str, Any]) -> list[Any]:

@@ -37,7 +37,7 @@ _BACKTRACKS: Final = 10_000
 _PATTERN_BYTES: Final = 1 << 20
 _ALL_PATTERN_BYTES: Final = 32 << 20
 _REPORTED: Final = 20
-_LISTED: Final = 100_000
+_LISTED: Final = 30_000  # errors, of some 2 kB each
 _COPIED: Final = 100_000_000
 _NEWEST: Final = "Draft202012Validator"
 # By the path of `$schema`, as some servers write https for http, or http for https.
@@ -119,7 +119,7 @@ class CompiledSchema:
         validator, graph = self._checks
         parts = count_parts(value)
         looks = graph.looks(value, parts)
-        if looks is None or looks > _LISTED or looks * parts > _COPIED:
+        if looks is None or looks + parts * graph.required > _LISTED or looks * parts > _COPIED:
             # `iter_errors` makes all errors first, each with a copy of its value: too much memory here.
             return _first_problem(validator, value)
         return list(itertools.islice(validator.iter_errors(value), _REPORTED))
@@ -319,6 +319,11 @@ class SchemaGraph:
             or self._name_searches
             or any(key in node for node in self._nodes for key in (*_REFERENCES, *_UNEVALUATED))
         )
+
+    @property
+    def required(self) -> int:
+        """The names that all subschemas together require."""
+        return sum(len(as_list(node.get("required"))) for node in self._nodes)
 
     @property
     def patterns(self) -> int:

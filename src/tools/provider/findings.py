@@ -177,9 +177,10 @@ def _suspicious_in(text: str) -> list[tuple[str, str]]:
     """Kind and sentence of each suspicious part of a text that can be found in the text alone."""
     suspicions: list[tuple[str, str]] = []
     hidden = "".join(character for _, character in hidden_characters(text))
+    spelled = smuggled(hidden)
     if hidden:
-        suspicions.append(("hidden characters", _hidden(text, hidden)))
-    for candidate in filter(None, (without_hidden(text), smuggled(hidden))):
+        suspicions.append(("hidden characters", _hidden(text, hidden, spelled)))
+    for candidate in filter(None, (without_hidden(text), spelled)):
         plain = re.sub(r"\s+", " ", candidate)
         for kind, pattern, words in _PATTERNS:
             if match := pattern.search(plain):
@@ -226,11 +227,10 @@ def _scripts(name: str) -> set[str]:
     return {family.title() for each in names for family in families if each.startswith(family)}
 
 
-def _hidden(text: str, hidden: str) -> str:
-    kinds = list(dict.fromkeys(name_of(character) for character in hidden))
+def _hidden(text: str, hidden: str, spelled: str) -> str:
+    kinds = [name_of(character) for character in dict.fromkeys(hidden)]
     position = next(iter(hidden_characters(text)))[0]
     around = _cut(text[max(0, position - _EXCERPT // 2) :])
-    spelled = smuggled(hidden)
     more = f" and {len(kinds) - 3} other kinds" if len(kinds) > 3 else ""
     says = f" They spell “{_cut(spelled)}”." if spelled.strip() else ""
     return f"{len(hidden)} hidden: {', '.join(kinds[:3])}{more}, in “{around}”.{says}"

@@ -1,5 +1,6 @@
 import contextlib
 import itertools
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -121,3 +122,16 @@ def test_of_any_bytes_no_event_is_larger_than_the_limit_unless_it_says_so(chunks
         assert all(len(event.data) <= 100 for event in iter_events(chunks, limit=100))
     for event in iter_events(chunks, limit=50, goes_on=True):
         assert event.refused is not None or len(event.data) <= 50
+
+
+@pytest.mark.parametrize("line", [b"x: y\n", b"data: \n"])
+def test_millions_of_lines_in_one_chunk_are_not_texts_all_at_once(line):
+    chunk = line * 1_000_000 + b"data: 1\n\n"
+    tracemalloc.start()
+    try:
+        events = [event.data.strip() for event in iter_events([chunk], limit=len(chunk))]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert events == [b"1"]
+    assert peak < 5 * len(chunk)  # the texts of all lines take 15 times as much
