@@ -18,6 +18,8 @@ hypothesis.settings.load_profile("default")
 
 # Whoever runs the tests may sign journals of their own.
 os.environ["KNIME_MCP_AUDIT_KEYS"] = os.devnull + "/none"
+# Nor do tests know the servers to which they gave names.
+os.environ["KNIME_MCP_SERVERS"] = os.devnull + "/none"
 
 # keyring chooses among all classes that are known when it is first asked: not among those of the tests.
 keyring.get_keyring()

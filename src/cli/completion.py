@@ -40,11 +40,11 @@ def first_word() -> str | None:
 
 
 def servers(incomplete: str) -> list[Offer]:
-    from .named_servers import read_entries, servers_file, where
+    from ..tools.node_settings.named_servers import known_entries, where
 
     with suppress(Exception):
-        entries = read_entries(servers_file())
-        return [(name, where(entry)) for name, entry in entries.items() if name.startswith(incomplete)]
+        entries = known_entries().items()
+        return [(name, where(entry)) for name, entry in entries if name.startswith(incomplete)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""``knime-mcp config``: servers with names, which stand in `named_servers`' file."""
+"""``knime-mcp config``: servers with names, in the file that `tools.node_settings.named_servers` reads."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..tools.node_settings.named_servers import is_name, known_entries, read_entries, servers_file, where
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, is_command, takes_connection
-from .named_servers import (
-    for_every_program,
-    is_name,
-    programs,
-    read_entries,
-    servers_file,
-    where,
-    without_secrets,
-    write_entries,
-)
+from .named_servers import for_every_program, programs, without_secrets, write_entries
 from .terminal import note, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from .named_servers import Entry
+    from ..tools.node_settings.named_servers import Entry
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the server.")]
 
@@ -36,7 +28,7 @@ def list_servers(
 
     Other commands take the name instead of a URL: knime-mcp list NAME.
     """
-    entries = _entries()
+    entries = known_entries()
     if as_json:
         print_json(entries)
         return ExitCode.OK
@@ -69,7 +61,7 @@ def add(
     route, _ = connection.one_route(url)
     if is_command(route) and not connection.stdio:
         raise UsageError(f"{route.url} names no command. Give it with --stdio 'COMMAND'.")
-    entries = _entries()
+    entries = known_entries()
     if name in entries and not force:
         raise UsageError(
             f"There is a server called '{name}': {where(entries[name])}. Replace it with --force."
@@ -99,7 +91,7 @@ def add(
 @reports_errors
 def remove(name: NameArgument) -> ExitCode:
     """Forget the name of a server."""
-    entries = _entries()
+    entries = known_entries()
     if name not in entries:
         raise UsageError(f"There is no server called '{name}'. All names: knime-mcp config list")
     write_entries(servers_file(), {other: entry for other, entry in entries.items() if other != name})
@@ -123,7 +115,7 @@ def import_servers(
     Secrets in its file are not copied: a variable of the environment stands in their place, and is named.
     """
     file = _file(source)
-    found, entries = read_entries(file), _entries()
+    found, entries = read_entries(file), known_entries()
     if not found:
         raise CommandError(f"{file} has no servers.")
     taken: dict[str, Entry] = {}
@@ -148,11 +140,6 @@ def import_servers(
     say(f"{counted(len(taken), 'server')} of {file}: {', '.join(taken) or 'none'}")
     _tell(variables)
     return ExitCode.OK if taken else ExitCode.FAILED
-
-
-def _entries() -> dict[str, Entry]:
-    file = servers_file()
-    return read_entries(file) if file.exists() else {}
 
 
 def _file(source: str) -> Path:

@@ -1,7 +1,7 @@
-"""Servers with names: the file of ``knime-mcp config``, and the servers that it holds.
+"""Servers with names on the command line: filled in from the environment, written, and taken from programs.
 
-The file is a ``mcp.json`` as other programs have it, so that entries can be copied from one to the other. It
-holds no secrets: they stand in it as ``${VARIABLE}``, and come from the environment when a server is used.
+The file (`tools.node_settings.named_servers`) holds no secrets: they stand in it as ``${VARIABLE}``, and come
+from the environment when a server is used.
 """
 
 from __future__ import annotations
@@ -15,43 +15,23 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from ..system import replace_file, user_folder
+from ..tools.node_settings.named_servers import REFERENCE, is_name, known_entries, servers_file
 from ..types.secret_rules import secrets_in_environment
-from ..types.texts import origin_and_path, why_no_json
 from .command_errors import CommandError, UsageError
-from .files import read_text, writing
+from .files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..graph.server_configs import ServerConfig
+    from ..tools.node_settings.named_servers import Entry
 
-Entry = dict[str, Any]
-
-_FILE: Final = "KNIME_MCP_SERVERS"
-_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
-_REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
-_COMMENTS: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA: Final = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 _QUERY: Final = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
-
-
-def servers_file() -> Path:
-    """The file: the one that ``KNIME_MCP_SERVERS`` names, or else one of the user's own settings."""
-    named = os.environ.get(_FILE)
-    if named:
-        return Path(named)
-    return user_folder("settings") / "knime-mcp" / "servers.json"
-
-
-def is_name(word: str) -> bool:
-    """Whether a word can be the name of a server: no URL, and nothing that could begin one."""
-    return _NAME.fullmatch(word) is not None and not word.startswith("stdio:")
 
 
 def is_known(name: str) -> bool:
     """Whether there is a server of this name, which may not be usable."""
-    file = servers_file()
-    return is_name(name) and file.is_file() and name in read_entries(file)
+    return is_name(name) and name in known_entries()
 
 
 def named_server(name: str) -> ServerConfig | None:
@@ -75,40 +55,13 @@ def named_server(name: str) -> ServerConfig | None:
 
 def unknown_name(word: str) -> UsageError | None:
     """The error for a word that looks like a name and is none; None if it may be meant as a URL."""
-    file = servers_file()
-    if not is_name(word) or "." in word or not file.is_file():
+    if not is_name(word) or "." in word or not servers_file().is_file():
         return None
-    names = ", ".join(sorted(read_entries(file))) or "none yet"
+    names = ", ".join(sorted(known_entries())) or "none yet"
     return UsageError(
         f"There is no server called '{word}'. Servers with a name: {names}. Give a name or a URL, or add it:"
         f" knime-mcp config add {word} URL"
     )
-
-
-def read_entries(file: Path) -> dict[str, Entry]:
-    """The entries of a ``mcp.json`` by name, as they are written, without VS Code's comments.
-
-    Raises:
-        CommandError: The file is missing, not JSON, or holds no servers.
-    """
-    try:
-        text = read_text(file)
-    except OSError as error:
-        raise CommandError(f"{file} cannot be read: {error.strerror or error}.") from None
-    for pattern in (_COMMENTS, _LAST_COMMA):
-        text = pattern.sub(lambda match: match[1] or "", text)
-    try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"{file} cannot be read as JSON: {why_no_json(error)}.") from None
-    content = cast("dict[str, Any]", found if isinstance(found, dict) else {})
-    nested = content.get("mcp")  # the settings.json of VS Code has the servers one level deeper
-    inner = cast("dict[str, Any]", nested if isinstance(nested, dict) else {})
-    servers = content.get("mcpServers", content.get("servers", inner.get("servers", {})))
-    if not isinstance(servers, dict) or not isinstance(found, dict):
-        raise CommandError(f"{file} has no object 'mcpServers' with a server per name.")
-    entries = cast("dict[str, Any]", servers)
-    return {name: cast("Entry", entry) for name, entry in entries.items() if isinstance(entry, dict)}
 
 
 def write_entries(file: Path, entries: Mapping[str, Entry]) -> None:
@@ -166,7 +119,7 @@ def for_every_program(entry: Entry, file: Path) -> tuple[Entry, list[str]]:
     def inside(value: Any) -> Any:
         match value:
             case str():
-                return _REFERENCE.sub(filled, value)
+                return REFERENCE.sub(filled, value)
             case list():
                 return [inside(part) for part in cast("list[Any]", value)]
             case dict():
@@ -185,7 +138,7 @@ def without_secrets(name: str, entry: Entry) -> tuple[Entry, list[str]]:
     taken: list[str] = []
 
     def hidden(part: str, value: Any) -> Any:
-        if not isinstance(value, str) or _REFERENCE.search(value) or not _is_secret(part, value):
+        if not isinstance(value, str) or REFERENCE.search(value) or not _is_secret(part, value):
             return value
         taken.append(re.sub(r"[^A-Za-z0-9]+", "_", f"{name}_{part}").strip("_").upper())
         scheme, blank, _ = value.partition(" ")
@@ -220,11 +173,3 @@ def _arguments(words: list[Any], hidden: Callable[[str, Any], Any]) -> list[Any]
         clean.append(f"{name}={hidden(name, value)}" if is_option and equals else hidden(option, word))
         option = text if is_option and not equals else "argument"
     return clean
-
-
-def where(entry: Entry) -> str:
-    """The place of a server: arguments and queries may hold secrets and are not shown."""
-    url: Any = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
-    if isinstance(url, str):
-        return origin_and_path(url)
-    return f"the command {entry.get('command', '?')}"

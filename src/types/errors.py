@@ -17,7 +17,7 @@ each says what happened, where, and what to do next::
     ├── ResultInvalid       pointer     a result that violates the tool's output schema, and that result
     ├── ResultTooLarge      limit       more bytes than allowed
     ├── ToolChanged         changes     the definition is not the one that was pinned
-    ├── FileFailed                      the operating system does not let a file of a run be written
+    ├── FileFailed                      a file of a run or of settings cannot be written or read
     ├── NotRunHere                      only KNIME itself can run a workflow
     ├── Unexpected                      an exception that nobody foresaw
     ├── TimedOut            kind        one of the three clocks ran out
@@ -344,7 +344,7 @@ class ToolChanged(MCPError):  # noqa: N818
 
 
 class FileFailed(MCPError):  # noqa: N818
-    """The operating system does not let a file or folder of a run be written."""
+    """A file or folder of a run or of settings cannot be written, or cannot be read."""
 
     CODE = "KMCP-FILE"
 

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from knime_mcp.cli.named_servers import read_entries, without_secrets
+from knime_mcp.cli.named_servers import without_secrets
+from knime_mcp.tools.node_settings.named_servers import read_entries
 from tests.cli.conftest import SECRET
 
 KEY = "ghp_0123456789abcdefghijABCDEFGHIJ012345"

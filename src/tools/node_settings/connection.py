@@ -82,9 +82,10 @@ def header_lines(text: str) -> tuple[tuple[str, str], ...]:
 def route_from_settings(node: Any, *, url: str | None = None, credential: str | None = None) -> ServerRoute:
     """The route that the parameters of a node describe; settings in the URL's fragment win over parameters.
 
-    ``url`` and ``credential`` are used instead of the node's, such as those from a *Servers* table.
+    ``url`` and ``credential`` are used instead of the node's, such as those from a *Servers* table. In the
+    node's own setting a name of ``knime-mcp config`` stands for the address; data cannot choose among names.
     """
-    route = ServerRoute.parse(node.server_url if url is None else url)
+    route = _entered(node.server_url) if url is None else ServerRoute.parse(url)
     as_header = node.send_credentials_as == "header"
     by_oauth = node.send_credentials_as == "client_credentials"
     name = chosen(node.credentials if credential is None else credential)
@@ -100,6 +101,16 @@ def route_from_settings(node: Any, *, url: str | None = None, credential: str | 
     }
     unsaid = {key: value for key, value in ways.items() if getattr(route, key) == getattr(defaults, key)}
     return replace(route, **unsaid)
+
+
+def _entered(server: str) -> ServerRoute:
+    word = server.strip()
+    if word and "/" not in word and not word.startswith("stdio:"):
+        from .named_servers import is_name, named_route  # late, as most servers are given by their URL
+
+        if is_name(word):
+            return named_route(word)
+    return ServerRoute.parse(word)
 
 
 def timeouts_from_settings(node: Any) -> Timeouts:

@@ -7,6 +7,7 @@ them in its dialog.
 from __future__ import annotations
 
 import logging
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import knime.extension as knext
@@ -57,12 +58,49 @@ def _below_heading(label: str, parameter: Any) -> Callable[..., dict[str, Any]]:
     return describe
 
 
+class _ServerUrl(knext.StringParameter):
+    """A text to enter, for which KNIME's dialog suggests the names of `knime-mcp config`.
+
+    KNIME has fields with suggestions since 5.10; before, they would be closed lists, so that no URL could be
+    entered. KNIME's Python has no name for them yet. In all versions, the help lists the names.
+    """
+
+    def _get_options(self, dialog_creation_context: Any) -> dict[str, Any]:  # noqa: ARG002
+        names = _server_names()
+        if not names or not _has_suggestions():
+            return {"format": "string"}
+        values = [{"id": name, "text": name} for name in names]
+        return {"format": "dropDown", "allowNewValue": True, "possibleValues": values}
+
+    def _extract_schema(self, *context: Any, **named: Any) -> dict[str, Any]:
+        schema = super()._extract_schema(*context, **named)
+        names = ", ".join(f"`{name}`" for name in _server_names())
+        return {**schema, "description": f"{self.__doc__} Names: {names}."} if names else schema
+
+
+def _has_suggestions() -> bool:
+    """Whether this is KNIME 5.10 or later, whose Python can hide members of enumerations."""
+    return "hidden_choices" in signature(knext.EnumParameter.__init__).parameters
+
+
+def _server_names() -> list[str]:
+    """The names of `knime-mcp config`. Never raises, as the dialog would not open then."""
+    from .named_servers import is_name, known_entries  # late, as only dialogs ask
+
+    try:
+        return sorted(filter(is_name, known_entries()))
+    except Exception as error:
+        _log.debug("No names of servers in the dialog: %s", type(error).__name__)
+        return []
+
+
 def server_url() -> Any:
-    return knext.StringParameter(
+    return _ServerUrl(
         "Server URL",
         "Address of the MCP server, as its documentation gives it, such as `https://host/mcp`. Put no"
         " password or key into it: store it in a *Credentials Configuration* node and choose that under"
-        " *Credentials*. Where a server wants its key in the URL, write `{credential.password}` there.",
+        " *Credentials*. Where a server wants its key in the URL, write `{credential.password}` there."
+        " A server to which `knime-mcp config add` gave a name on this computer can be entered by that name.",
         default_value="",
     )
 
