@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _BLOCKS: Final = "blocks"  # in `GIVEN_BACK`: text and thoughts as they came; signatures hold for their order
 _ASKED_BY_CALLS: Final = frozenset({"tool_use", "input_json_delta"})
+_GROUP: Final = 64
 _OF_THE_WIRE: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 #: Errors in the middle of a stream have no HTTP status: https://platform.claude.com/docs/en/api/errors
 _STATUS: Final = {
@@ -48,7 +49,11 @@ _STATUS: Final = {
     "overloaded_error": 529,
 }
 
-require_fit(ChatAnthropic, "langchain-anthropic", {"_get_request_payload": ("input_", "stop")})
+require_fit(
+    ChatAnthropic,
+    "langchain-anthropic",
+    {"_get_request_payload": ("input_", "stop"), "_astream": ("messages", "stop")},
+)
 
 
 class AnthropicModel(AgentModel):
@@ -77,7 +82,7 @@ class AnthropicModel(AgentModel):
     async def answer(self, request: ModelRequest) -> AIMessage:
         pieces: list[AIMessageChunk] = []
         options = {**self._more, **_options(request)}
-        stream = self._chat.astream(list(map(_sent, request.messages)), stop=self._stop, **options)
+        stream = self._chat.pieces(list(map(_sent, request.messages)), self._stop, options)
         try:
             async for piece in stream:
                 pieces.append(piece)
@@ -89,12 +94,9 @@ class AnthropicModel(AgentModel):
             raise not_sent(_cause(error), self.server, self.secrets) from None
         except (UnicodeDecodeError, json.JSONDecodeError):
             raise ModelAnswerInvalid.broken_off() from None
-        except ValueError:
-            if pieces:
-                raise
-            raise ModelAnswerInvalid.without_message() from None
-        # All at once: LangChain reads a call's arguments again with each piece that is added alone.
-        return _message(pieces[0] + pieces[1:])
+        if not pieces:
+            raise ModelAnswerInvalid.without_message()
+        return _message(_joined(pieces))
 
 
 class _Claude(ChatAnthropic):
@@ -104,6 +106,13 @@ class _Claude(ChatAnthropic):
 
     def use(self, client: httpx.AsyncClient) -> None:
         self._http = client
+
+    async def pieces(
+        self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
+    ) -> AsyncIterator[AIMessageChunk]:
+        """The answer as it arrives. LangChain's `astream` would then join all pieces, see `_joined`."""
+        async for generation in self._astream(messages, stop=stop, **options):
+            yield cast("AIMessageChunk", generation.message)
 
     @cached_property
     def _async_client(self) -> anthropic.AsyncClient:
@@ -156,6 +165,14 @@ def _options(request: ModelRequest) -> dict[str, Any]:
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
     schema = {"type": "object", **function["parameters"]}
     return {"name": function["name"], "description": function["description"], "input_schema": schema}
+
+
+def _joined(pieces: list[AIMessageChunk]) -> AIMessageChunk:
+    """Joins groups, then groups of those: LangChain copies what it has with every piece that it adds."""
+    while len(pieces) > 1:
+        starts = range(0, len(pieces), _GROUP)
+        pieces = [pieces[start] + pieces[start + 1 : start + _GROUP] for start in starts]
+    return pieces[0]
 
 
 def _message(whole: AIMessageChunk) -> AIMessage:
