@@ -57,7 +57,7 @@ TASKS = [
 @contextlib.contextmanager
 def servers():
     """By stage: the URL of a server that stays there; ``*`` is one that replies."""
-    long_list = rpc({"tools": [{**ECHO, "description": "x" * 3_000_000}]})
+    long_list = rpc({"tools": [{**ECHO, "_meta": {"text": "x" * 3_000_000}}]})
     listing = rpc({"tools": [ECHO]})
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))

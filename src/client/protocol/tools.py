@@ -23,7 +23,7 @@ from .messages import as_list, as_object, as_text, encode_header_value
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
 # Of a tool's texts, in characters: what stands further behind is not scanned, and models must not read it.
-_LONGEST: Final = {"name": 1000, "title": 1000, "description": 200_000}
+_LONGEST: Final = {"name": 10_000, "title": 10_000, "description": 200_000}
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The characters of a header name (RFC 9110 §5.6.2)."""
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values
