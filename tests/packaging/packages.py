@@ -2,14 +2,15 @@
 
 Run by `make packages` rather than by pytest, because it builds and installs: wheel and source distribution
 pass the index's checks, are the same bytes when built twice, and can be built without a network; every extra
-starts what it promises in an environment of its own, and the lowest allowed versions run the demo. A list of
-all parts (CycloneDX) and the licences of each stand beside them.
+starts what it promises in an environment of its own, and the lowest allowed versions run the demo and the
+quick tests. A list of all parts (CycloneDX) and the licences of each stand beside them.
 """
 
 import argparse
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -90,12 +91,18 @@ def extras(work: Path, wheel: Path) -> None:
         print(f"extra {extra or '(none)':14} starts what it promises")
 
 
-def lowest(work: Path, wheel: Path) -> None:
-    """The demo with the lowest versions that pyproject.toml allows, as wheels for this Python."""
-    options = ("--resolution", "lowest-direct", "--only-binary", ":all:")
-    python = environment(work / "lowest", *options, f"{wheel}[all]")
+def lowest(work: Path, _: Path) -> None:
+    """Demo and quick tests with the lowest versions that pyproject.toml allows, as wheels for this Python."""
+    folder = work / "lowest"
+    binaries = ("--only-binary", ":all:", "--no-binary", "knime-mcp")
+    python = environment(folder, "--resolution", "lowest-direct", *binaries, "--editable", f"{ROOT}[all]")
     run(python.with_name("knime-mcp"), "demo")
-    print("lowest versions run the demo")
+    print("lowest versions run the demo", flush=True)
+    # The newest test tools: what is installed already stays as low as it is.
+    uv("pip", "install", "--quiet", "--python", folder, "--group", "test")
+    tests = ("-m", "pytest", "-q", "--quick", "-n", "auto", "--dist", "worksteal", "-p", "no:cacheprovider")
+    subprocess.run([python, *tests], cwd=ROOT, env=CLEAN, check=True)
+    print("lowest versions pass the quick tests")
 
 
 def parts(work: Path, wheel: Path) -> None:
