@@ -55,7 +55,7 @@ def named_server(name: str) -> ServerConfig | None:
 
 def unknown_name(word: str) -> UsageError | None:
     """The error for a word that looks like a name and is none; None if it may be meant as a URL."""
-    if not is_name(word) or "." in word or not servers_file().is_file():
+    if not is_name(word) or "." in word:
         return None
     names = ", ".join(sorted(known_entries())) or "none yet"
     return UsageError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
 from ..runs.replay_rules import ReplayRules
+from ..tools.node_settings.named_servers import known_entries
 from ..types.texts import counted
 from .command_errors import UsageError
 from .connection_options import is_command
@@ -70,7 +71,8 @@ def replay_options(settings: ReplaySettings, connection: ConnectionOptions) -> R
 
 def _by_name(text: str, connection: ConnectionOptions) -> str:
     """A server of `knime-mcp config` in place of its URL on record, of which a file alone starts nothing."""
-    route = None if "=" in text else connection.by_name(text)
+    # Where no server has a name, a word alone is more likely half of OLD=NEW.
+    route = None if "=" in text or not known_entries() else connection.by_name(text)
     return text if route is None else f"{route.url}={route.uri}"
 
 

@@ -68,6 +68,16 @@ def test_a_name_that_nobody_gave_names_those_that_there_are(named, server):
     assert "config add mime" in done.err
 
 
+def test_a_name_is_taken_for_one_before_any_server_has_a_name(named, tmp_path):
+    (tmp_path / "in.csv").write_text("a\n1\n", encoding="utf-8")
+    for words in (("list", "files"), ("call", "files", "echo"), ("batch", "files", "echo", "in.csv")):
+        done = named(*words)
+        assert done.code == 2
+        assert "no server called 'files'. Servers with a name: none yet." in done.err
+        assert "config add files URL" in done.err
+    assert "does not start with http" in named("list", "files.example").err  # a host without its scheme
+
+
 def test_names_are_listed_replaced_on_request_and_forgotten(named, server):
     assert "config add" in named("config", "list").out
     named("config", "add", "mine", server.url)
