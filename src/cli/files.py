@@ -362,6 +362,8 @@ def with_pairs(given: Mapping[str, Any], pairs: Sequence[Pair], schema: Mapping[
     A pair takes precedence. Arguments that the schema does not declare are remarked upon: usually they are
     typing errors.
     """
+    if not given and not pairs:
+        return {}  # unread: a server may name a hundred thousand parameters
     from ..client.validation.argument_schemas import parameters_in
     from ..runs.argument_sources import arguments_from_pairs
 

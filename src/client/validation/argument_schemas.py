@@ -248,8 +248,14 @@ def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Paramete
 def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dict[str, Parameter]:
     """The parameters in the schema of a tool's arguments; see `parameters_of`."""
     properties = properties_in(schema, schema)
+    # What is said of an undeclared name depends on it only through patterns: one for all saves 100,000.
+    has_patterns = any("patternProperties" in part for part in parts_of(schema, schema))
+    undeclared: dict[str, Any] | None = None
     for name in _undeclared(schema, columns):
-        properties.setdefault(name, member(schema, schema, name))
+        if name not in properties:
+            if undeclared is None or has_patterns:
+                undeclared = member(schema, schema, name)
+            properties[name] = undeclared
     return _parameters(properties, schema)
 
 
@@ -262,7 +268,15 @@ def _parameter(name: str, schema: Any, root: Mapping[str, Any]) -> Parameter:
     parts = parts_of(schema, root)
     inner = parts_of(_items(parts), root)
     is_time = any(part.get("format") == "date-time" for part in parts)
-    return Parameter(_kinds(parts), _kinds(inner), _content(name, [*parts, *inner]), is_time)
+    return _shared(_kinds(parts), _kinds(inner), _content(name, [*parts, *inner]), is_time)
+
+
+@lru_cache(maxsize=256)
+def _shared(
+    kinds: frozenset[str], item_kinds: frozenset[str], content: Content, is_moment: bool
+) -> Parameter:
+    """One object for all parameters that are alike, as they are in wide schemas."""
+    return Parameter(kinds, item_kinds, content, is_moment)
 
 
 def _content(name: str, parts: Iterable[Mapping[str, Any]]) -> Content:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from knime_mcp.client.validation.argument_schemas import kinds, parameters_of, properties_in, resolve
+from knime_mcp.client.validation.argument_schemas import (
+    kinds,
+    parameters_in,
+    parameters_of,
+    properties_in,
+    resolve,
+)
 from knime_mcp.tools.calling_hints import example_arguments, signature
 from knime_mcp.types.tool import MCPTool
 
@@ -41,3 +47,21 @@ def test_schemas_made_to_take_long_are_read_in_time(schema):
     assert list(parameters_of(tool)) == list(schema.get("properties", ()))
     assert len(signature(schema)) < 10_000
     assert len(example_arguments(schema)) < 1_000_000
+
+
+def test_names_that_are_only_required_are_what_the_schema_says_of_others():
+    others = {"properties": {"a": {"type": "boolean"}}, "additionalProperties": {"type": "integer"}}
+    found = parameters_in({**others, "required": ["x", "y", "a"]})
+    assert {name: set(parameter.kinds) for name, parameter in found.items()} == {
+        "a": {"boolean"},
+        "x": {"integer"},
+        "y": {"integer"},
+    }
+    patterns = {"patternProperties": {"^t_": {"type": "string"}, "^n_": {"type": "number"}}}
+    found = parameters_in({**patterns, "required": ["n_1", "t_1"]}, ["t_2", "other"])
+    assert {name: set(parameter.kinds) for name, parameter in found.items()} == {
+        "n_1": {"number"},
+        "t_1": {"string"},
+        "t_2": {"string"},
+    }
+    assert found["t_1"] is found["t_2"]  # alike parameters are one object: a server may name many
