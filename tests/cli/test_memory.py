@@ -43,7 +43,10 @@ def test_a_large_result_in_a_journal_and_in_csv(tmp_path):
     (tmp_path / "in.csv").write_text("q\nx\n", encoding="utf-8")
     words = ("echo", "in.csv", "--out", "out.csv", "--audit")
     with ScriptedServer(modern(tools__call=rpc(text("y" * LARGE, resultType="complete")))) as server:
-        _, peak = measured(tmp_path, "batch", server.url, *words, "run.jsonl")
+        peak = min(
+            measured(tmp_path, "batch", server.url, *words, name)[1] for name in ("1.jsonl", "2.jsonl")
+        )
     assert (tmp_path / "out.csv").stat().st_size > LARGE
-    # 277 MiB on Linux, Python 3.11, and 314 in some runs among all tests. Each further copy adds 60.
-    assert peak < 360 * MIB
+    # 277 MiB on Linux, Python 3.11; among all tests sometimes 314, in both runs, and why was not found. A
+    # further copy of the text makes it 337 at the least.
+    assert peak < 330 * MIB
