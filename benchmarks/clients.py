@@ -128,6 +128,25 @@ def bare_httpx():
         )
 
 
+async def bare_httpx_async():
+    """The same client, awaited: what a coroutine pays before any protocol."""
+    import httpx
+
+    async def post(method, **params):
+        headers, content = message(method, **params)
+        reply = await client.post(URL, json=content, headers=headers)
+        return parsed(reply.content, reply.headers["content-type"])
+
+    async def list_all():
+        page = await post("tools/list")
+        while cursor := page.get("nextCursor"):
+            page = await post("tools/list", cursor=cursor)
+
+    limits = httpx.Limits(max_keepalive_connections=None)
+    async with httpx.AsyncClient(verify=False, limits=limits) as client:
+        await run_async(lambda: post("tools/call", name=TOOL, arguments=ARGUMENTS), list_all)
+
+
 def ours():
     """`MCPClient`."""
     from knime_mcp.tools import MCPClient
@@ -225,6 +244,7 @@ WAYS = {
     way.__name__: way
     for way in (
         bare_httpx,
+        bare_httpx_async,
         ours,
         ours_invoke,
         ours_ainvoke,

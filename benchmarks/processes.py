@@ -47,6 +47,7 @@ class ClientKind:
 
 
 HTTPX = ClientKind("bare httpx", "bare_httpx")
+HTTPX_ASYNC = ClientKind("bare httpx, awaited", "bare_httpx_async")
 OURS = ClientKind("ours: MCPClient", "ours")
 INVOKE = ClientKind("ours: StructuredTool.invoke", "ours_invoke")
 AINVOKE = ClientKind("ours: StructuredTool.ainvoke", "ours_ainvoke")

@@ -10,8 +10,15 @@ from timing import Table, Way
 
 from tests.support import peers
 
-KINDS = (HTTPX, processes.OURS, processes.INVOKE, processes.AINVOKE, *processes.PEERS)
-SMOKE = (*KINDS[:4], processes.SDK2, processes.SDK1, processes.ADAPTER_SESSION)  # `cold` starts the others
+KINDS = (
+    HTTPX,
+    processes.HTTPX_ASYNC,
+    processes.OURS,
+    processes.INVOKE,
+    processes.AINVOKE,
+    *processes.PEERS,
+)
+SMOKE = (*KINDS[:5], processes.SDK2, processes.SDK1, processes.ADAPTER_SESSION)  # `cold` starts the others
 TURNS = 5
 """Times as many rounds of small calls, a fifth as long: the machine's speed changes from second to second."""
 SLOW = (processes.ADAPTER,)  # opens a connection for every call
