@@ -212,9 +212,12 @@ class Guard:
     def _home(self) -> set[Zone]:
         """The zones of the MCP server's addresses; empty if any of these is public."""
         literal = _literal(self._server_host)
-        try:
-            addresses = [literal] if literal is not None else _addresses(self._server_host)
-        except (OSError, UnicodeError):
+        if literal is not None:
+            addresses = [literal]
+        else:
+            wait = Wait(self._timeouts, is_canceled=self.is_canceled)  # the name service may be silent
+            addresses = wait.run(lambda: _addresses(self._server_host))
+        if isinstance(addresses, Exception):
             return set()
         zones = {zone_of(address) for address in addresses}
         return set() if Zone.PUBLIC in zones else zones

@@ -1,12 +1,14 @@
 """Where addresses that a server names may lead."""
 
 import socket
+import threading
 
 import pytest
 
+from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.network import NetworkSettings
 from knime_mcp.client.oauth.guard import Guard, Zone, zone_of
-from knime_mcp.types.errors import ConnectError
+from knime_mcp.types.errors import ConnectError, TimedOut
 from tests.client.oauth.world import Canned, Origin
 
 PUBLIC = "https://mcp.example/mcp"
@@ -127,6 +129,21 @@ def test_what_is_inside_depends_on_where_the_server_is(monkeypatch, home, target
     else:
         with pytest.raises(ConnectError, match="which leads to"):
             guard.check(f"https://{target}/x")
+
+
+def test_a_name_service_that_does_not_answer_for_the_server_ends_with_the_clock(monkeypatch):
+    found = threading.Event()
+
+    def silent(*_args, **_options):
+        found.wait(30)
+        raise socket.gaierror(socket.EAI_NONAME, "unknown name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    guard = Guard(PUBLIC, timeouts=Timeouts(connect=0.1, idle=0.1, total=0.2))
+    with pytest.raises(TimedOut):
+        guard.check("https://10.0.0.1/x")
+    assert not found.is_set()
+    found.set()
 
 
 def test_an_origin_that_a_person_named_may_be_inside(monkeypatch):
