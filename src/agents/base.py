@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 import knime.extension as knext
 
 from ..tools.audit_workflow import save_after_run
-from ..tools.node_settings import (
-    connection,
-    shared_parameters,
-)
+from ..tools.node_settings import connection, shared_parameters
 from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import MCPError
 from .model.chat_model_ports import chat_model_port_type
@@ -243,31 +240,21 @@ class MCPAgentPrompter:
             taken_as_complete,
             unknown_calls,
         )
-        from ..tools.node_settings.connection import JOURNALS, Sessions, data_area, opening
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 
         layout = dialog.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
-        folder, about, opened = data_area(ctx), self._about(ctx), opening(ctx)
+        folder, about, opened = connection.data_area(ctx), self._about(ctx), connection.opening(ctx)
         ctx.set_progress(0.0, "starting")
         with (
-            latest_to_resume(folder / JOURNALS, about, opened)
+            latest_to_resume(folder / connection.JOURNALS, about, opened)
             if self.resume
             else nullcontext() as interrupted,
-            Sessions(
-                ctx,
-                credential,
-                connection.timeouts_from_settings(self),
-                pinning=self.pinning,
-                # The default mode, as in KNIME's own agent: the output tables stay readable.
-                workflow_mode="DEBUG" if self.debug else "DEFAULT",
-                secret_arguments=self.secret_arguments,
-            ) as sessions,
+            self._sessions(ctx, credential) as sessions,
         ):
             run = sessions.run
-            run.repeat_unknown = self.repeat_unknown
-            path = folder / JOURNALS / f"{run.id}{SUFFIX}"
+            path = folder / connection.JOURNALS / f"{run.id}{SUFFIX}"
             finished = FinishedPrompts(path, run.id, interrupted, outputs=data_outputs(ctx))
             run.save_blob = BlobStore(folder, run.id).save
             prompter = prompter_of(self, ctx, model, tools, tables, sessions)
@@ -285,22 +272,7 @@ class MCPAgentPrompter:
                 finished=finished,
                 notes={remark: None} if remark else {},
             )
-            try:
-                runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
-                # Failed, it can be resumed. Its head is that of the journal with its end.
-                run.close("failed" if runs.failures else "complete")
-            finally:
-                sessions.stop.set()
-                ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.anchor
-                question, answer = runs.question_and_answer()
-                saved = save_after_run(
-                    prompter.records,
-                    self.save_audit_workflow_to,
-                    folder,
-                    run.id,
-                    question=question,
-                    answer=answer,
-                )
+            saved = self._run_prompts(ctx, runs, prompts, sessions)
         if not runs.failures:
             if any(map(may_change, runs.calls())):  # see `latest_to_resume`
                 finished.keep_until_next(about)
@@ -317,15 +289,50 @@ class MCPAgentPrompter:
             knext.view_html(self._page(model, runs, warning, path)),
         )
 
+    def _sessions(self, ctx: Any, credential: Any) -> connection.Sessions:
+        sessions = connection.Sessions(
+            ctx,
+            credential,
+            connection.timeouts_from_settings(self),
+            pinning=self.pinning,
+            # The default mode, as in KNIME's own agent: the output tables stay readable.
+            workflow_mode="DEBUG" if self.debug else "DEFAULT",
+            secret_arguments=self.secret_arguments,
+        )
+        sessions.run.repeat_unknown = self.repeat_unknown
+        return sessions
+
+    def _run_prompts(
+        self, ctx: Any, runs: PromptRuns, prompts: list[Prompt], sessions: connection.Sessions
+    ) -> str | None:
+        """Answers the prompts, ends the journal, and returns what is to be told of the saved workflow."""
+        run = sessions.run
+        try:
+            runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
+            # Failed, it can be resumed. Its head is that of the journal with its end.
+            run.close("failed" if runs.failures else "complete")
+        finally:
+            sessions.stop.set()
+            ctx.flow_variables["mcp_audit_head"] = "" if run.journal is None else run.journal.anchor
+            question, answer = runs.question_and_answer()
+            saved = save_after_run(
+                runs.prompter.records,
+                self.save_audit_workflow_to,
+                connection.data_area(ctx),
+                run.id,
+                question=question,
+                answer=answer,
+            )
+        return saved
+
     def _about(self, ctx: Any) -> str:
         """Identifies this node's runs among the journals of a workflow."""
         from hashlib import sha256
 
-        from ..tools.node_settings.connection import place_in_workflow
         from ..types.texts import canonical_json
 
         asked = [self.developer_message, self.user_message, self.prompt_column, self.answer_schema]
-        digest = sha256(canonical_json([place_in_workflow(ctx), *asked]).encode()).hexdigest()
+        digest = sha256(canonical_json([connection.place_in_workflow(ctx), *asked]).encode()).hexdigest()
         return f"mcp_agent_prompter {digest[:16]}"
 
     def _prompts(
