@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-_SEPARATORS: Final = ",;\t"
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
@@ -111,10 +110,14 @@ class _Writer(Protocol):
 
 
 class _Format(NamedTuple):
-    """How tables are read and written in a format; None: they are not."""
+    """How tables are read and written in a format; None: they are not.
 
-    read: Callable[[Path], FileTable] | None
-    open_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None
+    A format that guards cells against being read as formulas has a further writer without the guard.
+    """
+
+    read: Callable[[Path], FileTable] | None = None
+    open_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
+    open_raw_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
 
 
 def either(*endings: str) -> str:
@@ -123,7 +126,7 @@ def either(*endings: str) -> str:
 
 
 def _format(file: Path) -> _Format:
-    return FORMATS.get(file.suffix.lower(), _Format(None, None))
+    return FORMATS.get(file.suffix.lower(), _Format())
 
 
 def wrong_ending(file: Path, endings: tuple[str, ...], what: str) -> str:
@@ -148,12 +151,11 @@ class TableWriter:
     """
 
     def __init__(self, file: Path, *, raw_csv: bool = False) -> None:
-        open_writer = _format(file).open_writer
+        _, open_writer, open_raw_writer = _format(file)
         if open_writer is None:
             raise TableError(wrong_ending(file, WRITABLE, "written"))
         self.file = file
-        is_raw = raw_csv and open_writer is _CsvWriter
-        self._open_writer = partial(_CsvWriter, guard=False) if is_raw else open_writer
+        self._open_writer = open_raw_writer if raw_csv and open_raw_writer else open_writer
         self._stream: BinaryIO | None = None
         self._writer: _Writer | None = None
 
@@ -207,17 +209,17 @@ def _read_parquet(file: Path) -> FileTable:
     return FileTable(table, typed=True)
 
 
-def _read_csv(file: Path) -> FileTable:
+def _read_csv(file: Path, *, separators: str = ",;\t") -> FileTable:
     """Reads CSV in the variants of many programs.
 
-    A ``.tsv`` file is separated by tabs; any other file by the separator of Excel's ``sep=``, or else by the
-    most frequent one of its first line: comma, semicolon or tab. Blanks around names of columns are removed.
+    The separator is that of Excel's ``sep=``, or else the most frequent one of the first line. Blanks around
+    names of columns are removed.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     try:
-        header = _read_header(file)
+        header = _read_header(file, separators)
         if header.is_all:  # Arrow refuses a table without rows
             table = pa.table({name: pa.array([], pa.string()) for name in header.names})
             return FileTable(table, typed=False)
@@ -284,7 +286,7 @@ class _Header(NamedTuple):
     is_all: bool
 
 
-def _read_header(file: Path) -> _Header:
+def _read_header(file: Path, separators: str) -> _Header:
     with file.open(encoding="utf-8-sig", newline="") as stream:
         first = stream.readline()
         if "\0" in first:  # UTF-16 without a byte order mark
@@ -293,16 +295,14 @@ def _read_header(file: Path) -> _Header:
         if separator_line:
             first = stream.readline()
         bare = _QUOTED.sub("", first)
-        separator = "\t" if file.suffix.lower() == ".tsv" else max(_SEPARATORS, key=bare.count)
-        reader = csv.reader(
-            chain([first], stream), delimiter=separator_line[1] if separator_line else separator
-        )
+        separator = separator_line[1] if separator_line else max(separators, key=bare.count)
+        reader = csv.reader(chain([first], stream), delimiter=separator)
         names = [name.strip() for name in next(reader, ())]
         is_all = not stream.read(1)
     if not names:
         raise TableError(f"{file} is empty. Its first line has to name the columns")
     _check_names(names, file)
-    return _Header(names, reader.dialect.delimiter, reader.line_num + bool(separator_line), is_all)
+    return _Header(names, separator, reader.line_num + bool(separator_line), is_all)
 
 
 def _check_names(names: list[str], file: Path) -> None:
@@ -470,13 +470,20 @@ def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
 class _CsvWriter:
     """Writes CSV, which has no types for lists, structures, bytes and zones: they become text."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, *, guard: bool = True) -> None:
+    def __init__(
+        self, stream: BinaryIO, schema: pa.Schema, *, separator: str = ",", guard: bool = True
+    ) -> None:
         from pyarrow import csv as arrow_csv
 
+        self._separator = separator
         self._guard = guard
         self._stream = stream
         self._order = _as_people_read(schema.names)
-        self._writer = arrow_csv.CSVWriter(stream, _flat(schema.empty_table().select(self._order)).schema)
+        self._writer = arrow_csv.CSVWriter(
+            stream,
+            _flat(schema.empty_table().select(self._order)).schema,
+            write_options=arrow_csv.WriteOptions(delimiter=separator),
+        )
 
     def write_table(self, table: pa.Table, /) -> None:
         flat = _flat(table.select(self._order))
@@ -487,7 +494,7 @@ class _CsvWriter:
         # Arrow makes the text of all cells before it writes any: as much memory again.
         for row in range(flat.num_rows):
             for position in range(flat.num_columns):
-                self._stream.write(b"," if position else b"")
+                self._stream.write(self._separator.encode() if position else b"")
                 self._write_cell(flat.select([position]).slice(row, 1))
             self._stream.write(b"\n")
 
@@ -572,13 +579,13 @@ def _cell_text(cell: pa.Scalar[Any]) -> str | None:
 
 
 FORMATS: Final[dict[str, _Format]] = {
-    ".csv": _Format(_read_csv, _CsvWriter),
-    ".tsv": _Format(_read_csv, None),
+    ".csv": _Format(_read_csv, _CsvWriter, partial(_CsvWriter, guard=False)),
+    ".tsv": _Format(partial(_read_csv, separators="\t")),
     ".xlsx": _Format(_read_excel, _ExcelWriter),
     ".parquet": _Format(_read_parquet, _open_parquet),
     ".jsonl": _Format(_read_json_lines, _JsonLinesWriter),
     ".ndjson": _Format(_read_json_lines, _JsonLinesWriter),
-    ".json": _Format(_read_json, None),
+    ".json": _Format(_read_json),
 }
 """The formats of tables by the ending of the file's name, in lower case."""
 READABLE: Final = tuple(ending for ending, form in FORMATS.items() if form.read)

@@ -28,6 +28,8 @@ from ..types.texts import origin_and_path, without_surrogates
 from .clock import Wait
 from .transports.base import Step, Trace
 
+_UNSENDABLE: Final = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
+_LONGEST_URL: Final = 65_536  # that httpx takes
 _NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is not a number
 # The usual places of certificates, for a Python whose OpenSSL was built for another system.
 _BUNDLES: Final = (
@@ -72,10 +74,12 @@ def checked_url(server_uri: str) -> str:
             setting="server_url",
             fix="Remove that part and give user name and password as credentials",
         )
-    if any(character <= " " or character == "\x7f" for character in url):
+    if _UNSENDABLE.search(url):
         raise SettingInvalid(
             "The server URL holds a space or control character", setting="server_url", fix=fix
         )
+    if len(url) > _LONGEST_URL:
+        raise SettingInvalid("The server URL is far too long", setting="server_url", fix=fix)
     if ("[" in parts.netloc or not _is_plain(host)) and not is_usable(url):
         raise SettingInvalid("The server URL names a host that cannot exist", setting="server_url", fix=fix)
     return parts.scheme + url[len(parts.scheme) :]  # in lower case, as other code compares it

@@ -59,10 +59,6 @@ class Graph:
             for label, target in exits(node):
                 yield node.id, target, label
 
-    def successors(self, node_id: str) -> tuple[str, ...]:
-        """The nodes to which a run can go from a node."""
-        return tuple(target for source, target, _ in self.edges() if source == node_id)
-
 
 class GraphRun:
     """A running or finished run: its result, history, and the context at any step.

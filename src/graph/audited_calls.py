@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING
 
 from ..runs.call_values import PlannedCall, ToolAnswer
 from ..runs.checked_calls import answer_of, key_meta, make_here, pinned_tool
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ..client.mcp_client import MCPClient
     from ..client.protocol.tools import CallToolResult
     from ..runs.engine import CallInProgress, Run
-    from .run_state import RunState
-    from .server_calls import CallOptions
+    from .server_calls import ServerCall
     from .server_configs import ServerConfig
 
 
@@ -39,41 +38,32 @@ class AuditedCalls:
         self._names: dict[str, str] = {}
         self._run = run.part(lambda asked: client(self._names[asked.url]), secrets)
 
-    def __call__(
-        self,
-        call_tool: Callable[..., CallToolResult],
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        run: RunState,
-        place: str = "",
-        **options: Unpack[CallOptions],
-    ) -> CallToolResult:
-        """Makes a call (see `CallTool`), and records it, also if it fails."""
-        route = route_of(self._servers[server])
-        self._names[route.url] = server
+    def __call__(self, asked: ServerCall, send: Callable[..., CallToolResult]) -> CallToolResult:
+        """Makes a call with `send` (see `GraphSessions.call`), and records it, also if it fails."""
+        tool, run = asked.tool, asked.run
+        route = route_of(self._servers[asked.server])
+        self._names[route.url] = asked.server
         results: list[CallToolResult] = []
 
         def check(call: CallInProgress) -> None:
             # The graph checks arguments itself. The server has an error of its own for an unknown tool.
             with suppress(ToolNotFound):
-                found = call.run.definitions.find(route, tool, is_canceled=options["is_canceled"])
+                found = call.run.definitions.find(route, tool, is_canceled=asked.is_canceled)
                 call.tool = pinned_tool(found, replace(route, tool=tool), shown_name=tool)
 
-        def send(call: CallInProgress) -> ToolAnswer:
-            result = call_tool(tool, arguments, on_attempt=call.sent, meta=key_meta(call), **options)
+        def make(call: CallInProgress) -> ToolAnswer:
+            result = send(on_attempt=call.sent, meta=key_meta(call))
             if durable is not None and not result.is_error:
-                durable.keep_reply(place, result.raw, run)
+                durable.keep_reply(asked.place, result.raw, run)
             results.append(result)
             return answer_of(result)
 
         durable = run.durable
         secrets = run.secrets(self._run.secrets)
-        recorded = replace(self._run, check=check, make=partial(make_here, send=send), secrets=secrets)
-        row = None if durable is None else durable.row(place)
+        recorded = replace(self._run, check=check, make=partial(make_here, send=make), secrets=secrets)
+        row = None if durable is None else durable.row(asked.place)
         recorded.repeat_unknown = durable is not None and durable.repeat_unknown
-        outcome = recorded.call(PlannedCall(tool=None, name=tool, arguments=arguments, input_row=row))
+        outcome = recorded.call(PlannedCall(tool=None, name=tool, arguments=asked.arguments, input_row=row))
         if not results:
             assert outcome.error is not None
             raise outcome.error

@@ -6,6 +6,7 @@ They work on what was read of the document, also if it has mistakes; `edited` of
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.errors import MCPError
@@ -15,7 +16,7 @@ from .expressions.jsonata_names import renamed
 from .graph_model import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Collection, Iterator
 
     from ..yaml_text import Path
 
@@ -187,14 +188,12 @@ def with_new_id(data: Any, nodes: Path, old: str, new: str, *, dialect: Dialect)
     # The output of a parallel node has the first nodes of its branches as names.
     within = {str(entry.get("id")) for entry in entries if old in as_list(entry.get("branches"))}
 
-    def rename(text: Any) -> Any:
-        return renamed(text, old, new, within=within) if isinstance(text, str) else text
-
     for entry in entries:
         for holder, key in _references(entry):
             if holder[key] == old:
                 holder[key] = new
-        _rename_in_expressions(entry, rename, old, new, dialect)
+        standard = entry.get("jsonLogic") == "standard"
+        _Renaming(old, new, within, standard=standard).in_expressions(entry, dialect)
     return changed
 
 
@@ -206,72 +205,75 @@ def _references(entry: Raw) -> Iterator[tuple[Any, Any]]:
         yield from ((condition, key) for key in ("next", "target") if key in condition)
 
 
-def _rename_in_expressions(
-    entry: Raw, rename: Callable[[Any], Any], old: str, new: str, dialect: Dialect
-) -> None:
-    for key in ("transform", "items", "message"):
-        if "expr" in (holder := as_mapping(entry.get(key))):
-            holder["expr"] = rename(holder["expr"])
-    if "items" in entry:  # as a text it is an expression, too; a message is not
-        entry["items"] = rename(entry["items"])
-    if isinstance(args := entry.get("args"), dict):
-        args = cast("Raw", args)
-        if dialect is Dialect.TARGET:
-            texts = {name: value for name, value in args.items() if isinstance(value, str)}
-            args.update({name: rename(text) for name, text in texts.items() if text.startswith("$")})
-        else:
-            _rename_marked(args, rename)
-    standard = entry.get("jsonLogic") == "standard"
-    for condition in map(as_mapping, as_list(entry.get("conditions"))):
-        _rename_in_rule(condition.get("rule"), rename, old, new, in_entry=False, standard=standard)
+@dataclass(frozen=True, slots=True)
+class _Renaming:
+    """Another id of a node, in the expressions of a node."""
 
+    old: str
+    new: str
+    within: Collection[str]  # see `renamed`
+    standard: bool  # whether its rules are JSON Logic without JSONata
 
-def _rename_marked(value: Any, rename: Callable[[Any], Any]) -> None:
-    if isinstance(value, list):
-        for entry in cast("list[Any]", value):
-            _rename_marked(entry, rename)
-    elif isinstance(value, dict):
-        members = cast("Raw", value)
-        if len(members) == 1 and "expr" in members:
-            members["expr"] = rename(members["expr"])
+    def text(self, text: Any) -> Any:
+        return renamed(text, self.old, self.new, within=self.within) if isinstance(text, str) else text
+
+    def in_expressions(self, entry: Raw, dialect: Dialect) -> None:
+        for key in ("transform", "items", "message"):
+            if "expr" in (holder := as_mapping(entry.get(key))):
+                holder["expr"] = self.text(holder["expr"])
+        if "items" in entry:  # as a text it is an expression, too; a message is not
+            entry["items"] = self.text(entry["items"])
+        if isinstance(args := entry.get("args"), dict):
+            args = cast("Raw", args)
+            if dialect is Dialect.TARGET:
+                texts = {name: value for name, value in args.items() if isinstance(value, str)}
+                args.update({name: self.text(text) for name, text in texts.items() if text.startswith("$")})
+            else:
+                self._in_marked(args)
+        for condition in map(as_mapping, as_list(entry.get("conditions"))):
+            self._in_rule(condition.get("rule"), in_entry=False)
+
+    def _in_marked(self, value: Any) -> None:
+        if isinstance(value, list):
+            for entry in cast("list[Any]", value):
+                self._in_marked(entry)
+        elif isinstance(value, dict):
+            members = cast("Raw", value)
+            if len(members) == 1 and "expr" in members:
+                members["expr"] = self.text(members["expr"])
+                return
+            for member in members.values():
+                self._in_marked(member)
+
+    def _in_rule(self, rule: Any, *, in_entry: bool) -> None:
+        """`in_entry`: names in it are those of a list's entry."""
+        if isinstance(rule, list):
+            for entry in cast("list[Any]", rule):
+                self._in_rule(entry, in_entry=in_entry)
+        if not isinstance(rule, dict):
             return
-        for member in members.values():
-            _rename_marked(member, rename)
+        members = cast("Raw", rule)
+        for operator, values in members.items():
+            if operator == "var":
+                members["var"] = self._var(values, in_entry=in_entry)
+            elif operator in ARRAY_LOOPS:
+                first, *rest = as_list(values) or [values]
+                self._in_rule(first, in_entry=in_entry)
+                self._in_rule(rest, in_entry=True)
+            else:
+                self._in_rule(values, in_entry=in_entry)
 
-
-def _rename_in_rule(
-    rule: Any, rename: Callable[[Any], Any], old: str, new: str, *, in_entry: bool, standard: bool
-) -> None:
-    if isinstance(rule, list):
-        for entry in cast("list[Any]", rule):
-            _rename_in_rule(entry, rename, old, new, in_entry=in_entry, standard=standard)
-    if not isinstance(rule, dict):
-        return
-    members = cast("Raw", rule)
-    for operator, values in members.items():
-        if operator == "var":
-            members["var"] = _renamed_var(values, rename, old, new, in_entry=in_entry, standard=standard)
-        elif operator in ARRAY_LOOPS:
-            first, *rest = as_list(values) or [values]
-            _rename_in_rule(first, rename, old, new, in_entry=in_entry, standard=standard)
-            _rename_in_rule(rest, rename, old, new, in_entry=True, standard=standard)
-        else:
-            _rename_in_rule(values, rename, old, new, in_entry=in_entry, standard=standard)
-
-
-def _renamed_var(
-    value: Any, rename: Callable[[Any], Any], old: str, new: str, *, in_entry: bool, standard: bool
-) -> Any:
-    if isinstance(value, list) and value:
-        first, *rest = as_list(cast("Any", value))
-        name: Any = _renamed_var(first, rename, old, new, in_entry=in_entry, standard=standard)
-        return [name, *rest]
-    if not isinstance(value, str):
-        return cast("Any", value)
-    if is_jsonata(value) or not (in_entry or standard):
-        return rename(value)
-    head, dot, rest = value.partition(".")
-    return f"{new}{dot}{rest}" if standard and not in_entry and head == old else value
+    def _var(self, value: Any, *, in_entry: bool) -> Any:
+        if isinstance(value, list) and value:
+            first, *rest = as_list(cast("Any", value))
+            return [self._var(first, in_entry=in_entry), *rest]
+        if not isinstance(value, str):
+            return cast("Any", value)
+        if is_jsonata(value) or not (in_entry or self.standard):
+            return self.text(value)
+        head, dot, rest = value.partition(".")
+        is_the_node = self.standard and not in_entry and head == self.old
+        return f"{self.new}{dot}{rest}" if is_the_node else value
 
 
 def _entries(data: Any, nodes: Path) -> list[Raw]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.secrets import marks_in
 from ..client.protocol.tools import CallToolResult
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ..audit.secrets import SecretMarker
     from .approvals import Approver, Question
     from .graph_model import GraphDocument, Node
-    from .run_state import NodeRecord, RunState
-    from .server_calls import CallOptions, CallTool
+    from .run_state import NodeRecord
+    from .server_calls import CallTool, ServerCall
 
 
 _LONGEST: Final = 200
@@ -230,22 +230,13 @@ class RecordingCalls:
         self._call = call
         self._lock = threading.Lock()
 
-    def __call__(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        run: RunState,
-        place: str = "",
-        **options: Unpack[CallOptions],
-    ) -> CallToolResult:
-        made = RecordedCall(server=server, tool=tool, arguments=arguments)
+    def __call__(self, call: ServerCall) -> CallToolResult:
+        made = RecordedCall(server=call.server, tool=call.tool, arguments=call.arguments)
         with self._lock:  # in the order of asking, as the replay answers
             number = len(self.calls)
             self.calls.append(made)
         try:
-            result = self._call(server, tool, arguments, run=run, place=place, **options)
+            result = self._call(call)
         except MCPError as error:
             self.calls[number] = replace(made, error=_error_json(error))
             raise
@@ -271,24 +262,15 @@ class ReplayedCalls:
         self._all = tuple(calls)
         self._lock = threading.Lock()
 
-    def __call__(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        run: RunState,  # noqa: ARG002 - as `CallTool` has it
-        place: str = "",  # noqa: ARG002
-        **_: Unpack[CallOptions],
-    ) -> CallToolResult:
+    def __call__(self, call: ServerCall) -> CallToolResult:
         with self._lock:
-            found = next((call for call in self._left if _answers(call, server, tool, arguments)), None)
+            found = next((recorded for recorded in self._left if _answers(recorded, call)), None)
             if found is None:
-                message = self._not_recorded(server, tool, arguments)
+                message = self._not_recorded(call)
                 self.unknown.append(message)
                 # Arguments: so that the node's retries do not ask again.
                 raise ArgumentsInvalid(message)
-            self._left = [call for call in self._left if call is not found]
+            self._left = [recorded for recorded in self._left if recorded is not found]
         if found.result is not None:
             null_is_absent = found.result.get("structuredContent", 0) is None
             return CallToolResult.from_raw(found.result, null_is_absent=null_is_absent)
@@ -298,25 +280,28 @@ class ReplayedCalls:
             raise ServerError(what, code=code, fix=fix)
         raise ArgumentsInvalid(what, fix=fix) if said.get("kind") == "arguments" else MCPError(what, fix=fix)
 
-    def _not_recorded(self, server: str, tool: str, arguments: dict[str, Any]) -> str:
-        asked = f"no reply is recorded for '{tool}' on '{server}' with {_shown(arguments)}"
-        same = [call for call in self._all if (call.server, call.tool) == (server, tool)]
-        if any(_answers(call, server, tool, arguments) for call in same):
+    def _not_recorded(self, call: ServerCall) -> str:
+        asked = f"no reply is recorded for '{call.tool}' on '{call.server}' with {_shown(call.arguments)}"
+        same = [recorded for recorded in self._all if _is_of_same_tool(recorded, call)]
+        if any(_answers(recorded, call) for recorded in same):
             return f"{asked} once more: it was asked more often than when it was recorded"
         if not same:
             return asked
-        return (
-            f"{asked}; there is one with {' and one with '.join(_shown(call.arguments) for call in same[:3])}"
-        )
+        others = " and one with ".join(_shown(recorded.arguments) for recorded in same[:3])
+        return f"{asked}; there is one with {others}"
 
     def left(self) -> Iterator[str]:
         for call in self._left:
             yield f"'{call.tool}' on '{call.server}' was not called with {_shown(call.arguments)}"
 
 
-def _answers(call: RecordedCall, server: str, tool: str, arguments: dict[str, Any]) -> bool:
-    return (call.server, call.tool) == (server, tool) and (
-        call.arguments is _ANY or next(differences(call.arguments, arguments), None) is None
+def _is_of_same_tool(recorded: RecordedCall, call: ServerCall) -> bool:
+    return (recorded.server, recorded.tool) == (call.server, call.tool)
+
+
+def _answers(recorded: RecordedCall, call: ServerCall) -> bool:
+    return _is_of_same_tool(recorded, call) and (
+        recorded.arguments is _ANY or next(differences(recorded.arguments, call.arguments), None) is None
     )
 
 

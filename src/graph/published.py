@@ -19,6 +19,7 @@ from .graph_model import ToolDefinition, compiled
 from .publications import Publication, Selection, ToolChange
 from .run_control import RunError
 from .run_state import RunState
+from .server_calls import ServerCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -157,13 +158,15 @@ class Published:
         )
         try:
             result = self._sessions.call(
-                tool.server,
-                tool.tool,
-                tool.change.sent(arguments),
-                run=run,
-                timeout=run.left,
-                on_progress=on_progress,
-                is_canceled=is_canceled,
+                ServerCall(
+                    server=tool.server,
+                    tool=tool.tool,
+                    arguments=tool.change.sent(arguments),
+                    run=run,
+                    timeout=run.left,
+                    on_progress=on_progress,
+                    is_canceled=is_canceled,
+                )
             )
         except MCPError as error:
             what = f"The server '{tool.server}' did not answer: {error.what}"

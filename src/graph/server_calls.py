@@ -6,9 +6,11 @@ import json
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..client.limits import Timeouts
 from ..client.protocol.tools import ABSENT, CallToolResult
@@ -31,7 +33,7 @@ from .run_control import RunError, ToolFailedError
 from .server_configs import client_for, marker_of_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
     from ..client.mcp_client import MCPClient, Progress
@@ -51,28 +53,22 @@ DEFAULT_TIMEOUT: Final = 60.0
 """Seconds for a call of a node without ``timeout``, as in the reference."""
 
 
-class CallOptions(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCall:
+    """A call of a server's tool for a run, by its node at `place`; the timeout is in seconds."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    run: RunState
+    place: str = ""
     timeout: float
     on_progress: Callable[[Progress], None] | None
     is_canceled: Callable[[], bool]
 
 
-class CallTool(Protocol):
-    def __call__(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        run: RunState,
-        place: str = "",
-        **options: Unpack[CallOptions],
-    ) -> CallToolResult:
-        """Calls a tool for a run, whose node is at a place.
-
-        A result with ``isError`` is returned; `MCPError` says that there is none.
-        """
-        ...
+CallTool = Callable[[ServerCall], CallToolResult]
+"""Makes a call. A result with ``isError`` is returned; `MCPError` says that there is none."""
 
 
 def filled(template: Any, line: Line) -> Any:
@@ -117,14 +113,16 @@ def call_node(node: McpNode, record: NodeRecord, line: Line, call: CallTool) -> 
         return _taken(CallToolResult.from_raw(kept, null_is_absent=True), record)
     try:
         result = call(
-            node.server,
-            node.tool,
-            record.input,
-            run=run,
-            place=record.attempt_place,
-            timeout=timeout,
-            on_progress=None if tell is None else report,
-            is_canceled=line.is_stopped,
+            ServerCall(
+                server=node.server,
+                tool=node.tool,
+                arguments=record.input,
+                run=run,
+                place=record.attempt_place,
+                timeout=timeout,
+                on_progress=None if tell is None else report,
+                is_canceled=line.is_stopped,
+            )
         )
     except Canceled:
         raise run.stopped() from None
@@ -338,26 +336,25 @@ class GraphSessions:
             return nullcontext(self.client(server))
         return forwarding.session(run, client)
 
-    def call(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        run: RunState,
-        place: str = "",
-        **options: Unpack[CallOptions],
-    ) -> CallToolResult:
-        with self._session(server, run) as client:
-            forwarding = self._forwarding.get(server)
+    def call(self, call: ServerCall) -> CallToolResult:
+        with self._session(call.server, call.run) as client:
+            forwarding = self._forwarding.get(call.server)
             more = {} if forwarding is None else forwarding.meta or {}
 
-            def send(*asked: Any, meta: Mapping[str, Any] | None = None, **how: Any) -> CallToolResult:
-                return client.call_tool(*asked, meta={**more, **(meta or {})}, **how)
+            def send(
+                meta: Mapping[str, Any] | None = None, on_attempt: Callable[[], None] | None = None
+            ) -> CallToolResult:
+                return client.call_tool(
+                    call.tool,
+                    call.arguments,
+                    timeout=call.timeout,
+                    on_progress=call.on_progress,
+                    on_attempt=on_attempt,
+                    is_canceled=call.is_canceled,
+                    meta={**more, **(meta or {})},
+                )
 
-            if self._audited is not None:
-                return self._audited(send, server, tool, arguments, run=run, place=place, **options)
-            return send(tool, arguments, **options)
+            return send() if self._audited is None else self._audited(call, send)
 
     def close(self) -> None:
         """Closes all connections and ends all processes; running calls fail."""

@@ -470,6 +470,7 @@ def test_without_threads_branches_run_one_after_the_other(run, monkeypatch):
         "{id: x, type: parallel, branches: [a, b], next: exit}",
         *(transform(f"'{name}'", node=name) for name in "ab"),
     )
+    run(*nodes)  # starts the thread of the expressions' clock, which lives as long as the process
     monkeypatch.setattr(threading.Thread, "start", start)
     assert run(*nodes).result == {"a": "a", "b": "b"}
 

@@ -87,12 +87,6 @@ class HttpChannel:
         trace: Trace | None = None,
         dialer: Dialer | None = None,
     ) -> None:
-        if not is_usable(url):
-            raise SettingInvalid(
-                "The server URL names a host that cannot exist, or is far too long",
-                setting="server_url",
-                fix="Enter the full URL, such as https://host/mcp",
-            )
         self.url = url
         self._entered = url
         self._parsed = functools.lru_cache(maxsize=4)(httpx.URL)  # as slow as all else in making a request
