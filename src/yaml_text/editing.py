@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import yaml
 
 from .fields import YamlError, as_list, as_mapping
-from .reading import read
-from .span_reading import Span, spans_of
+from .reading import events_of, read
 from .value_writing import Style, block_text, flow_text, in_block_style, scalar_text
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def edited(text: str, data: Any, rules: Rules) -> str:
         before = read(text, rules)
         if same(before.data, data):
             return text
-        root = spans_of(text)
+        root = _spans_of(text)
     except (YamlError, yaml.YAMLError):
         raise EditError("The text cannot be read; correct it first") from None
     if root is None:
@@ -83,6 +82,36 @@ def same(one: Any, other: Any) -> bool:
     return one == other or one != one
 
 
+@dataclass(slots=True, kw_only=True)
+class _Span:
+    """A value in a text: its offsets, and how it is written.
+
+    `style` is the quote of a scalar, ``|`` or ``>`` for blocks, an empty text for plain ones, ``*`` for an
+    alias; ``{`` and ``[`` for mappings and lists.
+    """
+
+    start: int
+    end: int
+    style: str
+    flow: bool = False
+    value: str = ""
+    keeps_end: bool = False  # a block scalar that has the empty lines after it, too
+    entries: list[_Span] = field(default_factory=list["_Span"])
+    pairs: list[tuple[_Span, _Span]] = field(default_factory=list[tuple["_Span", "_Span"]])
+
+    @property
+    def is_mapping(self) -> bool:
+        return self.style == "{"
+
+    @property
+    def is_list(self) -> bool:
+        return self.style == "["
+
+    @property
+    def is_collection(self) -> bool:
+        return self.is_mapping or self.is_list
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
     start: int
@@ -104,7 +133,7 @@ class _Entry:
     """An entry of a list or mapping: where it begins, with its key or dash, and its value."""
 
     start: int
-    value: Span
+    value: _Span
     colon: int | None
     name: Any
 
@@ -136,7 +165,7 @@ class _Difference:
         self._newline = "\r\n" if "\r\n" in text else "\n"
         self._starts = [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", text))]
 
-    def of(self, span: Span, old: Any, new: Any, place: _Place) -> Iterator[_Cut]:
+    def of(self, span: _Span, old: Any, new: Any, place: _Place) -> Iterator[_Cut]:
         if same(old, new):
             return
         alike = (span.is_mapping and isinstance(new, dict)) or (span.is_list and isinstance(new, list))
@@ -144,13 +173,13 @@ class _Difference:
             entries = self._entries(span)
             plan = self._planned(span, entries, old, new)
             if plan.kept:
-                yield from self._inside(span, entries, old, plan, place)
+                yield from self._inside(entries, old, plan, place, flow=span.flow)
                 return
         yield self._replaced(span, new, place)
 
     # What stays, and what is new
 
-    def _entries(self, span: Span) -> list[_Entry]:
+    def _entries(self, span: _Span) -> list[_Entry]:
         if span.is_mapping:
             return [
                 _Entry(key.start, value, self._text.find(":", key.end) + 1 or None, self._key(key))
@@ -161,16 +190,16 @@ class _Difference:
             for index, value in enumerate(span.entries)
         ]
 
-    def _key(self, key: Span) -> str:
+    def _key(self, key: _Span) -> str:
         return self._rules.key(key.value) if key.style == "" else key.value
 
-    def _dash(self, span: Span, value: Span) -> int:
+    def _dash(self, span: _Span, value: _Span) -> int:
         at = self._text.rfind("-", 0, value.start)
         while at > span.start and self._column(at) != self._column(span.start):
             at = self._text.rfind("-", 0, at)
         return at
 
-    def _planned(self, span: Span, entries: Sequence[_Entry], old: Any, new: Any) -> _Plan:
+    def _planned(self, span: _Span, entries: Sequence[_Entry], old: Any, new: Any) -> _Plan:
         plan = _Plan()
         if span.is_mapping:
             places = {entry.name: index for index, entry in enumerate(entries)}
@@ -192,9 +221,8 @@ class _Difference:
         return plan
 
     def _inside(
-        self, span: Span, entries: list[_Entry], old: Any, plan: _Plan, place: _Place
+        self, entries: list[_Entry], old: Any, plan: _Plan, place: _Place, *, flow: bool
     ) -> Iterator[_Cut]:
-        flow = span.flow
         column = place.indent if flow else self._column(entries[0].start)
         for index, value in plan.kept.items():
             if value is not _UNTOUCHED:
@@ -207,7 +235,9 @@ class _Difference:
             yield from remove(entries, first, last)
         for after, members in plan.added.items():
             add = self._added_in_flow if flow else self._added_lines
-            yield add(span, entries, plan, after, members, column)
+            is_behind = after >= 0
+            beside = entries[after if is_behind else min(plan.kept)]
+            yield add(members, beside, is_behind=is_behind)
 
     # Removing
 
@@ -242,35 +272,22 @@ class _Difference:
     # Adding
 
     def _added_in_flow(
-        self,
-        span: Span,
-        entries: list[_Entry],
-        plan: _Plan,
-        after: int,
-        members: Sequence[tuple[str | None, Any]],
-        column: int,
+        self, members: Sequence[tuple[str | None, Any]], beside: _Entry, *, is_behind: bool
     ) -> _Cut:
-        del span, column
         texts = [flow_text(value, self._rules, key=key) for key, value in members]
-        if after < 0:
-            start = entries[min(plan.kept)].start
+        start, end = beside.start, beside.end
+        if not is_behind:
             return _Cut(start=start, end=start, text="".join(f"{text}, " for text in texts))
-        start, end = entries[after].start, entries[after].end
         own_line = not self._text[self._line_start(start) : start].strip()
         between = f",{self._newline}{' ' * self._column(start)}" if own_line else ", "
         return _Cut(start=end, end=end, text="".join(f"{between}{text}" for text in texts))
 
     def _added_lines(
-        self,
-        span: Span,
-        entries: list[_Entry],
-        plan: _Plan,
-        after: int,
-        members: Sequence[tuple[str | None, Any]],
-        column: int,
+        self, members: Sequence[tuple[str | None, Any]], beside: _Entry, *, is_behind: bool
     ) -> _Cut:
-        beside = entries[after if after >= 0 else min(plan.kept)].value
-        style = Style.FLOW if span.is_list and beside.flow else Style.BLOCK
+        start = beside.start
+        column = self._column(start)
+        style = Style.FLOW if beside.value.flow else Style.BLOCK
         indent = " " * column
         lines = [
             block_text({key: value}, column, self._rules)
@@ -279,10 +296,9 @@ class _Difference:
             for key, value in members
         ]
         text = self._newline.join(line.replace("\n", self._newline) for line in lines)
-        if after < 0:
-            start = entries[min(plan.kept)].start
+        if not is_behind:
             return _Cut(start=start, end=start, text=f"{text.removeprefix(indent)}{self._newline}{indent}")
-        at = self._below(entries[after])
+        at = self._below(beside)
         if self._text[at - 1 : at] in ("\n", "\r"):
             return _Cut(start=at, end=at, text=f"{text}{self._newline}")
         return _Cut(start=at, end=at, text=f"{self._newline}{text}")
@@ -295,7 +311,7 @@ class _Difference:
 
     # Replacing
 
-    def _replaced(self, span: Span, new: Any, place: _Place) -> _Cut:
+    def _replaced(self, span: _Span, new: Any, place: _Place) -> _Cut:
         if place.flow or not in_block_style(new, self._rules):
             return self._replaced_in_line(span, new, place)
         # A comment after the old value is now one after the key, or before the block.
@@ -310,7 +326,7 @@ class _Difference:
         gap = self._text[place.colon : span.start].rstrip()
         return _Cut(start=place.colon, end=end, text=f"{gap}{comment}{self._newline}{text}")
 
-    def _replaced_in_line(self, span: Span, new: Any, place: _Place) -> _Cut:
+    def _replaced_in_line(self, span: _Span, new: Any, place: _Place) -> _Cut:
         text, end = self._in_line(span, new, place), span.end
         if "\n" in text and (comment := self._text[end : self._line_end(end)].rstrip()):
             head, *lines = text.split("\n")
@@ -326,7 +342,7 @@ class _Difference:
             comments = ""
         return _Cut(start=place.colon, end=end, text=f" {text}{comments}")
 
-    def _in_line(self, span: Span, new: Any, place: _Place) -> str:
+    def _in_line(self, span: _Span, new: Any, place: _Place) -> str:
         """A value in the place of another one, with the quotes that this had."""
         header = self._text[span.start : self._line_end(span.start)] if span.style in ("|", ">") else ""
         comment = re.sub(r"^[|>][-+0-9]*", "", header)
@@ -416,3 +432,44 @@ def _name(value: Any) -> Any:
     members = as_mapping(value)
     name = members.get("id", members.get("name"))
     return name if isinstance(name, str) else None
+
+
+def _spans_of(text: str) -> _Span | None:
+    """The outermost value; None if there is none. Raises `yaml.YAMLError` for what libyaml refuses."""
+    events = events_of(text)
+    next(events)
+    if isinstance(next(events), yaml.StreamEndEvent):
+        return None
+    return _span_of(text, next(events), events)
+
+
+def _span_of(text: str, event: Any, events: Iterator[Any]) -> _Span:
+    start, end = event.start_mark.index, event.end_mark.index
+    if isinstance(event, yaml.AliasEvent):
+        return _Span(start=start, end=end, style="*")
+    if isinstance(event, yaml.ScalarEvent):
+        return _span_of_scalar(text, event)
+    style = "[" if isinstance(event, yaml.SequenceStartEvent) else "{"
+    span = _Span(start=start, end=end, style=style, flow=bool(event.flow_style))
+    last = event
+    while not isinstance(last := next(events), yaml.SequenceEndEvent | yaml.MappingEndEvent):
+        entry = _span_of(text, last, events)
+        if span.is_mapping:
+            value = _span_of(text, next(events), events)
+            span.pairs.append((entry, value))
+            entry = value if value.end >= entry.end else entry
+        span.entries.append(entry)
+    # The parser says that a block ends where the next thing begins, after empty lines and comments.
+    span.end = last.end_mark.index if span.flow else max((entry.end for entry in span.entries), default=end)
+    return span
+
+
+def _span_of_scalar(text: str, event: Any) -> _Span:
+    start, end, style = event.start_mark.index, event.end_mark.index, event.style or ""
+    keeps = False
+    if style in ("|", ">"):
+        header = text[start:end].split("\n", 1)[0]
+        keeps = "+" in header.split("#")[0]
+        if not keeps:
+            end = start + len(text[start:end].rstrip(" \t\r\n"))
+    return _Span(start=start, end=end, style=style, value=event.value, keeps_end=keeps)
