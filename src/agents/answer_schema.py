@@ -227,7 +227,6 @@ def _named(kind: str) -> str:
 
 
 def _objects_in(schema: Any) -> Iterator[dict[str, Any]]:
-    """The schemas of objects in a schema."""
     match schema:
         case dict():
             node = cast("dict[str, Any]", schema)

@@ -247,8 +247,6 @@ def _line(held: tuple[int, int, bytes], part: int, *, after: bytes) -> JournalLi
 
 
 class JournalEnd(NamedTuple):
-    """The end of a journal."""
-
     head: str = ""  # hash of its last call
     chain: str = ""  # of its last line
     due: bool = False  # whether a line break is due

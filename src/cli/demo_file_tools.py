@@ -26,8 +26,6 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 @dataclass(frozen=True)
 class FileInfo:
-    """One file of the folder."""
-
     path: str
     kind: str
     bytes: int

@@ -139,7 +139,6 @@ class ReplayRun:
             self._bad_rows.append(_row(call))
 
     def page(self, name: str) -> str:
-        """The page with the differences."""
         return replay_page(f"Replay of {name}", self.summary, self.shown)
 
     def print(self) -> None:

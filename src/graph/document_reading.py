@@ -66,8 +66,6 @@ def looks_like_jsonata(text: str) -> bool:
 
 
 class ToolReading:
-    """Reads the tools of one document."""
-
     def __init__(self, findings: Findings, node_reading: NodeReading, raw: dict[str, Any]) -> None:
         self._findings = findings
         self._node_reading = node_reading

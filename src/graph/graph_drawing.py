@@ -145,8 +145,6 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The line of an edge."""
-
     source: str
     target: str
     label: str  # the text on it, or an empty text

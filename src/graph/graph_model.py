@@ -371,8 +371,6 @@ class ExecutionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDocument:
-    """A whole document."""
-
     version: str  # version of the format, from the document
     server: ServerMetadata
     limits: ExecutionLimits

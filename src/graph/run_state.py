@@ -336,8 +336,6 @@ def _set(context: dict[str, Any], record: NodeRecord) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class RunState:
-    """A run of a tool."""
-
     expression_seconds: float  # maximum time of one expression
     tool: ToolDefinition
     arguments: dict[str, Any]

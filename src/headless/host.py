@@ -121,16 +121,16 @@ class ExtensionHost:
         """
         request = Request(
             node_id=node_id,
-            inputs=None if inputs is None else list(inputs),
-            parameters=dict(parameters or {}),
-            credentials=dict(credentials or {}),
-            flow_variables=dict(flow_variables or {}),
+            inputs=inputs,
+            parameters=parameters or {},
+            credentials=credentials or {},
+            flow_variables=flow_variables or {},
             cancel=cancel,
             tool_handler=tool_handler,
-            output_groups=dict(output_groups or {}),
+            output_groups=output_groups or {},
             workflow_dir=Path(workflow_dir) if workflow_dir is not None else self.folder / "workflow",
             on_progress=on_progress,
-            view_data=None if view_data is None else dict(view_data),
+            view_data=view_data,
             number=number,
             execute=execute,
         )
@@ -149,14 +149,12 @@ class ExtensionHost:
         """Makes the data service of a node's view. For the arguments see `run_node`."""
         request = Request(
             node_id=node_id,
-            inputs=None if inputs is None else list(inputs),
-            parameters=dict(parameters or {}),
-            credentials=dict(credentials or {}),
-            flow_variables={},
+            inputs=inputs,
+            parameters=parameters or {},
+            credentials=credentials or {},
             workflow_dir=self.folder / "workflow",
-            output_groups={},
             tool_handler=tool_handler,
-            view_data=None if view_data is None else dict(view_data),
+            view_data=view_data,
         )
         return ViewService(self, request)
 
@@ -186,11 +184,10 @@ class ExtensionHost:
         """
         request = Request(
             node_id=node_id,
-            inputs=list(input_schemas) if input_schemas is not None else None,
-            parameters=dict(parameters or {}),
-            credentials=dict(credentials or {}),
-            flow_variables=dict(flow_variables or {}),
-            output_groups={},
+            inputs=input_schemas,
+            parameters=parameters or {},
+            credentials=credentials or {},
+            flow_variables=flow_variables or {},
             workflow_dir=self.folder / "workflow",
         )
         return open_dialog(self, request)

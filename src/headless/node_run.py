@@ -8,8 +8,8 @@ import json
 import logging
 import threading
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -59,21 +59,21 @@ class WorkflowTools(Protocol):
     make_workflow_tool: Any
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """The arguments of a run or dialog; see `ExtensionHost.run_node`."""
 
     node_id: str
-    inputs: list[Any] | None
-    parameters: dict[str, Any]
-    credentials: dict[str, tuple[str, str]]
-    flow_variables: dict[str, Any]
+    inputs: Sequence[Any] | None
+    parameters: Mapping[str, Any]
+    credentials: Mapping[str, tuple[str, str]]
     workflow_dir: Path
-    output_groups: dict[str, int]
+    flow_variables: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    output_groups: Mapping[str, int] = field(default_factory=dict[str, int])
     cancel: bool | int | Callable[[], bool] = False
     tool_handler: ToolHandler | None = None
     on_progress: Callable[[float, str | None], None] | None = None
-    view_data: dict[str, Any] | None = None
+    view_data: Mapping[str, Any] | None = None
     number: str = "1"
     execute: bool = True
 
@@ -131,7 +131,7 @@ class RunServices:
         """A folder in place of KNIME's own."""
         return _made_folder(self._host.folder / "home")
 
-    def get_input_specs(self) -> list[Any] | None:
+    def get_input_specs(self) -> Sequence[Any] | None:
         return self._request.inputs
 
     def get_input_port_map(self) -> dict[str, range]:
@@ -165,7 +165,8 @@ class RunServices:
         return message, [source_table(table, "auto") for table in outputs], view_ids
 
     def get_view_data(self) -> dict[str, Any] | None:
-        return self._request.view_data
+        view_data = self._request.view_data
+        return None if view_data is None else dict(view_data)
 
     def init_combined_tools_workflow(
         self,
@@ -343,7 +344,7 @@ class NodeRun:
             finally:
                 self._settings = kp.extract_parameters(node)
 
-    def _load_node(self, parameters: dict[str, Any]) -> Any:
+    def _load_node(self, parameters: Mapping[str, Any]) -> Any:
         """A new node with settings that are checked and loaded as in KNIME."""
         node = self._host.new_node(self._request.node_id)
         try:
@@ -457,13 +458,13 @@ class NodeRun:
         self._flow_variables = kept
 
 
-def with_parameters(node: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+def with_parameters(node: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A node's settings as a document, with some settings changed."""
     document = kp.extract_parameters(node)
     return json.loads(json.dumps({"model": _merged(document["model"], parameters)}))
 
 
-def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for name, value in changes.items():
         if name not in merged:

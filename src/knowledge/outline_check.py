@@ -151,8 +151,6 @@ class _Checker:
 
 @dataclass(frozen=True, slots=True)
 class _Connections:
-    """The connections of one level."""
-
     found: WorkflowCheck
     outline: Outline
     specs: Mapping[str, NodeSpec | None]

@@ -55,8 +55,6 @@ _CORE: Final = ("KNIME Core API", "org.knime.core", KNIME_VENDOR)
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """What is in a component."""
-
     workflow: (
         Workflow  # its nodes; Configuration nodes have the values that were set in the component's dialog
     )

@@ -133,7 +133,7 @@ _DEFAULT_PARAMETERS: Final = {
 class Boundary:
     """The settings of a node at the edge of a workflow."""
 
-    kind: BoundaryKind  # the kind of node
+    kind: BoundaryKind
     parameter: str  # the name of the input or output for callers
     description: str = ""  # The purpose of the input or output. Agents read it
     is_table: bool = True  # true for a table, as only tables can be ports of tools
@@ -186,7 +186,7 @@ class Concatenation:
     #: ``new`` makes new RowIDs. The others keep the tables' RowIDs; for a duplicate they fail, add the suffix
     #: until it is unique, or skip the row.
     row_ids: RowIds = "new"
-    suffix: str = "_dup"  # the suffix
+    suffix: str = "_dup"
 
 
 def concatenate_node(

@@ -276,8 +276,6 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow."""
-
     name: str  # the name; any text
     nodes: tuple[Node, ...] = ()  # the nodes, in any order, with unique ids
     connections: tuple[Connection, ...] = ()  # the connections between the nodes

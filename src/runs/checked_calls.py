@@ -513,7 +513,6 @@ def key_meta(call: CallInProgress) -> dict[str, Any]:
 
 
 def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnswer:
-    """The answer in an MCP result."""
     return ToolAnswer(
         text=result.text,
         structured=result.structured_content,

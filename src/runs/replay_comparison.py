@@ -33,8 +33,6 @@ _TEXTS: Final = frozenset({"text", "resource"})  # without a size: compared as p
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The outcome of a comparison."""
-
     patch: str | None  # JSON text of the patch from the recorded to the new document; None: they are the same
     used: tuple[Rule, ...] = ()  # the rules that left something out
     would_allow: tuple[Rule, ...] = ()  # the rules on order and rounding with which there is no difference

@@ -50,8 +50,6 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The run of one node."""
-
     node: NativeNode  # The node. Flow variables are already applied to its settings
     #: The inputs of the ports from 1 on: an `OutputTable`, bytes, or a port object; None for an unconnected
     #: port.
@@ -65,8 +63,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The result of a node."""
-
     #: The outputs of the ports from 1 on, as in `Job.inputs`; None for a port of flow variables.
     outputs: tuple[Any, ...] = ()
     variables: tuple[FlowVariable, ...] = ()  # the flow variables that the node made, the last one on top

@@ -27,11 +27,9 @@ _PNG: Final = "org.knime.core.data.image.png.PNGImageValueFactory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTable:
-    """A table at the end of a workflow."""
-
-    outcome: NodeOutcome  # the outcome of the node
+    outcome: NodeOutcome
     port: str  # the name of the output, or of the input for a node without outputs
-    table: OutputTable  # the table
+    table: OutputTable
 
 
 def end_tables(report: RunReport) -> Iterator[EndTable]:

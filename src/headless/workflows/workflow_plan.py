@@ -64,7 +64,7 @@ _LOOP_WORDS: Final = ("LoopStart", "LoopEnd", "Loop Start", "Loop End")
 class Step:
     """A node in the order of a plan."""
 
-    node: NativeNode  # the node
+    node: NativeNode
     kind: NodeKind  # the runner for this kind of node
     ready: Ready  # the result of checking the node
     #: Per input port from 0 on, the node and output port that are connected, or None.
@@ -96,7 +96,7 @@ class Step:
 class Plan:
     """A workflow that can run."""
 
-    workflow: Workflow  # the workflow
+    workflow: Workflow
     steps: tuple[Step, ...]  # the nodes, in an order in which they can run
     notes: tuple[str, ...] = ()  # remarks for the person, in sentences
     left_out: tuple[LeftOut, ...] = ()  # metanodes and components without connections that are not run here

@@ -47,8 +47,6 @@ _DATA_AREA = "data/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of a run."""
-
     workflow_dir: Path  # the folder of the workflow, in which ``data`` is the data area
     beside: Path | None = None  # the folder that contains the workflow's file, for paths such as ``../other``
     #: New servers for the servers in settings of nodes, see `with_servers`.
@@ -182,9 +180,7 @@ class NodeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOutcome:
-    """The outcome of a node."""
-
-    step: Step  # the step of the node
+    step: Step
     status: NodeStatus  # the status after the run
     done: Done = field(default_factory=Done)  # the result; empty if the node was not executed
     message: str = ""  # the reason why the node was not executed
@@ -221,7 +217,7 @@ class _Silent(Watcher):
 class RunReport:
     """The outcomes of the nodes, in the order of the plan."""
 
-    plan: Plan  # the plan of the run
+    plan: Plan
     outcomes: tuple[NodeOutcome, ...]  # the outcomes of the nodes, in the order of the plan
 
     @property

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParts:
-    """The parts of a workflow that is a tool."""
-
     workflow: Workflow  # the workflow without nodes that do not belong to the tool
     inputs: tuple[NativeNode, ...]  # the Workflow Inputs, in port order
     outputs: tuple[NativeNode, ...]  # the Workflow Outputs and the Tool Message Output, in port order
