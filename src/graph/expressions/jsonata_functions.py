@@ -327,6 +327,10 @@ class OwnFunctions:
         return None if entries is None else indices_first(Functions.merge(entries))
 
     @staticmethod
+    def lowercase(text: Any) -> Any:
+        return None if text is None else text.lower()
+
+    @staticmethod
     def base64decode(text: Any) -> Any:
         """``$base64decode``: like Node, it skips characters that are not base64."""
         if text is None:
@@ -474,6 +478,7 @@ _MAKES: Final[dict[str, Any]] = {
 }
 
 _SIGNATURES: Final = {
+    "lowercase": ("<s-:s>", "lowercase"),
     "base64decode": ("<s-:s>", "base64decode"),
     "encodeUrl": ("<s-:s>", "encode_url"),
     "encodeUrlComponent": ("<s-:s>", "encode_url_component"),

@@ -24,6 +24,8 @@ CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None], "gaps": [{}, {"
         ("null in nulls", True),
         ("true in [1]", False),
         ("$sum in [1]", False),
+        ("$lowercase('Straße ẞ ﬁ ŉ ΣΑΣ')", "straße ß ﬁ ŉ σας"),
+        ("$lowercase(nothing)", UNDEFINED),
         ("$base64decode('aGVsbG8')", "hello"),
         ("$base64decode('aGVs bG8=ignored')", "hello"),
         ("$base64decode('-_-_')", "ûÿ¿"),
