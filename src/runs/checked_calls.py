@@ -418,6 +418,17 @@ def _put(root: dict[str, Any], path: list[str | int], value: Any) -> None:
         holder[path[-1]] = value
 
 
+def schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
+    """The schema of a tool's arguments as text."""
+    match tool:
+        case MCPTool():
+            return tool.schema_json
+        case WorkflowTool():  # it holds only the properties of its schema
+            return f'{{"properties":{tool.schema_json or "{}"}}}'
+        case _:
+            assert_never(tool)
+
+
 def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
     """Checks the tool against its pin and the arguments against its schema. A workflow checks its own."""
     match call.tool:

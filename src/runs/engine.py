@@ -16,7 +16,7 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, cast
 
 from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
 from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, prepare, status_of, utc_text
@@ -28,7 +28,7 @@ from ..types.errors import ArgumentsInvalid, Canceled, MCPError, coded, kind_and
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
 from .call_values import Allow, Ask, CallOutcome, Deny, Edit, ToolAnswer, nobody_asked, sent_before
-from .checked_calls import Definitions, Pinning, check_call, make_here
+from .checked_calls import Definitions, Pinning, check_call, make_here, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..client.mcp_client import MCPClient, Progress
     from ..client.protocol.tools import ContentBlock
     from ..types.routing import ServerRoute
-    from ..types.tool import Tool
     from .call_values import Approver, CallHook, PlannedCall
 
 _POLL_SECONDS: Final = 0.1
@@ -51,6 +50,7 @@ _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/web
 FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 40  # file systems take 255 bytes
+_SAVING: Final = threading.Lock()
 
 WorkflowRunner: TypeAlias = (
     "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
@@ -538,17 +538,6 @@ def _either(one: Callable[[], bool] | None, other: Callable[[], bool] | None) ->
     return lambda: one() or other()
 
 
-def schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
-    """The schema of a tool's arguments as text."""
-    match tool:
-        case MCPTool():
-            return tool.schema_json
-        case WorkflowTool():  # it holds only the properties of its schema
-            return f'{{"properties":{tool.schema_json or "{}"}}}'
-        case _:
-            assert_never(tool)
-
-
 def save_blobs(
     call: PlannedCall, blocks: tuple[ContentBlock, ...], save: Callable[[PlannedCall, int, bytes, str], str]
 ) -> tuple[tuple[str, ...], str | None]:
@@ -586,12 +575,18 @@ class BlobStore:
 def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str) -> str:
     """Saves one blob, and gives the file's path; its ending follows from the media type.
 
-    `name` has no ending, and is not a server's. `MCPError` says, with `fix`, that it cannot be written.
+    `name` has no ending, and is not a server's. A file with other content stays, as a record may name it: the
+    new one's name gets a number. `MCPError` says, with `fix`, that it cannot be written.
     """
-    file = folder / f"{name}{file_ending(mime_type)}"
+    number, ending = 1, file_ending(mime_type)
+    file = folder / f"{name}{ending}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
+        with _SAVING:
+            while file.is_file() and file.read_bytes() != data:
+                number += 1
+                file = folder / f"{name}-{number}{ending}"
+            file.write_bytes(data)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise errors.FileFailed(

@@ -19,7 +19,7 @@ from ..types.errors import MCPError, ToolFormatError
 from ..types.texts import canonical_json, counted
 from ..types.tool import MCPTool, from_json_text
 from .call_values import CallOutcome
-from .engine import schema_of
+from .checked_calls import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

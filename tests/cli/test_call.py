@@ -73,6 +73,17 @@ def test_saves_pictures(cli, server, tmp_path):
     assert saved.name in done.err
 
 
+def test_no_picture_takes_the_place_of_another(cli, server, tmp_path):
+    """An agent's calls, and commands one after the other, save into one folder."""
+    earlier = tmp_path / "pictures" / "result-1.png"
+    earlier.parent.mkdir()
+    earlier.write_bytes(b"an earlier picture")
+    saved = [cli("call", server.url, "picture", "--save-dir", "pictures", "--json").json for _ in range(2)]
+    assert earlier.read_bytes() == b"an earlier picture"
+    assert [record["image"] for record in saved] == ["pictures/result-1-2.png"] * 2  # equal ones are one file
+    assert (tmp_path / "pictures" / "result-1-2.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_progress_goes_to_standard_error(cli, server):
     done = cli("call", server.url, "slow", "seconds=0.5")
     assert (done.code, done.out) == (0, "done \n")

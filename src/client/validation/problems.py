@@ -249,7 +249,7 @@ def _kind(value: Any) -> str:
         case list():
             return f"a list of {counted(len(cast('list[Any]', value)), 'item')}"
         case _:
-            return "an object"
+            return "an object" if value else "an empty object"
 
 
 def _short(value: Any) -> str:
