@@ -19,7 +19,6 @@ from ..tools.node_settings import connection, shared_parameters
 from ..types.errors import MCPError
 from .agent_events import LIMIT_PROMPT
 from .base import calls_schema, data_outputs, prompter_of, to_table
-from .model.chat_model_ports import chat_model_port_type
 from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
@@ -62,17 +61,8 @@ class _NoErrorColumn:
     after="mcp_agent_prompter",
     keywords=["MCP", "Model Context Protocol", "agent", "chat", "tool", "LLM", "GenAI", "AI", "widget"],
 )
-@knext.input_port(
-    "Chat model",
-    "The model that thinks, from an *OpenAI-Compatible Chat Model Connector*.",
-    chat_model_port_type,
-)
-@knext.input_table(
-    "Tools",
-    "Optional: the tools that the agent may call, from *MCP Tool Provider* and *Workflow to Tool*, both"
-    " together through *Concatenate*. Without tools the model only answers.",
-    optional=True,
-)
+@dialog.model_input
+@dialog.tools_input
 @knext.input_table(
     "Conversation history",
     "Optional: the *Conversation* of an agent, which this one goes on with.",
@@ -82,13 +72,7 @@ class _NoErrorColumn:
     "Data inputs",
     "Tables that workflow tools can take. The model sees names, columns and types, not the data.",
 )
-@knext.input_port(
-    "Credential",
-    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
-    " sent as Bearer token to the MCP server whose tools name no credential of their own.",
-    knext.PortType.CREDENTIAL,
-    optional=True,
-)
+@shared_parameters.credential_port("the MCP server whose tools name no credential of their own.")
 @knext.output_table("Conversation", "What was said, with the model's tool calls and their results.")
 @knext.output_table(
     "Tool calls",

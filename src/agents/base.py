@@ -15,7 +15,6 @@ from ..tools.audit_workflow import save_after_run
 from ..tools.node_settings import connection, shared_parameters
 from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import MCPError
-from .model.chat_model_ports import chat_model_port_type
 from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
@@ -38,17 +37,8 @@ if TYPE_CHECKING:
     after="openai_compatible_chat_model",
     keywords=["MCP", "Model Context Protocol", "agent", "tool", "LLM", "GenAI", "AI", "prompt", "chat"],
 )
-@knext.input_port(
-    "Chat model",
-    "The model that thinks, from an *OpenAI-Compatible Chat Model Connector*.",
-    chat_model_port_type,
-)
-@knext.input_table(
-    "Tools",
-    "Optional: the tools that the agent may call, from *MCP Tool Provider* and *Workflow to Tool*, both"
-    " together through *Concatenate*. Without tools the model only answers.",
-    optional=True,
-)
+@dialog.model_input
+@dialog.tools_input
 @knext.input_table(
     "Conversation history",
     "Optional: the *Conversation* of an agent, which this one goes on with. With a prompt column and a column"
@@ -60,13 +50,7 @@ if TYPE_CHECKING:
     "Tables that workflow tools can take. The model sees names, columns and types, not the data. With a"
     " prompt column the first of them holds the prompts.",
 )
-@knext.input_port(
-    "Credential",
-    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
-    " sent as Bearer token to the MCP server whose tools name no credential of their own.",
-    knext.PortType.CREDENTIAL,
-    optional=True,
-)
+@shared_parameters.credential_port("the MCP server whose tools name no credential of their own.")
 @knext.output_table(
     "Conversation",
     "What was said: prompt, answers of the model, its tool calls and their results, without the system"

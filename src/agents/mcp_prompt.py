@@ -57,13 +57,7 @@ class _Message(NamedTuple):
     "Optional: the prompt is filled in once per row, with the columns that are named like its arguments.",
     optional=True,
 )
-@knext.input_port(
-    "Credential",
-    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
-    " sent as Bearer token to the server.",
-    knext.PortType.CREDENTIAL,
-    optional=True,
-)
+@shared_parameters.credential_port("the server.")
 @knext.output_table(
     "Messages",
     "The messages of the prompt, for the *Conversation history* of an agent: *Role*, *Text*, and a column of"

@@ -37,13 +37,7 @@ if TYPE_CHECKING:
     " Parquet file with one of them. Rows may be filtered and sorted. *Tool name* and *Arguments* are needed;"
     " without a tool column also *Server*, and *Digest* to notice changed tools.",
 )
-@knext.input_port(
-    "Credential",
-    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
-    " sent as Bearer token to the server whose tools name no credential of their own.",
-    knext.PortType.CREDENTIAL,
-    optional=True,
-)
+@shared_parameters.credential_port("the server whose tools name no credential of their own.")
 @knext.output_table(
     "Replay",
     "One row per call, in recorded order: the *Verdict* and its *Reason*, the result on record and the new"

@@ -21,7 +21,7 @@ from ..types.texts import canonical_json, visible
 from ..types.tool import MCPTool, WorkflowTool
 from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog, ResultColumns, loaded
 from .calling_hints import decode_choices, offered
-from .node_settings import connection
+from .node_settings import connection, shared_parameters
 from .node_settings.connection import chosen_column
 
 if TYPE_CHECKING:
@@ -68,13 +68,7 @@ class Target(NamedTuple):
     " leaves the argument out. Without this table the tool is called once.",
     optional=True,
 )
-@knext.input_port(
-    "Credential",
-    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
-    " sent as Bearer token to the server whose tools name no credential of their own.",
-    knext.PortType.CREDENTIAL,
-    optional=True,
-)
+@shared_parameters.credential_port("the server whose tools name no credential of their own.")
 @knext.output_table(
     "Results",
     "One row per call, after the columns of *Parameters*: the tool, the arguments as sent, the *Status*, the"

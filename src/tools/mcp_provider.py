@@ -70,13 +70,9 @@ def _is_text(column: Any) -> bool:
     " are optional.",
     optional=True,
 )
-@knext.input_port(
-    "Credential",
-    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
-    " sent as Bearer token to the server for which no credential is chosen. Tools do not remember it: connect"
-    " it to *MCP Tool Caller* as well.",
-    knext.PortType.CREDENTIAL,
-    optional=True,
+@shared_parameters.credential_port(
+    "the server for which no credential is chosen. Tools do not remember it: connect it to *MCP Tool Caller*"
+    " as well."
 )
 @knext.output_table(
     "Tools",

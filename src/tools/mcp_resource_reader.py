@@ -67,13 +67,7 @@ class _Content(NamedTuple):
     f" template. A column *{DIGEST}*, as *Contents* has it, says how the resource was when somebody saw it.",
     optional=True,
 )
-@knext.input_port(
-    "Credential",
-    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
-    " sent as Bearer token to the server.",
-    knext.PortType.CREDENTIAL,
-    optional=True,
-)
+@shared_parameters.credential_port("the server.")
 @knext.output_table(
     "Contents",
     "One row per content that was read: text, or a file in the workflow's data area, pictures also as image."

@@ -10,18 +10,16 @@ import itertools
 import re
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import ArgumentsInvalid
 from ...types.texts import compact_json
-from ...types.tool import MCPTool, WorkflowTool
-from .replies import AGENT_ORIGIN, ToolReply, unreadable_arguments
+from .replies import AGENT_ORIGIN, ToolReply, origin_of, unreadable_arguments
 from .toolset import built_in_definition, token_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...types.tool import Tool
     from .replies import LargeResults, ToolRequest
     from .toolset import Toolset
 
@@ -153,7 +151,7 @@ class BuiltIns:
 
 
 def _finder_text(toolset: Toolset) -> str:
-    places = Counter(_place(bound.tool) for bound in toolset.bound)
+    places = Counter(origin_of(bound.tool) for bound in toolset.bound)
     shown = [f"{place} ({count})" for place, count in places.most_common(_SHOWN_SERVERS)]
     more = f" and {len(places) - len(shown)} other servers" if len(places) > len(shown) else ""
     return (
@@ -177,13 +175,3 @@ def _query(toolset: Toolset) -> dict[str, Any]:
         names.append(bound.name)
     text = f"{_QUERY}. The tools are: {', '.join(names)}"
     return {"query": {"type": "string", "minLength": 1, "description": text}}
-
-
-def _place(tool: Tool) -> str:  # @ToolTypeDispatch
-    match tool:
-        case MCPTool():
-            return tool.route.url
-        case WorkflowTool():
-            return "KNIME workflows"
-        case _:
-            assert_never(tool)

@@ -16,7 +16,7 @@ from ...types.texts import compact_json, hidden_characters, only_visible, parse_
 from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...tools.provider.findings import Finding
     from ...types.tool import Tool
@@ -43,7 +43,7 @@ def admitted(tools: Sequence[Tool], action: SuspiciousTools) -> tuple[list[Tool]
     Raises `SettingInvalid` if there are suspicious tools, and the action is to fail.
     """
     foreign = _foreign_names(tools)
-    found = {tool: _found(tool, tuple(sorted(foreign.get(_server(tool), {}).items()))) for tool in tools}
+    found = {tool: _found(tool, foreign) for tool in tools}
     suspicious = [tool for tool in tools if found[tool]]
     hidden = [tool for tool in tools if _cannot_be_shown(tool)]
     notes: list[str] = []
@@ -106,11 +106,14 @@ def _cannot_be_shown(tool: Tool) -> bool:  # @ToolTypeDispatch
             assert_never(tool)
 
 
-def _found(tool: Tool, foreign: tuple[tuple[str, str], ...]) -> tuple[Finding, ...]:  # @ToolTypeDispatch
+def _found(  # @ToolTypeDispatch
+    tool: Tool, foreign: Mapping[str, Mapping[str, str]]
+) -> tuple[Finding, ...]:
     match tool:
         case MCPTool():
             _ = tool.parameter_schema  # malformed JSON is an error that names the row
-            return _findings(tool.tool_name, tool.title, tool.description, tool.schema_json, foreign)
+            names = tuple(sorted(foreign.get(tool.route.url, {}).items()))
+            return _findings(tool.tool_name, tool.title, tool.description, tool.schema_json, names)
         case WorkflowTool():
             return ()
         case _:
@@ -128,22 +131,12 @@ def _findings(
     return tuple(finding for finding in found if finding.kind not in _NOT_OF_THE_TEXT)
 
 
-def _server(tool: Tool) -> str:  # @ToolTypeDispatch
-    match tool:
-        case MCPTool():
-            return tool.route.url
-        case WorkflowTool():
-            return ""
-        case _:
-            assert_never(tool)
-
-
 def _foreign_names(tools: Sequence[Tool]) -> dict[str, dict[str, str]]:
     """For each server the names of other servers' tools, which its texts should not mention."""
     names: dict[str, list[str]] = {}
     for tool in tools:
         if isinstance(tool, MCPTool):
-            names.setdefault(_server(tool), []).append(tool.tool_name)
+            names.setdefault(tool.route.url, []).append(tool.tool_name)
     if len(names) < 2:
         return {}
     from ...tools.provider.findings import foreign_identifiers

@@ -1,4 +1,4 @@
-"""Parameters that several nodes have, with the same labels and descriptions: one function per parameter.
+"""Parameters and a port that several nodes have, with the same labels and descriptions: one function each.
 
 Each node class makes its own parameters here, as a KNIME parameter belongs to one node class, and arranges
 them in its dialog.
@@ -27,6 +27,17 @@ _IN_TOOLS: Final = (
     f"Which column of the *Tools* table holds the tools. `{AUTO}` takes all tool columns: in each row the"
     " first cell that is not missing. A String column with tools that was renamed has to be chosen here."
 )
+
+
+def credential_port(to_whom: str) -> Any:
+    """The port for a credential; the rest of its description says to whom the token is sent."""
+    return knext.input_port(
+        "Credential",
+        "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token"
+        f" is sent as Bearer token to {to_whom}",
+        knext.PortType.CREDENTIAL,
+        optional=True,
+    )
 
 
 def headings(**firsts: list[Any]) -> None:
