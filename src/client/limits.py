@@ -52,7 +52,7 @@ class Limits:
         pages: Pages of one listing.
         tools: Entries of one listing: tools, resources, templates or prompts.
         listing_bytes: JSON text of all pages of one listing together.
-        schema_bytes: JSON text of one schema that is compiled for validation.
+        schema_bytes: JSON text of one schema that is compiled for validation, and of a tool's definition.
         schema_depth: Levels of nesting of such a schema.
         schema_expansion: Estimated steps of validating one value, in addition to 200 for each of its parts.
         cpu_seconds: Processor time of one call: reading, decoding and checking what the server sends.

@@ -24,6 +24,7 @@ from .protocol.messages import (
     Response,
     ValueCounter,
     as_object,
+    is_longer,
     result_of,
 )
 from .protocol.negotiation import Era, ServerInfo, ServerRequests, era_of
@@ -229,9 +230,12 @@ class Listings:
         tools: list[ToolDefinition] = []
         mirrored: dict[str, tuple[Mirrored, ...]] = {}
         dropped: list[tuple[str, str]] = [] if pages.is_whole else [_FURTHER]
+        longest = self._limits.schema_bytes  # no model could read more, and each step takes copies of it
         with collector_paused():
             for entry in pages.entries:
                 try:
+                    if pages.bytes > longest and is_longer(entry, longest):
+                        raise ProtocolError(f"its definition is longer than {longest:,} characters")
                     tool = ToolDefinition.from_raw(entry)
                     if mirrors and (arguments := mirrored_arguments(tool.input_schema)):
                         mirrored.setdefault(tool.name, arguments)

@@ -147,8 +147,9 @@ class Definitions:
         if tool_name not in definitions:
             similar = tuple(difflib.get_close_matches(tool_name, definitions, n=_SUGGESTIONS, cutoff=0.5))
             fix = f"Did you mean {' or '.join(similar)}? " if similar else ""
+            why = dict(self._pool.client(route).dropped_tools).get(tool_name)
             raise ToolNotFound(
-                f"The server has no tool {tool_name!r}",
+                f"The server has no tool {tool_name!r}{f' that can be used: {why}' if why else ''}",
                 suggestions=similar,
                 server=route.url,
                 tool=tool_name,

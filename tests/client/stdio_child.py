@@ -17,7 +17,7 @@ MODERN = "2026-07-28"
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 TOOLS = [
     *("echo", "env", "pid", "die", "hang", "big", "flood", "close_stdout", "grandchild", "deaf", "ask"),
-    *("count", "batch", "noise", "babble", "events", "sleep"),
+    *("count", "batch", "noise", "babble", "endless", "events", "sleep"),
 ]
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -138,6 +138,9 @@ def call(request):
         case "babble":
             for number in range(arguments["lines"]):
                 send(b"loading %d" % number)
+        case "endless":
+            while True:
+                sys.stdout.buffer.write(b"y" * 65536)
         case "events":
             text(request, json.dumps(events))
         case name:

@@ -207,3 +207,18 @@ def test_a_tool_with_a_text_that_nobody_could_look_at_is_left_out(era, key):
         ((name, why),) = client.dropped_tools
     assert why.startswith(f"its {key} has 200,001 characters, of at most ")
     assert len(name) <= 100
+
+
+@pytest.mark.parametrize(
+    "part", [{"inputSchema": {"description": "\u200b" * 400_000}}, {"icons": [{"src": ""}] * 30_000}]
+)
+def test_a_tool_whose_definition_is_larger_than_a_schema_may_be_is_left_out(era, part):
+    """A schema of 16 million characters took 690 MB where the table of tools was printed."""
+    tools = [tool("fine"), {**tool("bad"), **part}]
+    limits = Limits(schema_bytes=200_000)
+    with (
+        ScriptedServer(era(tools__list=rpc({"tools": tools}))) as server,
+        MCPClient(server.url, limits=limits) as client,
+    ):
+        assert [tool.name for tool in client.list_tools()] == ["fine"]
+        assert client.dropped_tools == (("bad", "its definition is longer than 200,000 characters"),)

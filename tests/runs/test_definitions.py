@@ -6,7 +6,7 @@ from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs import checked_calls
 from knime_mcp.runs.checked_calls import Definitions
 from knime_mcp.tools import Limits, MCPClient
-from knime_mcp.types.errors import ConnectError
+from knime_mcp.types.errors import ConnectError, ToolNotFound
 from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import (
     ScriptedServer,
@@ -54,6 +54,16 @@ def test_a_server_that_could_not_be_asked_is_asked_again_after_a_while(asked, mo
     assert definitions_of_run.find(route, "echo").name == "echo"
     definitions_of_run.find(route, "echo")
     assert server.methods.count("tools/list") == 2
+
+
+def test_a_tool_that_was_left_out_is_said_to_be_that():
+    listed = rpc({"tools": [tool(), tool("wide", title="t" * 20_000)], "resultType": "complete"})
+    with (
+        ScriptedServer(modern(tools__list=listed)) as server,
+        SessionPool(lambda route: MCPClient(route.url)) as pool,
+        pytest.raises(ToolNotFound, match="no tool 'wide' that can be used: its title has 20,000 characters"),
+    ):
+        Definitions(pool).find(ServerRoute(server.url), "wide")
 
 
 def test_a_server_that_tells_of_changes_with_every_call_is_not_listed_with_every_call():

@@ -252,6 +252,24 @@ def is_deeper(value: Any, levels: int, text: bytes | str | None = None) -> bool:
     return True
 
 
+def is_longer(value: Any, longest: int) -> bool:
+    """Whether the JSON text of a value surely has more characters than that. The text is not made."""
+    waiting = [value]
+    while waiting and longest >= 0:
+        match part := waiting.pop():
+            case str():
+                longest -= len(part) + 2
+            case list():
+                longest -= len(cast("list[Any]", part))
+                waiting += cast("list[Any]", part)
+            case dict():
+                waiting += cast("dict[str, Any]", part)
+                waiting += cast("dict[str, Any]", part).values()
+            case _:
+                longest -= 1
+    return longest < 0
+
+
 def _is_encodable(value: Any) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()

@@ -30,6 +30,7 @@ _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"  # with the bytes of a byte order mark
 _BEGINNINGS: Final = b"{["
 _MOST_WAITING_LINES: Final = 1000  # a server that asks and does not read would fill the memory
 _SIGN_OF_LIFE_SECONDS: Final = 10.0  # for the answer to a ping, after a call that ran out of time
+_MOST_DROPPED: Final = 256 * 1024 * 1024
 _KEPT_NOISE, _LONGEST_NOISE = 3, 120
 
 
@@ -159,6 +160,7 @@ class _Stream:
         self._values = limits.values
         self._counter = ValueCounter(limits.values)  # of the arriving line
         self._unwanted: ResultTooLarge | None = None  # why the rest of it is not
+        self._dropped = 0  # bytes of that rest
         self._noise: deque[bytes] = deque(maxlen=_KEPT_NOISE)
         self._skipped = 0
         self.was_asked = False
@@ -246,9 +248,17 @@ class _Stream:
             what = f"The server sent a message of more than {self._line_bytes} bytes"
             raise exceeded("event_bytes", self._line_bytes, what)
 
+    def dropping(self, size: int) -> None:
+        self._dropped += size
+        if self._dropped > _MOST_DROPPED:  # it may have no end
+            assert self._unwanted is not None
+            self.calls.end(self._unwanted, SessionLost(self._unwanted.what, fix=_CALL_AGAIN))
+            self.process.kill()
+
     def oversized(self, head: bytes, tail: bytes) -> None:
         assert self._unwanted is not None
         self._counter = ValueCounter(self._values)
+        self._dropped = 0
         self.calls.fail(id_of(head, tail), self._unwanted)
 
     def advice(self) -> str:

@@ -40,6 +40,9 @@ _WRITE_SECONDS: Final = 1.0  # a longer write means that the process does not re
 _EXIT_SECONDS: Final = 1.0  # from the end of the output to the end of the process
 _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
+# Standard error has no clock and no limit, so what is more than this is read slowly.
+_MUCH_NOISE: Final = 64 * 1024 * 1024
+_NOISE_PAUSE: Final = 0.02  # seconds per chunk
 _live: "weakref.WeakSet[StdioProcess]" = weakref.WeakSet()
 MARK: Final = "KNIME_MCP_STARTED"
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -57,6 +60,10 @@ class OutputListener(Protocol):
 
     def growing(self, line: bytearray) -> bool:
         """While a long line arrives; returns False if the rest of it is not wanted."""
+        ...
+
+    def dropping(self, size: int) -> None:
+        """While the rest of such a line arrives, of which so many bytes more are dropped."""
         ...
 
     def oversized(self, head: bytes, tail: bytes) -> None:
@@ -246,6 +253,7 @@ class StdioProcess:
                 if lost is None and len(held) > _CHUNK and not self._listener.growing(held):
                     lost = bytes(held[:_TAIL_BYTES])
                 if lost is not None:
+                    self._listener.dropping(len(held) - _TAIL_BYTES)
                     del held[:-_TAIL_BYTES]
             if held and lost is None:
                 self._listener.line(
@@ -270,7 +278,11 @@ class StdioProcess:
 
     def _read_errors(self, stream: IO[bytes]) -> None:
         with stream:
+            read = 0
             while chunk := self._read(stream):
+                read += len(chunk)
+                if read > _MUCH_NOISE:
+                    time.sleep(_NOISE_PAUSE)
                 self._stderr_tail = (self._stderr_tail + chunk)[-self._tail_bytes :]
 
     def _read(self, stream: IO[bytes]) -> bytes:

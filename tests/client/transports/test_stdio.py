@@ -54,6 +54,16 @@ def test_after_a_flood_of_lines_that_goes_on_the_next_call_has_a_server_anew():
         assert client.call_tool("echo", {"text": "here again"}).text == "here again"
 
 
+def test_a_line_without_an_end_ends_the_server():
+    """It kept the call until its last clock, and half a processor with it."""
+    with connected(limits=Limits(event_bytes=100_000)) as client:
+        first = pid_of(client)
+        with pytest.raises(ResultTooLarge, match="a message of more than 100000 bytes"):
+            client.call_tool("endless")
+        assert gone(first)
+        assert client.call_tool("echo", {"text": "here again"}).text == "here again"
+
+
 def test_a_server_that_only_babbles_is_not_called_silent():
     said = r"has sent no message for 1 s.*It wrote 7 lines of something else"
     with connected(timeouts=Timeouts(idle=1)) as client, pytest.raises(TimedOut, match=said):
