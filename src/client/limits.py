@@ -9,6 +9,10 @@ from typing import Final
 from ..types.errors import ResultTooLarge, SettingInvalid
 
 _MIB: Final = 1024 * 1024
+# Characters of a server's texts for people: what stands further behind is not scanned, and models must not
+# read it.
+LONGEST_NAME: Final = 10_000
+LONGEST_TEXT: Final = 200_000
 VARIABLE: Final = "KNIME_MCP_LIMITS"
 _NUMBER: Final = re.compile(r"([1-9][0-9_]{0,17})\s*(MiB)?", re.IGNORECASE)
 

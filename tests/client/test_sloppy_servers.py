@@ -13,6 +13,7 @@ from tests.support.scripted_server import (
     ScriptedServer,
     event,
     http,
+    initialize,
     legacy,
     modern,
     notification,
@@ -384,3 +385,17 @@ def test_progress_that_is_no_number_is_not_told(caplog):
         assert client.call_tool("echo", on_progress=heard.append).text == "hi"
     assert [progress.progress for progress in heard] == [2.0]
     assert not caplog.records
+
+
+def test_what_a_server_says_of_itself_ends_somewhere():
+    """Ten million invisible characters in its instructions took 2.4 GB and 18 s in MCP Tool Provider."""
+    long = "\u200bx" * 200_000
+    info = {"name": long, "title": long, "version": long}
+    with (
+        ScriptedServer(legacy(initialize=initialize(serverInfo=info, instructions=long))) as server,
+        MCPClient(server.url) as client,
+    ):
+        told = client.connect()
+    assert [len(text) for text in (told.name, told.title, told.version)] == [10_000] * 3
+    assert len(told.instructions) == 200_000
+    assert told.instructions.endswith("…")

@@ -25,6 +25,8 @@ from enum import Enum
 from typing import Any, Final, Literal, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut, VersionError
+from ...types.texts import shortened
+from ..limits import LONGEST_NAME, LONGEST_TEXT
 from .messages import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -37,7 +39,6 @@ from .messages import (
     RpcError,
     as_list,
     as_object,
-    as_text,
     error_response,
     result_response,
     rpc_error,
@@ -82,20 +83,24 @@ def read_server_info(
     """Reads the result of ``initialize`` or ``server/discover``.
 
     ``serverInfo`` is a member of the result in the handshake era and in drafts of 2026-07-28, and of its
-    ``_meta`` since 2026-07-28. It may be absent or malformed.
+    ``_meta`` since 2026-07-28. It may be absent or malformed. Texts that are far too long are cut off.
     """
     meta = as_object(result.get("_meta"))
     info = as_object(meta.get(SERVER_INFO_KEY)) or as_object(result.get("serverInfo"))
     return ServerInfo(
-        name=as_text(info.get("name")) or "",
-        title=as_text(info.get("title")),
-        version=as_text(info.get("version")) or "",
-        instructions=as_text(result.get("instructions")),
+        name=_bounded(info.get("name"), LONGEST_NAME) or "",
+        title=_bounded(info.get("title"), LONGEST_NAME),
+        version=_bounded(info.get("version"), LONGEST_NAME) or "",
+        instructions=_bounded(result.get("instructions"), LONGEST_TEXT),
         protocol_version=protocol_version,
         transport=transport,
         capabilities=as_object(result.get("capabilities")),
         url=url,
     )
+
+
+def _bounded(value: object, longest: int) -> str | None:
+    return shortened(value, longest) if isinstance(value, str) else None
 
 
 class ServerRequests:

@@ -18,12 +18,12 @@ from ...types.errors import ProtocolError
 from ...types.routing import ServerRoute
 from ...types.texts import compact_json, definition_digest
 from ...types.tool import MCPTool
+from ..limits import LONGEST_NAME, LONGEST_TEXT
 from .messages import as_list, as_object, as_text, encode_header_value
 
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
-# Of a tool's texts, in characters: what stands further behind is not scanned, and models must not read it.
-_LONGEST: Final = {"name": 10_000, "title": 10_000, "description": 200_000}
+_LONGEST: Final = {"name": LONGEST_NAME, "title": LONGEST_NAME, "description": LONGEST_TEXT}
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The characters of a header name (RFC 9110 §5.6.2)."""
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values

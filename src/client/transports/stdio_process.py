@@ -42,7 +42,7 @@ _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
 # Standard error has no clock and no limit, so what is more than this is read slowly.
 _MUCH_NOISE: Final = 64 * 1024 * 1024
-_NOISE_PAUSE: Final = 0.02  # seconds per chunk
+_NOISE_PAUSE: Final = 0.002  # seconds per chunk
 _live: "weakref.WeakSet[StdioProcess]" = weakref.WeakSet()
 MARK: Final = "KNIME_MCP_STARTED"
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
