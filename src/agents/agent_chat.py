@@ -19,6 +19,7 @@ from ..tools.node_settings import connection, shared_parameters
 from ..types.errors import MCPError
 from .agent_events import LIMIT_PROMPT
 from .base import calls_schema, data_outputs, prompter_of, to_table
+from .model.chat_model_ports import model_input
 from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class _NoErrorColumn:
     after="mcp_agent_prompter",
     keywords=["MCP", "Model Context Protocol", "agent", "chat", "tool", "LLM", "GenAI", "AI", "widget"],
 )
-@dialog.model_input
+@model_input
 @dialog.tools_input
 @knext.input_table(
     "Conversation history",

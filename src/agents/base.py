@@ -15,6 +15,7 @@ from ..tools.audit_workflow import save_after_run
 from ..tools.node_settings import connection, shared_parameters
 from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import MCPError
+from .model.chat_model_ports import model_input
 from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     after="openai_compatible_chat_model",
     keywords=["MCP", "Model Context Protocol", "agent", "tool", "LLM", "GenAI", "AI", "prompt", "chat"],
 )
-@dialog.model_input
+@model_input
 @dialog.tools_input
 @knext.input_table(
     "Conversation history",

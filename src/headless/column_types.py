@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from ..types.columns import java_factory
+
 _DATA = "org.knime.core.data."
 _VALUE = _DATA + "v2.value."
 _TIME = _DATA + "v2.time."
@@ -174,10 +176,7 @@ def _traits(storage: Any) -> dict[str, Any]:
 
 def factory_of(kind: Any) -> str:
     """The Java value factory in a type's ``logical_type``; the type as text if it has none."""
-    try:
-        return str(json.loads(kind.logical_type)["value_factory_class"])
-    except (AttributeError, ValueError, KeyError, TypeError):
-        return str(kind)
+    return java_factory(kind) or str(kind)
 
 
 def java_type(kind: Any) -> JavaType | None:

@@ -195,14 +195,14 @@ def write_tools(
 
 def is_tool_column(column: knext.Column) -> bool:
     """Whether a column holds tools by its type, or is a text or JSON column with the tool column's name."""
-    factory = _java_factory(column.ktype)
+    factory = java_factory(column.ktype)
     may_be_json = _is_text(column) or factory == _JSON_FACTORY
     return factory in _TOOL_FACTORIES or (may_be_json and bool(_PORTABLE_NAME.fullmatch(column.name)))
 
 
 def may_hold_tools(column: knext.Column) -> bool:
     """Whether a column can be chosen as tool column: a tool, text or JSON column."""
-    return is_tool_column(column) or _is_text(column) or _java_factory(column.ktype) == _JSON_FACTORY
+    return is_tool_column(column) or _is_text(column) or java_factory(column.ktype) == _JSON_FACTORY
 
 
 def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[str]:
@@ -307,7 +307,7 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
     from . import arrow
 
     kind = chunk.type
-    factory = _java_factory(kind)
+    factory = java_factory(kind)
     is_plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
     if factory is None and not is_plain:
         raise SettingInvalid(f"The column '{name}' holds no tools", setting="tool_column", fix=_NO_TOOLS)
@@ -351,7 +351,7 @@ def _registered(module: str, name: str) -> Any:
         return None
 
 
-def _java_factory(kind: Any) -> str | None:
+def java_factory(kind: Any) -> str | None:
     """Reads the Java class from a column type, KNIME's or Arrow's; None for plain types."""
     try:
         return json.loads(getattr(kind, "logical_type", "") or "{}").get("value_factory_class")

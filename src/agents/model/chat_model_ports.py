@@ -122,6 +122,11 @@ class ChatModelPortObject(knext.PortObject):
 chat_model_port_type: Final = knext.port_type(
     "Chat model", ChatModelPortObject, ChatModelPortObjectSpec, id=PORT_TYPE_ID
 )
+model_input: Final = knext.input_port(
+    "Chat model",
+    "The model that thinks, from an *OpenAI-Compatible Chat Model Connector*.",
+    chat_model_port_type,
+)
 
 
 class PortAuthorization:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from ...types.columns import java_factory
 from ...types.errors import InputInvalid
 from ..message_content import ORIGIN
 from ..model.written_calls import mappings, read_arguments
@@ -67,11 +68,7 @@ def default_column(schema: Any) -> str | None:
 
 
 def is_message_column(column: Any) -> bool:
-    try:
-        kind = json.loads(getattr(column.ktype, "logical_type", "") or "{}")
-    except ValueError:
-        return False
-    return kind.get("value_factory_class") == MESSAGE_FACTORY
+    return java_factory(column.ktype) == MESSAGE_FACTORY
 
 
 def read_conversation(table: Any, column: str, error_column: str | None = None) -> list[Entry]:

@@ -15,7 +15,6 @@ from ...tools.node_settings.shared_parameters import column_choices
 from ...types.columns import AUTO
 from ...types.errors import SettingInvalid
 from ..agent_events import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
-from ..model.chat_model_ports import chat_model_port_type
 
 if TYPE_CHECKING:
     from ..agent_events import TokenBudget
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
 TOOLS, HISTORY, DATA = 1, 2, 3
 _LONGEST_RUN: Final = 7 * 24 * 3600.0
 
-model_input = knext.input_port(
-    "Chat model",
-    "The model that thinks, from an *OpenAI-Compatible Chat Model Connector*.",
-    chat_model_port_type,
-)
 tools_input = knext.input_table(
     "Tools",
     "Optional: the tools that the agent may call, from *MCP Tool Provider* and *Workflow to Tool*, both"
