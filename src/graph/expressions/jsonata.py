@@ -229,10 +229,30 @@ class Evaluator(Jsonata):
         return indices_first(groups)
 
     def evaluate_filter(self, predicate: Any, input: Any, environment: Any) -> Any:  # noqa: A002
-        """``[...]``; a condition is also evaluated for undefined, as it may hold."""
-        if input is None and predicate.type != "number":
-            input = Utils.create_sequence(None)  # noqa: A001
-        return self._other_filter(predicate, input, environment)
+        """``[...]``; the library rounds negative numbers up, and takes undefined entries for ``null``."""
+        # A condition is also evaluated for undefined, as it may hold.
+        entries = cast("list[Any]", input if isinstance(input, list) else Utils.create_sequence(input))
+        has_names: bool = getattr(entries, "tuple_stream", False)
+        found: Any = Utils.create_sequence()
+        found.tuple_stream = has_names
+        if predicate.type == "number":
+            place = _place(predicate.value, entries)
+            entry = entries[place] if 0 <= place < len(entries) else None
+            if isinstance(entry, list):
+                return cast("Any", entry)
+            found += () if entry is None else (entry,)
+            return found
+        for number, entry in enumerate(entries):
+            context, names = entry, environment
+            if has_names:
+                context, names = entry["@"], self.create_frame_from_tuple(environment, entry)
+            wanted = self.eval(predicate, context, names)
+            places: Any = [wanted] if Utils.is_numeric(wanted) else wanted
+            if Utils.is_array_of_numbers(places):
+                found += [entry for place in places if _place(place, entries) == number]
+            elif Jsonata.boolize(wanted):
+                found.append(entry)
+        return found
 
     def evaluate_transform_expression(self, expr: Any, input: Any, environment: Any) -> Any:  # noqa: A002
         """``|...|``; the library names the function after its own class, and takes ``null`` for undefined."""
@@ -264,13 +284,17 @@ class Evaluator(Jsonata):
         Jsonata.reduce_tuple_stream, functions=SimpleNamespace(Functions=_Functions)
     )
     _other_range: Any = Jsonata.evaluate_range_expression
-    _other_filter: Any = Jsonata.evaluate_filter
     _other_numeric: Any = Jsonata.evaluate_numeric_expression
     _other_group: Any = with_names(
         Jsonata.evaluate_group_expression, functions=SimpleNamespace(Functions=_Functions)
     )
     _other_partial: Any = Jsonata.evaluate_partial_application
     _other_transform: Any = Jsonata.evaluate_transform_expression
+
+
+def _place(index: float, entries: list[Any]) -> int:
+    place = math.floor(index)
+    return place + len(entries) if place < 0 else place
 
 
 class _Transformer(Jsonata.Transformer):
