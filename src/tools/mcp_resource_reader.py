@@ -10,7 +10,7 @@ from ..types.errors import InputInvalid, MCPError, ProtocolError, SettingInvalid
 from . import server_reading
 from .node_settings import connection, shared_parameters
 from .node_settings.connection import NO_COLUMN, chosen_column
-from .node_settings.shared_parameters import column_choices
+from .node_settings.shared_parameters import column_choices, text_columns
 
 if TYPE_CHECKING:
     from ..client.protocol.offers import ResourceDefinition
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 DIGEST: Final = "SHA-256"
 _LISTED: Final = ("URI", "Kind", "Name", "Title", "Description", "Media type", "Variables")
 _PARAMETERS: Final = 0
-
-
-def _text_columns(specs: list[Any]) -> list[str]:
-    return [column.name for column in specs[_PARAMETERS] or () if column.ktype == knext.string()]
 
 
 class _Content(NamedTuple):
@@ -124,7 +120,7 @@ class MCPResourceReader:
         "Column with URIs",
         f"Which column of *Parameters* holds the URIs to read. Choose `{NO_COLUMN}` to fill in a template.",
         default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _text_columns),
+        choices=column_choices(NO_COLUMN, lambda specs: text_columns(specs[_PARAMETERS])),
     )
     if_changed = server_reading.if_changed(
         f"What to do when a content's SHA-256 is not that in the column *{DIGEST}* of *Parameters*."

@@ -11,7 +11,7 @@ import knime.extension as knext
 
 from ...tools.node_settings import shared_parameters
 from ...tools.node_settings.connection import NO_COLUMN, chosen_column
-from ...tools.node_settings.shared_parameters import column_choices
+from ...tools.node_settings.shared_parameters import column_choices, text_columns
 from ...types.columns import AUTO
 from ...types.errors import SettingInvalid
 from ..agent_events import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
@@ -71,10 +71,6 @@ class ConversationForm(knext.EnumParameterOptions):
     plain = ("Text", "Columns of text: role, text, tool calls.")
 
 
-def text_columns(schema: Any) -> list[str]:
-    return [column.name for column in schema if column.ktype == knext.string()]
-
-
 def _conversation_columns(specs: list[Any]) -> list[str]:
     from .conversation_history import conversation_columns
 
@@ -82,7 +78,7 @@ def _conversation_columns(specs: list[Any]) -> list[str]:
 
 
 def _prompt_columns(specs: list[Any]) -> list[str]:
-    return text_columns(specs[DATA][0]) if specs[DATA] and specs[DATA][0] is not None else []
+    return text_columns(specs[DATA][0]) if specs[DATA] else []
 
 
 developer_message = knext.MultilineStringParameter(
@@ -396,7 +392,7 @@ debug = knext.BoolParameter(
 
 
 def _error_columns(specs: list[Any]) -> list[str]:
-    return [] if specs[HISTORY] is None else text_columns(specs[HISTORY])
+    return text_columns(specs[HISTORY])
 
 
 @knext.parameter_group(label="Errors", is_advanced=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
 
+from ...yaml_text import as_mapping
 from .gateway import TTLCache
 from .gateway_bodies import NodeKnowledgeResult
 from .gateway_errors import MCPError, MCPErrorType, unavailable
@@ -95,7 +96,7 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         return NodeKnowledgeResult(
             node_name=node_name,
             knowledge=str(row.get("content") or row.get("description") or ""),
-            metadata={**_object(row.get("metadata")), **named},
+            metadata={**as_mapping(row.get("metadata")), **named},
             similarity_score=float(score),
         )
 
@@ -145,16 +146,12 @@ def _embeddings(settings: GatewaySettings) -> _Service | None:
 
 
 def _code(found: Any) -> str:
-    code = _object(found).get("code")
+    code = as_mapping(found).get("code")
     if not isinstance(code, str) or not code.isalnum():
         return ""
     # PostgREST's code for a function that does not exist, or not with these arguments.
     why = f": there is no such {FUNCTION}, see docs/gateway.md" if code == "PGRST202" else ""
     return f" ({code}){why}"
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _database(message: str) -> MCPError:

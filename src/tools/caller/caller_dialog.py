@@ -131,11 +131,6 @@ def _about(entry: ToolChoice, room: int) -> str:
     return f"{kind}. {short}" if short else kind
 
 
-def _text_columns(specs: list[Any]) -> list[str]:
-    """Columns that can hold names."""
-    return [column.name for column in specs[PARAMETERS] or () if column.ktype == knext.string()]
-
-
 def _json_columns(specs: list[Any]) -> list[str]:
     """Columns that can hold JSON: those of KNIME's JSON type, or text."""
     return [column.name for column in specs[PARAMETERS] or () if may_hold_tools(column)]
@@ -228,7 +223,7 @@ class CallerDialog:
         "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
         f" `{NO_COLUMN}` to call the same tool for every row.",
         default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _text_columns),
+        choices=column_choices(NO_COLUMN, lambda specs: shared_parameters.text_columns(specs[PARAMETERS])),
         is_advanced=True,
     )
     concurrency = knext.IntParameter(

@@ -312,6 +312,10 @@ def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
     return [entry[0] if choice is None else choice(*entry) for entry in choices]
 
 
+def text_columns(schema: Any | None) -> list[str]:
+    return [column.name for column in schema or () if column.ktype == knext.string()]
+
+
 def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
     """Makes the function that gives KNIME the choices of a parameter that names a column.
 
