@@ -335,14 +335,11 @@ class _Arguments:
         match value:
             case dict() if depth <= DEEPEST:
                 members = cast("dict[str, Any]", value)
-                # A list of headers or settings has objects with a name and a value.
-                texts = (members.get(key) for key in ("name", "key"))
-                title = next((text for text in texts if isinstance(text, str)), "")
                 return {
                     name: self._member(
                         inner,
                         [part.member(name) for part in parts],
-                        (name, title) if name == "value" else (name,),
+                        _names(name, members),
                         pointer + pointer_step(name),
                         depth + 1,
                     )
@@ -362,18 +359,16 @@ class _Arguments:
     def _member(
         self, value: Any, parts: list[_Part], names: tuple[str, ...], pointer: str, depth: int
     ) -> Any:
-        if (
-            value is not None
-            and self._by_name
-            and (
-                pointer in self._named
-                or any(name.casefold() in self._named for name in names)
-                or any(is_secret_member(name, value) for name in names)
-                or any(part.is_secret for part in parts)
-            )
-        ):
+        if value is not None and self._by_name and self._is_secret(value, parts, names, pointer):
             return self._whole(value, pointer)
         return self._copy(value, parts, pointer, depth)
+
+    def _is_secret(self, value: Any, parts: list[_Part], names: tuple[str, ...], pointer: str) -> bool:
+        """Whether the user, its name or the schema says so."""
+        for name in names:
+            if name.casefold() in self._named or is_secret_member(name, value):
+                return True
+        return pointer in self._named or any(part.is_secret for part in parts)
 
     def _whole(self, value: Any, pointer: str) -> Any:
         return value if value is None else self._noted(pointer, self._hidden(value))
@@ -387,6 +382,15 @@ class _Arguments:
         if isinstance(mark, str):
             self.found.setdefault(pointer, []).append(mark[8:-1])
         return mark
+
+
+def _names(name: str, members: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of a member; a list of headers or settings has objects with a name and a value."""
+    if name == "value":
+        for title in (members.get("name"), members.get("key")):
+            if isinstance(title, str):
+                return name, title
+    return (name,)
 
 
 def calls_something_secret(schema_json: str) -> bool:

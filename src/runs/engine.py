@@ -12,10 +12,10 @@ import logging
 import re
 import threading
 import time
-import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, cast
 
 from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
@@ -51,6 +51,8 @@ FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 40  # file systems take 255 bytes
 _SAVING: Final = threading.Lock()
+# What is recorded of a call that has not ended; its copies are completed, as making one takes four times as long.
+_NOTHING_KNOWN: Final = CallRecord(run="", status=CallStatus.FAILED)
 
 WorkflowRunner: TypeAlias = (
     "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
@@ -274,7 +276,7 @@ class RunRecords:
 
     def sent(self, call: CallInProgress, key: str | None) -> None:
         """Writes ahead that a call is going to be sent; with the idempotency key of an earlier attempt."""
-        call.key = key or uuid.uuid4().hex
+        call.key = key or token_hex(16)
         if not isinstance(self.journal, Journal):
             return
         name = "" if call.tool is None else call.tool.name
@@ -470,30 +472,28 @@ class CallInProgress:
         if self._beginning is None or self._known is not secrets.known:
             self._known = secrets.known
             plan, tool = self.plan, self.tool
-            shared: dict[str, Any] = {
+            # It also marks the secrets among the arguments where the server repeats them.
+            self._marker, unmarked = secrets.for_call(self.arguments, *self._schemas)
+            known: dict[str, Any] = {
                 "run": self.run.id,
                 "iteration": plan.iteration,
                 "decision": "; ".join(filter(None, (plan.decision, *self.coercions))) or None,
                 "input_row": self.input_row,
-                "status": CallStatus.FAILED,  # until it has ended
                 "started_at": self._started_at,
+                "arguments": self._arguments_text(unmarked),
             }
-            # It also marks the secrets among the arguments where the server repeats them.
-            self._marker, unmarked = secrets.for_call(self.arguments, *self._schemas)
-            shared["arguments"] = self._arguments_text(unmarked)
-            if tool is None:
-                name = None if plan.name is None else without_surrogates(self._marker.data(plan.name))
-                self._beginning = CallRecord(tool_name=name, **shared)
-            else:
+            if tool is not None:
                 is_mcp = isinstance(tool, MCPTool)
-                self._beginning = CallRecord(
-                    tool=to_json_text(tool),
-                    tool_name=tool.name,
-                    tool_type=tool.tool_type.name.lower(),
-                    server=tool.route.url if is_mcp else None,
-                    digest=tool.digest if is_mcp else self.digest,
-                    **shared,
-                )
+                known |= {
+                    "tool": to_json_text(tool),
+                    "tool_name": tool.name,
+                    "tool_type": tool.tool_type.name.lower(),
+                    "server": tool.route.url if is_mcp else None,
+                    "digest": tool.digest if is_mcp else self.digest,
+                }
+            elif plan.name is not None:
+                known["tool_name"] = without_surrogates(self._marker.data(plan.name))
+            self._beginning = _NOTHING_KNOWN.but(**known)
         return self._beginning
 
     @property
