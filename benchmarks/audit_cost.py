@@ -4,8 +4,9 @@ The same tool is called bare through the client, with its arguments checked, rec
 journal on disk, in turns with bare httpx, round after round: against the benchmark's own server, which
 answers at once, and against one on the official SDK. Printed are medians per call over the rounds, the bytes
 of a record on disk, and how long it takes to check the chain of the whole journal. What the record costs is
-what recording and the journal add to a call whose arguments are checked. The tool declares nothing, so that
-each of its calls has a line *sent*; the same calls of a tool that only reads have none.
+what recording and the journal add to a call whose arguments are checked, and of which nothing is recorded,
+not even while its server is busy. The tool declares nothing, so that each of its calls has a line *sent*; the
+same calls of a tool that only reads have none.
 """
 
 import json
@@ -116,8 +117,16 @@ def _journals(path: Path, keys: Path) -> Iterator[tuple[Journal, Journal]]:
             yield journal, signed
 
 
+class UnrecordedCall(CallInProgress):
+    """A call of which nothing is recorded."""
+
+    __slots__ = ()
+
+    def prepare(self) -> None: ...
+
+
 def checked_and_sent(plan: PlannedCall, run: Run) -> None:
-    call = CallInProgress(plan, run)
+    call = UnrecordedCall(plan, run)
     check_call(call)
     send_to_tool(call)
 

@@ -5,6 +5,7 @@ round. A ratio is the median of the ratios within the rounds, so that slow minut
 side only. Nothing is asserted about time.
 """
 
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -61,14 +62,14 @@ class Table:
     def compare(self, measurement: str, ways: Sequence[Way], rounds: int, *, unit: str = "ms") -> None:
         """Runs the ways in turns and adds one line for each; ratios are against the first.
 
-        The first way moves from place to place, so that none always runs after the same other one. A round
-        before the first warms up and is not counted, unless there is only one.
+        Each round has another order, so that none mostly runs after the same other one: what that has left
+        of caches would count for it. A round before the first warms up and is not counted, unless there is
+        only one.
         """
         scale = {"s": 1.0, "ms": 1e3, "us": 1e6}[unit]
         found: dict[str, list[float]] = {way.name: [] for way in ways}
         for number in range(rounds + (rounds > 1)):
-            start = number % len(ways)
-            for way in (*ways[start:], *ways[:start]):
+            for way in random.Random(number).sample(ways, len(ways)):
                 found[way.name].append(way.work() * scale)
         skip = int(rounds > 1)
         reference = found[ways[0].name][skip:]

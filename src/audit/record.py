@@ -477,18 +477,17 @@ def _made_members(keys: Sequence[tuple[str, FieldKind, bool]], values: tuple[Any
     for (key, kind, is_hashed), value in zip(keys, values, strict=True):
         if value is None or value == ():
             continue
-        if kind == "count" or kind == "seconds":
-            written.append(key + (str(value) if isfinite(value) else canonical_json(value)))
-            text = str(value) if kind == "count" else f"{value:.6f}"
-            in_hash = f'{key}"{text}"'
-        elif kind == "paths":
-            written.append(key + canonical_json(value))
-            in_hash = ""
-        else:
-            member, in_hash = (
-                _tool_members(value) if kind == "tool" else (key + encode_basestring(value),) * 2
-            )
-            written.append(member)
+        match kind:
+            case "count" | "seconds":
+                member = key + (str(value) if isfinite(value) else canonical_json(value))
+                in_hash = f'{key}"{value}"' if kind == "count" else f'{key}"{value:.6f}"'
+            case "paths":
+                member, in_hash = key + canonical_json(value), ""
+            case "tool":
+                member, in_hash = _tool_members(value)
+            case _:
+                member = in_hash = key + encode_basestring(value)
+        written.append(member)
         if is_hashed and value != "":
             hashed.append(in_hash)
     return _Members(written, hashed)
