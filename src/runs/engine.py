@@ -51,7 +51,7 @@ FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 40  # file systems take 255 bytes
 _SAVING: Final = threading.Lock()
-# What is recorded of a call that has not ended; its copies are completed, as making one takes four times as long.
+# The record of a call that has not ended. Its copies are completed: making one takes four times as long.
 _NOTHING_KNOWN: Final = CallRecord(run="", status=CallStatus.FAILED)
 
 WorkflowRunner: TypeAlias = (
