@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..types.texts import beginning
 from . import completion
 from .command_errors import ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
@@ -20,7 +21,7 @@ from .files import (
     with_pairs,
 )
 from .shared_options import SaveDirOption
-from .terminal import complain, note, print_json, print_text
+from .terminal import LONGEST_ERROR, complain, note, print_json, print_text
 
 
 @reports_errors
@@ -92,7 +93,7 @@ def call(
         print_text(record.result or "")
     if record.ok:
         return ExitCode.OK
-    complain(record.error or "The call failed.")
+    complain(beginning(record.error or "The call failed.", LONGEST_ERROR))
     return ExitCode.CANCELED if record.status == "canceled" else ExitCode.FAILED
 
 

@@ -31,7 +31,7 @@ from .graph_resuming import Interrupted, RepeatOption, RunOption
 from .mcpgraph import DialectChoice, serve_document
 from .serving import LogLevel, check_exposure
 from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
-from .terminal import complain, note, print_json, print_text, say
+from .terminal import LONGEST_ERROR, complain, note, print_json, print_text, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -310,7 +310,7 @@ def run(
         except RunError as error:
             message = secrets.text(error.sentence)
             _save(save_run, secrets, tool, shown, error.history, error=message)
-            complain(coded(message, error.error_code))
+            complain(coded(beginning(message, LONGEST_ERROR), error.error_code))
             is_stopped = error.kind == "stopped"
             if run is not None:
                 run.close("canceled" if is_stopped else "failed")

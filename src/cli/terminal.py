@@ -37,6 +37,8 @@ try:
 except ImportError:  # optional: orjson comes with LangChain, on platforms that have it
     _orjson = None
 
+LONGEST_ERROR = 100_000
+"""Characters that are shown of an error which a server words: tens of megabytes are possible."""
 _POLL_SECONDS = 0.1
 _NARROWEST = 20  # characters; narrower tables would have no text
 # After a single carriage return, the end of a line would overwrite its beginning.

@@ -33,6 +33,7 @@ from .protocol.tools import (
     InvalidAnnotationError,
     Mirrored,
     ToolDefinition,
+    check_texts,
     format_size,
     mirrored_arguments,
     parse_page,
@@ -149,7 +150,7 @@ class Listings:
         return [
             definition
             for kind in (_RESOURCES, _TEMPLATES)
-            for raw in self._fetch(kind, wait).entries
+            for raw in self._usable(kind, wait)
             if (definition := ResourceDefinition.from_raw(raw, is_template=kind is _TEMPLATES)).uri
         ]
 
@@ -157,8 +158,25 @@ class Listings:
         """All prompts that have a name."""
         from .protocol.offers import PromptDefinition
 
-        listed = map(PromptDefinition.from_raw, self._fetch(_PROMPTS, wait).entries)
+        listed = map(PromptDefinition.from_raw, self._usable(_PROMPTS, wait))
         return [prompt for prompt in listed if prompt.name]
+
+    def _usable(self, kind: _Kind, wait: Wait) -> list[dict[str, Any]]:
+        """The entries of all pages, without those that nobody could look at."""
+        usable: list[dict[str, Any]] = []
+        for entry in self._fetch(kind, wait).entries:
+            try:
+                self._check_length(entry)
+                usable.append(entry)
+            except ProtocolError as error:
+                _logger.warning("one of the %s is left out: %s", kind.words, error.what)
+        return usable
+
+    def _check_length(self, entry: dict[str, Any]) -> None:
+        check_texts(entry)
+        # No model could read more, and each step takes copies of it.
+        if is_longer(entry, longest := self._limits.schema_bytes):
+            raise ProtocolError(f"its definition is longer than {longest:,} characters")
 
     def _fetch(self, kind: _Kind, wait: Wait, *, is_second: bool = False) -> _Pages:
         pages = _Pages()
@@ -230,12 +248,12 @@ class Listings:
         tools: list[ToolDefinition] = []
         mirrored: dict[str, tuple[Mirrored, ...]] = {}
         dropped: list[tuple[str, str]] = [] if pages.is_whole else [_FURTHER]
-        longest = self._limits.schema_bytes  # no model could read more, and each step takes copies of it
+        is_large = pages.bytes > self._limits.schema_bytes  # else no tool is
         with collector_paused():
             for entry in pages.entries:
                 try:
-                    if pages.bytes > longest and is_longer(entry, longest):
-                        raise ProtocolError(f"its definition is longer than {longest:,} characters")
+                    if is_large:
+                        self._check_length(entry)
                     tool = ToolDefinition.from_raw(entry)
                     if mirrors and (arguments := mirrored_arguments(tool.input_schema)):
                         mirrored.setdefault(tool.name, arguments)

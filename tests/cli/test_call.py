@@ -47,6 +47,15 @@ def test_a_schema_that_cannot_be_used_is_said_and_the_call_made(cli):
     assert "were not checked" in done.err
 
 
+def test_of_a_very_long_error_its_beginning_is_shown(cli):
+    failed = rpc({**text("e" * 300_000, resultType="complete"), "isError": True})
+    with ScriptedServer(modern(tools__call=failed)) as scripted:
+        done = cli("call", scripted.url, "echo", "--json")
+    assert len(json.loads(done.out)["error"]) == 300_000
+    assert done.err.strip().endswith("e… (300,000 characters in all)")
+    assert len(done.err) < 101_000
+
+
 def test_json_values_and_json_arguments(cli, server, tmp_path):
     (tmp_path / "arguments.json").write_text('{"code": "x", "strict": true}', encoding="utf-8")
     done = cli("call", server.url, "show", 'tags:=["a"]', "--json-arguments", "@arguments.json", "--json")

@@ -137,7 +137,7 @@ def call(request):
             text(request, "quiet\u2028again")
         case "babble":
             for number in range(arguments["lines"]):
-                send(b"loading %d" % number)
+                send(b"" if arguments.get("blank") else b"loading %d" % number)
         case "endless":
             while True:
                 sys.stdout.buffer.write(b"y" * 65536)

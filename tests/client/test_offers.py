@@ -53,6 +53,19 @@ def test_secrets_that_a_server_repeats_are_hidden_from_its_readers():
     assert TOKEN not in repr([resource.raw, template.raw, prompt.raw])
 
 
+@pytest.mark.parametrize("part", [{"title": "t" * 10_001}, {"arguments": [{"name": "a"}] * 400_000}])
+def test_what_nobody_could_look_at_is_left_out(part):
+    """A URI of 30 MB kept `resources list` for minutes."""
+    script = legacy(
+        resources__list=rpc({"resources": [{"uri": "a:1"}, {"uri": "a:2", **part}]}),
+        resources__templates__list=rpc({"resourceTemplates": []}),
+        prompts__list=rpc({"prompts": [{"name": "p"}, {"name": "q", **part}]}),
+    )
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert [each.uri for each in client.list_resources()] == ["a:1"]
+        assert [each.name for each in client.list_prompts()] == ["p"]
+
+
 def test_a_list_in_circles_ends():
     script = legacy(prompts__list=rpc({"prompts": [{"name": "a"}], "nextCursor": "same"}))
     with (

@@ -138,7 +138,9 @@ FAULTS = {
         [OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"], ConnectError, "does not speak HTTP"
     ),
     "no chunk size": Fault(
-        [OK + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n"], ConnectError, "in the middle"
+        [OK + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n"],
+        ConnectError,
+        "malformed in its middle (illegal chunk header)",
     ),
     "unknown transfer encoding": Fault(
         [OK + b"Transfer-Encoding: smoke\r\n\r\n{}"], ConnectError, "does not speak HTTP"
@@ -241,6 +243,11 @@ FAULTS = {
         ResultTooLarge,
         "an event of more than 200000 bytes",
         attributes={"limit": 200_000},
+    ),
+    "endless questions": Fault(
+        stream(*[event({"jsonrpc": "2.0", "id": "q", "method": "ping"})] * 100, end=False),
+        ResultTooLarge,
+        "beside its reply",
     ),
     "endless notifications": Fault(
         stream(*[event(notification("x"))] * 2000, end=False), ResultTooLarge, "beside its reply"

@@ -16,6 +16,7 @@ from .messages import as_list, as_object, as_text
 from .tools import ContentBlock, parse_block
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
+_LENGTH: Final = re.compile("[1-9][0-9]{0,3}")  # RFC 6570, section 2.4.1
 _UNRESERVED: Final = "-._~"
 _RESERVED: Final = _UNRESERVED + ":/?#[]@!$&'()*+,;=%"
 
@@ -128,7 +129,7 @@ def _specs(listed: str) -> Iterator[tuple[str, int | None]]:
     for spec in listed.split(","):
         name, _, length = spec.strip().removesuffix("*").partition(":")
         if name:
-            yield name, int(length) if length.isdecimal() else None
+            yield name, int(length) if _LENGTH.fullmatch(length) else None
 
 
 def _expression(operator: str, listed: str, values: Mapping[str, str | None]) -> str:

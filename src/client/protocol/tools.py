@@ -23,7 +23,10 @@ from .messages import as_list, as_object, as_text, encode_header_value
 
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
-_LONGEST: Final = {"name": LONGEST_NAME, "title": LONGEST_NAME, "description": LONGEST_TEXT}
+_LONGEST: Final = {
+    **dict.fromkeys(("name", "title", "uri", "uriTemplate", "mimeType"), LONGEST_NAME),
+    "description": LONGEST_TEXT,
+}
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The characters of a header name (RFC 9110 §5.6.2)."""
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values
@@ -81,9 +84,7 @@ class ToolDefinition:
         name = raw.get("name")
         if not isinstance(name, str) or not name:
             raise ProtocolError("The server lists a tool without a name")
-        for key, longest in _LONGEST.items():
-            if isinstance(text := raw.get(key), str) and len(text) > longest:
-                raise ProtocolError(f"its {key} has {len(text):,} characters, of at most {longest:,}")
+        check_texts(raw)
         # Faster than a frozen class's constructor, as thousands of tools may be listed at once.
         tool = object.__new__(cls)
         get = raw.get
@@ -157,6 +158,13 @@ class ToolDefinition:
             annotations=self.annotations,
             title=self.title,
         )
+
+
+def check_texts(raw: Mapping[str, Any]) -> None:
+    """Raises `ProtocolError` if an entry of a list has a text that is far too long."""
+    for key, longest in _LONGEST.items():
+        if isinstance(text := raw.get(key), str) and len(text) > longest:
+            raise ProtocolError(f"its {key} has {len(text):,} characters, of at most {longest:,}")
 
 
 def parse_page(result: Mapping[str, Any], key: str = "tools") -> tuple[list[dict[str, Any]], str | None]:

@@ -28,6 +28,8 @@ _ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
 _MOST_WAITING: Final = 1000
 _MOST_THREADS: Final = 16
 _POST_SECONDS: Final = 1.0  # for the answer to a POST whose reply came on the stream already
+QUESTION: Final = 10
+"""As so many messages a request of a server counts, as each is answered."""
 _ENDS: Final = 8192  # bytes at each end of a message in which its id is looked for
 _ID_AHEAD: Final = re.compile(
     rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d{1,18})"?\s*,\s*"(?:result|error)"'
@@ -289,9 +291,9 @@ class PendingCalls:
         self._others = 0
         self.reading.restart_cpu()
 
-    def count_other(self) -> None:
+    def count_other(self, weight: int = 1) -> None:
         """Counts what is no reply; too much of it while calls wait ends the stream, as it may go on."""
-        self._others += 1
+        self._others += weight
         self.look()
 
     def look(self) -> None:
@@ -318,7 +320,7 @@ class PendingCalls:
                 self._begin()
                 pending.finish(message=message, body=body)
             return
-        self.count_other()
+        self.count_other(QUESTION if "id" in message else 1)
         if "id" in message:
             if self._is_modern:
                 return

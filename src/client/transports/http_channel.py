@@ -54,6 +54,7 @@ EVENTS: Final = "text/event-stream"
 _JSON: Final = "application/json"
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n" + _BOM
+_CUT_OFF: Final = "peer closed connection"  # in h11's words
 _GZIP: Final = b"\x1f"
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
@@ -427,8 +428,15 @@ class Reply:
             while (chunk := self._connection.chunk(self._wait)) is not None:
                 self._wire += len(chunk)
                 yield chunk
-        except BrokenConnection:
+        except BrokenConnection as error:
             self._wait.look()  # raises if the connection ended because of a cancel
+            reason = (error.fault or _CUT_OFF).partition(":")[0]  # not the server's text after the colon
+            if not reason.startswith(_CUT_OFF):
+                raise ConnectError(
+                    f"The server's reply is malformed in its middle ({reason})",
+                    phase="http",
+                    fix="Ask whoever runs the server, or a proxy in front of it",
+                ) from None
             raise ConnectError(
                 "The server closed the connection in the middle of its reply",
                 phase="http",

@@ -197,6 +197,7 @@ class _Stream:
         self._counter = ValueCounter(self._values)
         start = data.lstrip(_BLANKS)[:1]
         if not start:
+            self.calls.count_other()
             return
         try:
             self._bound(data)

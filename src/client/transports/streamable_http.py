@@ -34,7 +34,7 @@ from ..protocol.messages import (
     messages_of,
 )
 from ..protocol.negotiation import BATCH_VERSIONS, Era, TransportKind, era_of
-from .base import AnswerQueue, Call, Delivery, Inbox, Transport
+from .base import QUESTION, AnswerQueue, Call, Delivery, Inbox, Transport
 from .http_channel import EVENTS, HttpChannel, Reply
 
 _logger = logging.getLogger(__name__)
@@ -320,6 +320,7 @@ class StreamableHttp(Transport):
                     if answers(message, call.id) or _is_anonymous(message):
                         response = message
                     else:
+                        cursor.seen += QUESTION - 1 if "id" in message else 0
                         self._deliver(message, inbox)
                 if response is not None:
                     return response, event.data

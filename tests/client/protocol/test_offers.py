@@ -73,3 +73,7 @@ def test_answers_are_read_whatever_they_hold():
         ("assistant", TextContent("a")),
         ("assistant", TextContent("b")),
     ]
+
+
+def test_a_length_of_thousands_of_digits_is_none():
+    assert expanded("a://{x:" + "9" * 5000 + "}", {"x": "whole"}) == "a://whole"

@@ -45,11 +45,12 @@ def test_lines_that_are_no_messages_are_skipped():
         assert client.call_tool("noise").text == "quiet\u2028again"
 
 
-def test_after_a_flood_of_lines_that_goes_on_the_next_call_has_a_server_anew():
+@pytest.mark.parametrize("blank", [False, True])
+def test_after_a_flood_of_lines_that_goes_on_the_next_call_has_a_server_anew(blank):
     with connected(limits=Limits(events=1000)) as client:
         first = pid_of(client)
         with pytest.raises(ResultTooLarge, match="1,001 messages or lines, and no reply"):
-            client.call_tool("babble", {"lines": 50_000_000})
+            client.call_tool("babble", {"lines": 50_000_000, "blank": blank})
         assert gone(first)
         assert client.call_tool("echo", {"text": "here again"}).text == "here again"
 
