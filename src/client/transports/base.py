@@ -28,7 +28,7 @@ _ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
 _MOST_WAITING: Final = 1000
 _MOST_THREADS: Final = 16
 _POST_SECONDS: Final = 1.0  # for the answer to a POST whose reply came on the stream already
-QUESTION: Final = 10
+QUESTION: Final = 50
 """As so many messages a request of a server counts, as each is answered."""
 _ENDS: Final = 8192  # bytes at each end of a message in which its id is looked for
 _ID_AHEAD: Final = re.compile(
