@@ -441,6 +441,9 @@ def check_call(call: CallInProgress) -> None:  # @ToolTypeDispatch
             try:
                 call.arguments, coercions = validator.check(call.arguments)
             except ArgumentsInvalid as error:
+                # Before the arguments are blamed: a server's large schema may have taken long to check.
+                if call.is_canceled is not None and call.is_canceled():
+                    raise Canceled("The call was canceled before it was sent") from None
                 if call.plan.input_row is None:
                     raise
                 from .cell_contents import of_cell

@@ -4,10 +4,13 @@ import pytest
 
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs import checked_calls
+from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Definitions
+from knime_mcp.runs.engine import new_run
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.errors import ConnectError, ToolNotFound
 from knime_mcp.types.routing import ServerRoute
+from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import (
     ScriptedServer,
     event,
@@ -64,6 +67,17 @@ def test_a_tool_that_was_left_out_is_said_to_be_that():
         pytest.raises(ToolNotFound, match="no tool 'wide' that can be used: its title has 20,000 characters"),
     ):
         Definitions(pool).find(ServerRoute(server.url), "wide")
+
+
+def test_a_call_that_was_canceled_while_it_was_checked_is_not_blamed_for_its_arguments():
+    schema = {"required": [f"p{n}" for n in range(1000)]}
+    asked = MCPTool(
+        name="a", description="", parameter_schema=schema, server_uri="http://a.b/", tool_name="a"
+    )
+    outcome = new_run(lambda route: None).call(
+        PlannedCall(tool=asked, arguments={}), is_canceled=lambda: True
+    )
+    assert (outcome.record.status.value, outcome.record.attempts) == ("canceled", 0)
 
 
 def test_a_server_that_tells_of_changes_with_every_call_is_not_listed_with_every_call():
