@@ -243,6 +243,7 @@ class GraphChecks:
     ) -> None:
         """Checks that branches end at the node's ``next``, and that no two branches share a node."""
         starts = node.branches if isinstance(node, ParallelNode) else (node.body,)
+        graph = {**graph, node.id: ()}  # a branch that leads back is one mistake, not that of all branches
         used: Counter[str] = Counter()
         for start in starts:
             if start == node.next:
@@ -255,11 +256,12 @@ class GraphChecks:
                     self._findings.error(f'{message} without passing "{node.next}"', placed.path)
             if node.id in part:
                 message = f'a path leads from branch "{start}" back to node "{node.id}"'
-                self._findings.error(f"{message}, which is still running then", placed.path)
-            if node.next not in part:
+                message = f"{message}, which is still running then"
+                self._findings.error(message, placed.path, f"End it with next: {node.next}")
+            elif node.next not in part:
                 message = f'the branch "{start}" of node "{node.id}" never reaches "{node.next}"'
                 self._findings.error(message, placed.path, "Its branches end there")
-            used.update(part - {node.next})
+            used.update(part - {node.id, node.next})
         for name in sorted(name for name, times in used.items() if times > 1):
             message = f'node "{name}" is in more than one branch of node "{node.id}"'
             self._findings.error(message, placed.path, "Give each branch its own nodes")

@@ -122,6 +122,23 @@ def test_errors(nodes, said):
     assert all(problem.position.line > 1 for problem in checked.problems)
 
 
+def test_branches_that_lead_back_are_one_mistake_each():
+    nodes = [
+        "{id: a, type: parallel, branches: [b, c], next: j}",
+        "{id: b, type: transform, transform: {expr: '1'}, next: a}",
+        "{id: c, type: forEach, items: '[1]', do: d, next: a}",
+        "{id: d, type: transform, transform: {expr: '1'}, next: c}",
+        "{id: j, type: transform, transform: {expr: '{}'}, next: exit}",
+    ]
+    checked = check_text(one_tool("{id: entry, type: entry, next: a}", *nodes, EXIT), dialect="next")
+    said = [(problem.message.partition(", which")[0], problem.fix) for problem in checked.problems]
+    assert said == [
+        ('a path leads from branch "b" back to node "a"', "End it with next: j"),
+        ('a path leads from branch "c" back to node "a"', "End it with next: j"),
+        ('a path leads from branch "d" back to node "c"', "End it with next: a"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("expression", "message", "fix"),
     [
