@@ -26,6 +26,8 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 @dataclass(frozen=True)
 class FileInfo:
+    """One file of the folder."""  # is in the tool's output schema, with which recorded calls are compared
+
     path: str
     kind: str
     bytes: int
