@@ -57,7 +57,8 @@ TASKS = [
 @contextlib.contextmanager
 def servers():
     """By stage: the URL of a server that stays there; ``*`` is one that replies."""
-    long_list = rpc({"tools": [{**ECHO, "_meta": {"text": "x" * 3_000_000}}]})
+    others = [{**ECHO, "name": f"echo{n}", "_meta": {"text": "x" * 1_000_000}} for n in range(3)]
+    long_list = rpc({"tools": [ECHO, *others]})
     listing = rpc({"tools": [ECHO]})
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
