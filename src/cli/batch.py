@@ -50,7 +50,8 @@ def batch(
         typer.Argument(
             metavar="TABLE",
             help=f"A {either(*READABLE)} file with a row per call. Columns named like the"
-            " tool's parameters are its arguments; a missing cell is an argument left out.",
+            " tool's parameters are its arguments; a missing cell is an argument left out, or"
+            " null where the tool demands the argument and accepts null.",
         ),
     ] = None,
     arguments: Annotated[

@@ -5,7 +5,8 @@ same calls. Rows are read as the calls are started, a piece of the table at a ti
 some tool has a parameter for. A defective row becomes an error of that row only. The table may be the
 *Results* of an earlier run: what it says about the calls of that run is no argument.
 
-The rules for a cell: a missing one is an omitted argument (only JSON can express null); a floating-point
+The rules for a cell: a missing one is an omitted argument, and null only where the tool demands the argument
+and accepts null (elsewhere only JSON can express it); a floating-point
 number without a fraction is an integer where the schema wants an integer; text is parsed as JSON where the
 schema wants no text, and numbers and booleans are written where it wants only text, as in the dialog; dates
 are ISO 8601; list cells are arrays; `cell_contents` knows pictures, files and bytes. Others are sent
@@ -219,7 +220,8 @@ class PlannedCalls:
             of_row = arguments_from_pairs(
                 ((name, text) for name, text in cells if text is not None), known.parameters
             )
-        return {**known.fixed, **of_row}
+        nulls = {name: None for name, column in known.nulls.items() if row[column] is None}
+        return {**nulls, **known.fixed, **of_row}
 
     def _learn(self, tool: Tool) -> _KnownTool:
         parameters = parameters_of(tool, self._columns)
@@ -227,7 +229,10 @@ class PlannedCalls:
         plan = plan_columns(parameters, candidates)
         self._matched.update(plan.arguments.values())
         fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters, files=True)}
-        known = self._known[id(tool)] = _KnownTool(tool, parameters, plan, fixed)
+        nulls = {name: column for name, column in plan.arguments.items() if parameters[name].wants_null}
+        known = self._known[id(tool)] = _KnownTool(
+            tool, parameters, plan, fixed, {} if self.json_column is not None else nulls
+        )
         return known
 
 
@@ -245,6 +250,7 @@ class _KnownTool:
     parameters: dict[str, Parameter]
     plan: ColumnPlan
     fixed: dict[str, Any]
+    nulls: dict[str, str]  # the columns whose missing cells are null
 
 
 class _Piece:

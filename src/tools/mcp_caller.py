@@ -65,7 +65,8 @@ class Target(NamedTuple):
 @knext.input_table(
     "Parameters",
     "Optional: one call per row. Columns named like the tool's parameters give its arguments; a missing cell"
-    " leaves the argument out. Without this table the tool is called once.",
+    " leaves the argument out, or is null where the tool demands the argument and accepts null. Without this"
+    " table the tool is called once.",
     optional=True,
 )
 @shared_parameters.credential_port("the server whose tools name no credential of their own.")

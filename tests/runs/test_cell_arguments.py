@@ -5,12 +5,15 @@ import sys
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.client.validation.argument_schemas import ANYTHING, parameters_of
 from knime_mcp.runs.argument_sources import (
+    ParameterRows,
+    PlannedCalls,
     arguments_from_json,
     arguments_from_pairs,
     arguments_from_row,
@@ -257,6 +260,21 @@ def test_json_that_is_no_object_is_refused(value):
         arguments_from_json(value, source="column 'A'")
     assert "JSON object" in (caught.value.fix or "")
     assert "sys." not in str(caught.value)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_missing_cell_is_null_where_the_tool_demands_the_argument_and_accepts_null(typed):
+    nullable = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    names = ("left_out", "demanded", "strict", "given_to_all")
+    schema = {
+        "properties": dict.fromkeys(names, nullable),
+        "required": ["demanded", "strict", "given_to_all"],
+    }
+    schema["properties"]["strict"] = {"type": "string"}
+    cells = {name: pa.array([None], pa.string()) for name in names}
+    rows = ParameterRows(table=pa.table({"RowID": ["Row0"], **cells}), typed=typed)
+    planned = PlannedCalls(tool=tool(schema), parameters=rows, pairs=[("given_to_all", "x")])
+    assert next(planned.calls()).arguments == {"demanded": None, "given_to_all": "x"}
 
 
 def test_null_can_be_said_in_json():

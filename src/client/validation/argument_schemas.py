@@ -19,7 +19,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from ..protocol.messages import as_list, as_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from jsonschema_rs import Validator
 
@@ -213,13 +213,15 @@ class Parameter:
     """The JSON types that a parameter takes, such as ``integer``, and those of an array's items.
 
     They are empty where the schema does not say. `content` is how it wants bytes, `is_moment` whether it
-    wants a date with a time and an offset (RFC 3339).
+    wants a date with a time and an offset (RFC 3339). `wants_null` is true for one that has to be given, and
+    may be null: to leave it out is an error.
     """
 
     kinds: frozenset[str] = frozenset()
     item_kinds: frozenset[str] = frozenset()
     content: Content = ""
     is_moment: bool = False
+    wants_null: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -256,27 +258,32 @@ def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dic
             if undeclared is None or has_patterns:
                 undeclared = member(schema, schema, name)
             properties[name] = undeclared
-    return _parameters(properties, schema)
+    return _parameters(properties, schema, required_names(schema))
 
 
-def _parameters(properties: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Parameter]:
-    return {name: _parameter(name, inner, root) for name, inner in properties.items()}
+def _parameters(
+    properties: Mapping[str, Any], root: Mapping[str, Any], required: Collection[str] = ()
+) -> dict[str, Parameter]:
+    return {
+        name: _parameter(name, inner, root, is_required=name in required)
+        for name, inner in properties.items()
+    }
 
 
-def _parameter(name: str, schema: Any, root: Mapping[str, Any]) -> Parameter:
+def _parameter(name: str, schema: Any, root: Mapping[str, Any], *, is_required: bool) -> Parameter:
     # Read once, as a server may name a hundred thousand parameters.
     parts = parts_of(schema, root)
     inner = parts_of(_items(parts), root)
     is_time = any(part.get("format") == "date-time" for part in parts)
-    return _shared(_kinds(parts), _kinds(inner), _content(name, [*parts, *inner]), is_time)
+    kinds = _kinds(parts)
+    wants_null = is_required and "null" in kinds
+    return _shared(kinds, _kinds(inner), _content(name, [*parts, *inner]), is_time, wants_null)
 
 
 @lru_cache(maxsize=256)
-def _shared(
-    kinds: frozenset[str], item_kinds: frozenset[str], content: Content, is_moment: bool
-) -> Parameter:
+def _shared(*fields: Any) -> Parameter:
     """One object for all parameters that are alike, as they are in wide schemas."""
-    return Parameter(kinds, item_kinds, content, is_moment)
+    return Parameter(*fields)
 
 
 def _content(name: str, parts: Iterable[Mapping[str, Any]]) -> Content:
