@@ -580,7 +580,11 @@ def _cell_text(cell: pa.Scalar[Any]) -> str | None:
 
 FORMATS: Final[dict[str, _Format]] = {
     ".csv": _Format(_read_csv, _CsvWriter, partial(_CsvWriter, guard=False)),
-    ".tsv": _Format(partial(_read_csv, separators="\t")),
+    ".tsv": _Format(
+        partial(_read_csv, separators="\t"),
+        partial(_CsvWriter, separator="\t"),
+        partial(_CsvWriter, separator="\t", guard=False),
+    ),
     ".xlsx": _Format(_read_excel, _ExcelWriter),
     ".parquet": _Format(_read_parquet, _open_parquet),
     ".jsonl": _Format(_read_json_lines, _JsonLinesWriter),

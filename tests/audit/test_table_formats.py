@@ -227,7 +227,7 @@ def test_json_lines_hold_what_json_does_not_have_as_text(tmp_path):
     }
 
 
-@pytest.mark.parametrize("ending", [".xls", "", *(set(READABLE) - set(WRITABLE))])
+@pytest.mark.parametrize("ending", [".xls", "", *(ending for ending in READABLE if ending not in WRITABLE)])
 def test_an_ending_that_nothing_is_written_with_names_the_others(tmp_path, ending):
     with pytest.raises(TableError, match=rf"has to be one of {re.escape(', '.join(WRITABLE))}$"):
         TableWriter(tmp_path / f"t{ending}")
@@ -271,7 +271,8 @@ def test_the_guard_can_be_turned_off(tmp_path, columns):
     assert read_table_file(file).table.column(columns[0]).to_pylist() == FORMULAS
 
 
-def test_a_large_table_is_the_csv_that_arrow_writes(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_a_large_table_is_the_csv_that_arrow_writes(tmp_path, monkeypatch, ending):
     texts = ['a, "b"\nä', None, "", "=SUM(A1)"]
     table = pa.table(
         {
@@ -283,10 +284,10 @@ def test_a_large_table_is_the_csv_that_arrow_writes(tmp_path, monkeypatch):
             "code": pa.array(texts).dictionary_encode(),
         }
     )
-    for name, large in {"small.csv": 1 << 30, "large.csv": 0}.items():
+    for name, large in {"small": 1 << 30, "large": 0}.items():
         monkeypatch.setattr(table_formats, "_LARGE", large)
         monkeypatch.setattr(table_formats, "_AT_ONCE", 3)
-        with TableWriter(tmp_path / name) as writer:
+        with TableWriter(tmp_path / f"{name}{ending}") as writer:
             writer.write(table)
             writer.write(table.slice(1, 2))
-    assert (tmp_path / "large.csv").read_bytes() == (tmp_path / "small.csv").read_bytes()
+    assert (tmp_path / f"large{ending}").read_bytes() == (tmp_path / f"small{ending}").read_bytes()
