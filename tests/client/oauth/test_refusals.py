@@ -88,7 +88,7 @@ def test_an_answer_that_is_not_ours(world, person, advertised, extra, said):
 def test_what_a_foreign_answer_says_is_not_shown(world, person):
     world.auth.redirect_extra = {"iss": "https://evil.example", "error": "x", "error_description": "call 555"}
     error = refused(world, person, "wrong issuer")
-    assert "555" not in str(error)
+    assert "call 555" not in str(error)
 
 
 @pytest.mark.parametrize("iss", [True, False])
