@@ -82,6 +82,7 @@ def write_calls(records: Iterable[CallRecord], file: Path, *, raw_csv: bool = Fa
         while piece := list(islice(left, _PIECE)):
             writer.write(calls_table(piece))
             count += len(piece)
+        # Without rows the file would not exist; with its columns it says that there was no call.
         if not count:
             writer.write(calls_table(()))
     return count
@@ -134,6 +135,7 @@ def calls_as_they_began(journals: Iterable[Path]) -> Iterator[CallRecord]:
         wanted: list[tuple[int, int]] = [(row["file"], row["start"]) for row in batch.to_pylist()]
         records: dict[tuple[int, int], CallRecord] = {}
         for file, starts in groupby(sorted(wanted), key=lambda place: place[0]):
+            # In the order of the file, as jumping to and fro in large journals takes far longer.
             with files[file].open("rb") as stream:
                 for place in starts:
                     stream.seek(place[1])
@@ -243,6 +245,7 @@ def _tool_texts(table: pa.Table, tools: Sequence[Tool | None] | None) -> list[st
 
 def _text(cell: Any, kind: FieldKind) -> str | None:
     """The text of a cell; a value that is not of its kind stays unchanged, and then has another hash."""
+    # An empty text is no number and no time: CSV files have it for a missing one.
     if cell is None or (cell == "" and kind in ("count", "seconds", "moment")):
         return None
     try:

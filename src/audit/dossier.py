@@ -115,6 +115,7 @@ class DossierWriter:
                 if kind is None:
                     self._zip.writestr(_entry(LIST), self._signed_list())
             if kind is None:
+                # Only when it is whole: a file with the name of a dossier is one.
                 replace_file(self._part, self._file)
         finally:
             self._part.unlink(missing_ok=True)
@@ -134,6 +135,7 @@ class DossierWriter:
 
 def _entry(name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, date_time=_NO_TIME)  # what the list does not cover says nothing
+    # The same on each system: two dossiers of the same content have the same bytes.
     info.compress_type, info.create_system, info.external_attr = zipfile.ZIP_DEFLATED, 3, 0o100644 << 16
     return info
 
@@ -276,6 +278,7 @@ def _looked_at(archive: zipfile.ZipFile, file: Path) -> dict[str, zipfile.ZipInf
             raise DossierError(f"has a member {name[:200]!r} that is a link or a device, and no file")
         if entry.flag_bits & 0x1 or entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise DossierError(f"has a member {name[:200]!r} that is encrypted, or packed in another way")
+        # Windows and macOS would unpack `A` over `a`.
         found[name.lower()] = entry
     for name in found:
         if any(other.startswith(f"{name}/") for other in found):

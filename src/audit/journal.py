@@ -162,15 +162,18 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not append and path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
+        # Its lines would be read as a continuation of this journal.
         if not append and path.with_name(path.name + SECOND).exists():
             raise FileExistsError(errno.EEXIST, "It belongs to an earlier journal", f"{path}{SECOND}")
         self._most = _most_bytes()
         # The first file is locked as long as the journal is written, also if that goes on in another file.
+        # For appending, so that the operating system itself never lets two writes overlap.
         self._first: BinaryIO = path.open("ab", buffering=0)
         self._file, self._part, self._size = self._first, 1, 0
         self._can_tell_deleted = self._links() > 0  # some shared folders do not count links
         self._look_at = 0.0
         try:
+            # Who resumes does not wait: another run that holds the file has begun to go on with it.
             _lock(self._first, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
             end = end_of(path) if append else JournalEnd()
             if after not in {None, end.chain}:
@@ -216,6 +219,7 @@ class Journal:
         noticed within a second.
         """
         with self._lock:
+            # Count and head move only when the line is written: a failed write leaves no gap in the chain.
             written, text = chained_with_text(record, self.head, call=self.count + 1)
             try:
                 self._write(text)
@@ -238,6 +242,7 @@ class Journal:
         with self._lock:
             if not self._file.closed:
                 end = {"run": self.run, "calls": self.count, "head": self.head, "outcome": outcome}
+                # The last line is worth the check and the sync, whatever was saved on before.
                 self._look_at = self._synced_at = 0.0
                 try:
                     self._refuse_if_lost()
@@ -304,6 +309,7 @@ class Journal:
             return
         try:
             self._put(canonical_json({"kind": "next", "part": self._part + 1}))
+            # Now, as nobody syncs this file later: the next line goes into another one.
             if self._fsync != "never":
                 os.fsync(self._file.fileno())
         except BaseException:
@@ -329,6 +335,7 @@ class Journal:
 
     def _put(self, line: str, *, before: str = "") -> None:
         # Unbuffered, and one write per line, so that the operating system has it even if this process dies.
+        # Without the closing brace, before which the chain is put.
         text = memoryview(line.encode())[:-1]
         chain = line_chain(self._chain, text)
         pieces: tuple[bytes | memoryview, ...] = (before.encode(), text, b',"chain":"%b"}\n' % chain.encode())

@@ -242,6 +242,7 @@ def lines_between(
 
 def _line(held: tuple[int, int, bytes], part: int, *, after: bytes) -> JournalLine:
     number, start, data = held
+    # Only the last line of a run can be torn; parsing each line to find out would take most of the time.
     may_be_torn = not data.endswith(b"\n") or after.startswith(START)
     return JournalLine(number, start, data, may_be_torn and not _is_json(data), part)
 

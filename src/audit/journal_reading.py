@@ -96,6 +96,7 @@ def latest(folder: Path, about: str) -> Path | None:
 
     Files that cannot be read, or are not journals, are skipped.
     """
+    # Run ids begin with their time, so the names sort by it.
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         try:
             if _about_of(path) == about:

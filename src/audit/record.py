@@ -384,11 +384,13 @@ def text_of(field: Recorded, value: Any) -> str:
     match value:
         case None:
             return ""
+        # A file store is a place in one workflow: the same tool in another one must have the same hash.
         case str() if field.kind == "tool" and _NO_FILE_STORE not in value:
             return _without_file_store(value)
         case str():
             return value
         case float() | int() if field.kind == "seconds" and abs(value) < _MOST_SECONDS:
+            # With a fixed number of digits, as programs that read a double write it in many ways.
             return f"{value:.6f}"
         case _:
             return str(value)
@@ -412,6 +414,8 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
     values = vars(record)
     early, late = _early_members(values), _made_members(_LATE_KEYS, _late_values(values))
     hashed = [f'"call":"{call}"', *early.hashed, *late.hashed]
+    # As canonical JSON would: the keys are quoted and followed by a colon, so members sort like their
+    # names.
     hashed.sort()
     record_hash = _hash(previous, _object(hashed))
     written = ['"kind":"call"', f'"call":{call}', f'"hash":"{record_hash}"', *early.written, *late.written]

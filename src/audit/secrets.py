@@ -201,6 +201,8 @@ class SecretMarker:
         unmarked = _Arguments(self.named, note, self._texts).hide(arguments, *schemas)
         if not values:
             return self, unmarked
+        # A copy that shares salt and digests: what one call sent must not be hidden in the answers of
+        # others.
         marker = copy.copy(self)
         marker.learn(
             scalar if isinstance(scalar, str) else json.dumps(scalar)
@@ -273,6 +275,7 @@ class SecretMarker:
         digest = self._digests.get(secret)
         if digest is None:
             data = secret.encode(errors="surrogatepass")
+            # A plain hash of a short password could be guessed from a published record.
             digest = hashlib.scrypt(data, salt=self.salt, dklen=_DIGITS // 2, **_COST).hex()
             self._digests[secret] = digest
         return digest
@@ -327,6 +330,7 @@ class _Arguments:
     def hide(self, arguments: Mapping[str, Any], *schemas: str) -> dict[str, Any]:
         parsed = (_schema_with_secrets(text) for text in schemas)
         roots = [_Part(schema, schema) for schema in parsed if schema is not None]
+        # The schema as a whole is declared secret: so is each argument.
         if any(part.is_secret for part in roots):
             return {name: self._whole(value, pointer_step(name)) for name, value in arguments.items()}
         return self._copy(dict(arguments), roots, "")
@@ -401,6 +405,7 @@ def calls_something_secret(schema_json: str) -> bool:
 @lru_cache(maxsize=256)
 def _schema_with_secrets(schema_json: str) -> dict[str, Any] | None:
     """Parses a schema that may call something secret; None for all other schemas."""
+    # A search instead of parsing: hardly any schema says that something is secret.
     if not any(word in schema_json for word in ("password", "writeOnly")):
         return None
     try:

@@ -201,6 +201,7 @@ def _read_parquet(file: Path) -> FileTable:
     with file.open("rb") as stream:
         try:
             table = parquet.ParquetFile(stream).read()
+            # A damaged file can have offsets that point anywhere; the first access would crash the process.
             table.validate(full=True)
             names = table.column_names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # depends on what is damaged
@@ -294,8 +295,11 @@ def _read_header(file: Path, separators: str) -> _Header:
         separator_line = _EXCELS.match(first)
         if separator_line:
             first = stream.readline()
+        # A separator within quotes is text.
         bare = _QUOTED.sub("", first)
         separator = separator_line[1] if separator_line else max(separators, key=bare.count)
+        # Python's reader for the head, which may be in several lines; it also says in which one the rows
+        # begin.
         reader = csv.reader(chain([first], stream), delimiter=separator)
         names = [name.strip() for name in next(reader, ())]
         is_all = not stream.read(1)

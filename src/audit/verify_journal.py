@@ -197,6 +197,7 @@ class _Check:
         """Takes lines that are as they should be, or none of them, if they do not follow what was taken."""
         one, last, state = span.first_call, span.last_call, self._calls.begun(span.run)
         follows = span.before == self._chain and span.first == self._last + 1 and self._segments
+        # Whatever is out of the ordinary is left to `take`, line by line, which names it.
         if not follows or self._format < 2 or self._next or span.run not in self._ends:
             return False
         if one is not None and (one.call != state.number + 1 or one.previous != state.last):

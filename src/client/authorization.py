@@ -76,6 +76,8 @@ def header_secrets(values: Iterable[str]) -> Iterator[str]:
     """The values of headers, whole and without their scheme: a server may repeat the token alone."""
     for value in values:
         yield value
+        # RFC 9110 §11.4: scheme, blank, credentials. Error messages of servers often quote the credentials
+        # alone.
         yield value.rpartition(" ")[2]
 
 
@@ -154,6 +156,7 @@ class BasicAuth(StaticAuthorization):
             )
 
     def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
+        # RFC 7617 §2.1: UTF-8 is the only encoding that a server can ask for.
         pair = f"{self.username}:{self.password}".encode(errors="replace")
         return {"Authorization": "Basic " + base64.b64encode(pair).decode("ascii")}
 
@@ -161,6 +164,7 @@ class BasicAuth(StaticAuthorization):
         return "a user name and password (Basic)"
 
     def secrets(self) -> tuple[str, ...]:
+        # Not the bare `super()`: a dataclass with slots is a new class, which that would not know.
         return (*super(BasicAuth, self).secrets(), self.password)
 
 

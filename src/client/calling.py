@@ -109,6 +109,8 @@ class ToolCalls:
         offered = messages.as_object(conversation.info.capabilities.get("tools"))
         if not _is_declared(offered.get("listChanged")):
             return
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server:
+        # the session's own stream brings changes there; only modern servers need a subscription.
         if conversation.era is Era.LEGACY:
             conversation.transport.listen()
             return
@@ -140,6 +142,8 @@ class ToolCalls:
         meta: Mapping[str, Any] | None = None,
     ) -> CallToolResult:
         """Calls a tool, with all input rounds that the server wants. See `MCPClient.call_tool`."""
+        # Input rounds and polls of a task go through the same sender, so that each of them counts as an
+        # attempt of this call.
         send = functools.partial(self._send, on_attempt=on_attempt, on_sent=on_sent)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         if meta:
@@ -155,6 +159,8 @@ class ToolCalls:
                     raise self._explained(error, name) from None
         with _after_an_answer():
             result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
+        # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#output-schema: clients
+        # SHOULD validate. An error's content describes the error, whatever the schema says.
         if self._check_results and not result.is_error and result.structured_content is not ABSENT:
             self._check(self._definition(name), result)
         return result
@@ -173,6 +179,9 @@ class ToolCalls:
         try:
             raw = send("tools/call", params, wait, repeatable=False, on_progress=on_progress)
         except ServerError as error:
+            # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks: a server MUST
+            # refuse a plain call of a tool that only runs as a task with this code, which others use for an
+            # unknown tool.
             if error.code == messages.METHOD_NOT_FOUND and self._turns_out_a_task(name, wait):
                 return call_as_task(send, params, wait, on_progress)
             raise
@@ -192,6 +201,8 @@ class ToolCalls:
             return False
         pages = [{**messages.as_object(page), "mode": "url"} for page in wanted]
         answers = (self._settings.requests.answer("elicitation/create", page) for page in pages)
+        # Processor time is limited because of hostile messages; what our own side spends on an answer is no
+        # fault of the server.
         with wait.unmeasured():
             return all(isinstance(answer, dict) and answer.get("action") == "accept" for answer in answers)
 
@@ -215,13 +226,18 @@ class ToolCalls:
         """Follows input rounds and tasks until the result is complete. Only modern servers have them."""
         if self._is_legacy():
             return raw
+        # One more than allowed, so that the last answer is still looked at: it may be complete.
         for rounds in range(self._limits.input_rounds + 1):
             match raw.get("resultType"):
+                # https://modelcontextprotocol.io/specification/2026-07-28/basic: a result without the
+                # member MUST be taken as complete, as older servers write none.
                 case None | "complete":
                     return raw
                 case "task":
                     return finish_task(send, raw, self._settings.requests, wait, on_progress)
                 case "input_required" if rounds < self._limits.input_rounds:
+                    # https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr: the
+                    # request is repeated unchanged, under a new id, with nothing of another round.
                     more = {**params, **self._input(raw, rounds, wait)}
                     is_call = method == "tools/call"
                     raw = send(method, more, wait, repeatable=not is_call, on_progress=on_progress)
@@ -324,6 +340,7 @@ class ToolCalls:
         listing = self.listings.current
         if not _is_unknown_tool(error, name, is_listed=listing is None or name in listing.by_name):
             return error
+        # The name itself may be listed, if the server refuses what it lists: it is no suggestion.
         names = set(listing.by_name) - {name} if listing is not None else set[str]()
         close = tuple(difflib.get_close_matches(name, names, n=3, cutoff=0.5))
         hint = f"Did you mean {' or '.join(close)}?" if close else "List the server's tools again"
@@ -350,6 +367,8 @@ def _is_unknown_tool(error: ServerError, name: str, *, is_listed: bool) -> bool:
     if error.code == messages.METHOD_NOT_FOUND and not is_listed:
         return True
     name = re.escape(name.lower())
+    # Other codes are errors of tools as well, which say "not found" of files and rows; only words that name
+    # this tool count.
     if error.code not in {messages.INVALID_PARAMS, messages.METHOD_NOT_FOUND}:
         words = rf"(unknown|no such) tool\W+{name}(?!\w)|(tool|method)\W+{name}\W+not found"
     elif is_listed:
@@ -411,6 +430,7 @@ class Requests:
         connection before it arrived. `headers_for` makes the headers that repeat arguments, and `relist`
         lists the tools again after the server refused these.
         """
+        # By tool: that one is at its rate limit says nothing about the server's others.
         tally = _Tally(str(params.get("name", method)))
         while True:
             conversation: Conversation | None = None
@@ -418,6 +438,8 @@ class Requests:
             inbox = CallInbox(self._settings.requests, wait=wait, on_progress=on_progress)
             try:
                 with _attempt(delivery, on_attempt):
+                    # Inside of the attempt: connecting may fail, too, and the same rules say whether that
+                    # is tried again.
                     conversation = self._client.conversation(wait, instead_of=tally.lost)
                     self._was_reached = True
                     headers = None if headers_for is None else headers_for(conversation)
@@ -459,6 +481,7 @@ class Requests:
                 continue
             if relist is not None and _is_header_mismatch(answer):
                 relist(wait)
+                # Once only: a server that always refuses its headers would otherwise be asked for ever.
                 relist = None
                 continue
             pause = self._pause_after_refusal(answer, tally, repeatable=repeatable)
@@ -478,10 +501,14 @@ class Requests:
                 error.code == messages.UNSUPPORTED_VERSION
                 or (conversation.transport.kind == "http" and _tells_of_loss(error))
             )
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management: 404
+        # means a lost session only if the request named one; else the endpoint is missing.
         if answer.sent_session:
             return _says_lost(answer)
         if conversation.era is Era.MODERN:
             known = answer.error is not None
+            # A server that was set back to an older release answers so: what was negotiated with it is of
+            # another era.
             stale = answer.status in {400, 404, 405} and not known
             if stale or (answer.error is not None and answer.error.code == messages.UNSUPPORTED_VERSION):
                 self._client.forget_server()
@@ -490,6 +517,8 @@ class Requests:
 
     def _may_be_restarting(self, error: ConnectError, wait: Wait) -> bool:
         """Whether a server that was reached before has refused connections for a short time only."""
+        # Nothing was sent, so waiting is safe; a server that was never reached is rather a wrong port,
+        # which should be told at once.
         if error.phase != "tcp" or not self._was_reached or self._attempts == 1:
             return False
         now = time.monotonic()
@@ -504,12 +533,16 @@ class Requests:
         If there was no conversation to send it in, only a refused connection is tried again.
         """
         tally.failures += not self._may_be_restarting(error, wait)
+        # The other phases fail again for the same reason: a name, a certificate or a proxy does not mend
+        # itself in a second.
         if not was_reached:
             may_repeat = error.phase == "tcp"
         return backoff(tally.failures or 2) if may_repeat and tally.failures < self._attempts else None
 
     def _pause_after_refusal(self, answer: Answer, tally: _Tally, *, repeatable: bool) -> float | None:
         """Seconds before a refused request may be sent again, None if it must not."""
+        # Others of the same tool get through meanwhile, so this one's turn will come: its attempts begin
+        # anew.
         takes_turns = _is_rate_limit(answer) and self._results_at.get(tally.what, 0.0) > tally.refused_at
         tally.failures = 1 if takes_turns else tally.failures + 1
         tally.refusals += 1
@@ -526,6 +559,7 @@ class Requests:
         if tally.losses >= self._attempts:
             return False
         if method == "tools/call" and not self._reopen_sessions:
+            # Opened before the error is raised, so that the advice to call again holds.
             self._client.conversation(wait, instead_of=tally.lost)
             raise SessionLost(
                 "The server no longer knows the session", fix="Call again: a new one is open now"

@@ -19,6 +19,7 @@ from .limits import LISTENING, Timeouts, exceeded
 POLL_SECONDS: Final = 0.2
 """Seconds between checks of the cancel button while waiting; KNIME expects at most 0.5 s."""
 
+# A cancel or a close must not itself wait: it is a courtesy to the server, which may be what hangs.
 FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
 _EPSILON: Final = 0.001  # a timeout of 0 would mean for sockets not to wait at all
 _ATTEMPTS: Final = 2  # of a listener, in a row without a message
@@ -107,6 +108,8 @@ class Wait:
         self._total_at = now + self.total
         self._idle_at = now + timeouts.idle
         self._connect_at: float | None = None
+        # The caller's cancel button is looked at by the real clock, even while the call's own clock stands
+        # still.
         self._next_look = time.monotonic()
         self._cpu_seconds = cpu_seconds
         self._cpu_until = math.inf  # as the thread counts; from the first look on
@@ -164,6 +167,8 @@ class Wait:
         if self._cpu_seconds == math.inf:
             return
         spent = time.thread_time()
+        # Set at the first look and not before: `thread_time` counts for the thread, which has worked on
+        # other things before this call.
         self._cpu_until = min(self._cpu_until, spent + self._cpu_seconds)
         if spent > self._cpu_until:
             what = f"The server's messages took more than {self._cpu_seconds:g} s of processor time"
@@ -187,12 +192,14 @@ class Wait:
         if time.monotonic() >= self._next_look:
             self.look()
         kind: ClockKind
+        # While connecting the server cannot have sent anything, so its silence is not measured.
         kind, at = ("idle", self._idle_at) if self._connect_at is None else ("connect", self._connect_at)
         if self._total_at < at:
             kind, at = "total", self._total_at
         left = at - self._clock()
         if left <= 0:
             raise self._timed_out(kind)
+        # Never 0: the caller blocks for it, and `settimeout(0)` would make a socket non-blocking instead.
         return max(min(left, self._next_look - time.monotonic()), _EPSILON)
 
     def _timed_out(self, kind: ClockKind) -> MCPError:
@@ -205,6 +212,7 @@ class Wait:
                 what = f"No reply within {self.total:g} s in total"
         return TimedOut(what, kind=kind, fix=_FIX[kind])
 
+    # Slices instead of one long wait, as Python cannot interrupt a wait of another thread for a cancel.
     def for_event(self, event: threading.Event) -> None:
         while not event.wait(self.slice()):
             pass
@@ -220,6 +228,7 @@ class Wait:
     def sleep(self, seconds: float) -> None:
         """Pauses under the same clocks; the pause does not count for the idle clock."""
         until = self._clock() + seconds
+        # The pause was asked for by us or by the server (`Retry-After`), so it is no silence.
         self._idle_at = until + self.timeouts.idle
         if until >= self._total_at:
             raise self._timed_out("total")
@@ -243,6 +252,7 @@ class Wait:
             finally:
                 done.set()
 
+        # A daemon, as `getaddrinfo` may hang for longer than the program wants to live.
         threading.Thread(target=body, name="knime-mcp-connect", daemon=True).start()
         try:
             self.for_event(done)
@@ -257,6 +267,7 @@ def backoff(attempt: int, retry_after: float | None = None) -> float:
     """Seconds before the next attempt: the server's ``Retry-After``, else doubling pauses with jitter."""
     base = min(8.0, 0.25 * 2 ** (attempt - 1))
     jitter = base * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+    # Never earlier than the server said (RFC 9110 §10.2.3), and not all clients at once.
     return jitter if retry_after is None else retry_after + min(jitter, 0.25)
 
 

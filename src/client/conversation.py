@@ -149,7 +149,8 @@ class CallInbox:
             if answer is not None:
                 reply(answer)
 
-        if self._requests.takes_long(message.get("method")):  # meanwhile the call's reply may come
+        # This thread reads the replies of all calls of its stream, and a person's answer takes minutes.
+        if self._requests.takes_long(message.get("method")):
             threading.Thread(target=respond, name="knime-mcp-question", daemon=True).start()
         else:
             respond()
@@ -215,6 +216,7 @@ class Conversation:
             inbox.token = request_id
             meta = {**meta, "progressToken": request_id}
         if meta:
+            # The protocol's own members win: a caller's must not break the revision or the progress token.
             params = {**params, "_meta": {**params.get("_meta", {}), **meta}}
         http: Mapping[str, str] = {}
         if self.era is Era.MODERN:
@@ -235,6 +237,8 @@ class Conversation:
         try:
             return self.transport.request(call, wait, inbox)
         except BaseException as error:
+            # Other errors come from the connection or the server, which then knows; what is no `MCPError`
+            # is Ctrl-C or a fault of ours.
             is_end = isinstance(error, Canceled | TimedOut) or not isinstance(error, MCPError)
             if is_end and not delivery.unsent:
                 self._cancel(request_id, error)
@@ -323,8 +327,10 @@ def connect(channel: "Access", settings: ConnectSettings, wait: Wait, ids: Itera
         try:
             return _Connector(channel, settings, wait, ids, remembered).run()
         except ConnectError as error:
+            # The server was not reached, so this says nothing against what is remembered of it.
             if error.phase in _NOT_REACHED:
                 raise
+        # It answers, but not as remembered: perhaps it was updated. Negotiate from the beginning.
         except (ProtocolError, ServerError, VersionError):
             pass
         memory.pop(key, None)
@@ -462,6 +468,9 @@ class _Connector:
                     "clientInfo": CLIENT_INFO,
                 }
                 body = messages.encode(messages.request(request_id, "initialize", params))
+                # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header
+                # is for requests *after* initialization; SDK 2.3 servers refuse `initialize` with the
+                # modern version in it (400, -32602).
                 headers = {}
         call = Call(request_id, body, headers, is_handshake=True, delivery=delivery)
         return self._transport.request(call, wait, self._inbox)
@@ -533,6 +542,7 @@ class _Connector:
         if isinstance(cause, MCPError):
             return cause
         error = error_from(cause, self._settings.authorization)
+        # Up to two attempts are the plain case, whose own error is clearer than a list.
         if len(self._attempts) < 3 or not isinstance(error, ConnectError):
             return error
         return ConnectError(

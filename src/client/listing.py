@@ -135,7 +135,8 @@ class Listings:
         changes = self.changes
         pages = self._fetch(_TOOLS, wait)
         listing = self._read(pages)
-        if changes != self.changes:  # while the pages arrived
+        # The list may mix old and new pages: it serves this call, and is not kept.
+        if changes != self.changes:
             listing.fresh_until = 0.0
         self.current = listing
         if self._trace is not None:
@@ -255,6 +256,9 @@ class Listings:
                     if is_large:
                         self._check_length(entry)
                     tool = ToolDefinition.from_raw(entry)
+                    # https://modelcontextprotocol.io/specification/2026-07-28/basic/transports: over HTTP a
+                    # tool with a malformed `x-mcp-header` MUST be left out; over stdio the annotation means
+                    # nothing.
                     if mirrors and (arguments := mirrored_arguments(tool.input_schema)):
                         mirrored.setdefault(tool.name, arguments)
                     tools.append(tool)
@@ -264,12 +268,15 @@ class Listings:
         for name, why in dropped:
             _logger.warning("tool %s is left out: %s", name, why)
         self.dropped = tuple(dropped)
+        # Only modern servers send `ttlMs`. In the handshake era a list is out of date as soon as it is
+        # there.
         return Listing(tools, time.monotonic() + pages.ttl if is_modern else 0.0, mirrored)
 
 
 def ttl_seconds(result: Mapping[str, Any]) -> float:
     """The seconds for which a result may be cached (2026-07-28, *Caching*), a day at most."""
     ttl = result.get("ttlMs")
+    # `True` is an int for Python, and would be a millisecond.
     if isinstance(ttl, bool) or not isinstance(ttl, int | float):
         return 0.0
     return min(max(0.0, ttl), _LONGEST_TTL * 1000) / 1000

@@ -137,6 +137,7 @@ class MCPClient:
         self._url = stdio.url if stdio is not None else self._mock.url if self._mock is not None else url
         self._headers = dict(headers or {})
         if auth is None and url is not None:
+            # What somebody wrote for this server comes before the machine's identity.
             auth = self._own_header() or _company_login(url, network)
         self._auth = auth
         self._given_secrets = tuple(secrets)
@@ -386,6 +387,7 @@ class MCPClient:
                 return current
             if current is not None:
                 self._conversation = None
+                # Others may still wait for replies on it.
                 current.transport.retire()
             return self._open(wait)
         finally:
@@ -405,6 +407,7 @@ class MCPClient:
         secrets, info = self.secrets(), self._conversation.info
         self._info = server_without(secrets, info) if secrets else info
         if self._channel is not None:
+            # Steps are for finding out why connecting fails; later connections would only repeat them.
             self._channel.stop_tracing()
         return self._conversation
 
@@ -464,6 +467,7 @@ class MCPClient:
         opening = self._opening
 
         def completed(error: MCPError) -> MCPError:
+            # `close` cancels through the same flag, but no person has canceled.
             if isinstance(error, Canceled) and self._opening != opening:
                 error = client_closed()
             # First in the error itself, which stays the context of its copy.
@@ -562,6 +566,7 @@ class SessionPool:
                     closed = self._closed
                     if not closed:
                         self._clients[key] = client
+                # Closed while it was connecting, so `close` has not seen this client.
                 if closed:
                     client.close()
                     raise ConnectError("The session pool is closed", phase="protocol", server=route.url)

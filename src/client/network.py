@@ -80,6 +80,7 @@ def checked_url(server_uri: str) -> str:
         )
     if len(url) > _LONGEST_URL:
         raise SettingInvalid("The server URL is far too long", setting="server_url", fix=fix)
+    # httpx, the only full check, takes most of the time of importing the client: plain names do without it.
     if ("[" in parts.netloc or not _is_plain(host)) and not is_usable(url):
         raise SettingInvalid("The server URL names a host that cannot exist", setting="server_url", fix=fix)
     return parts.scheme + url[len(parts.scheme) :]  # in lower case, as other code compares it
@@ -226,6 +227,7 @@ class Proxy:
 def _ssl_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
     if not verify:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # In this order: Python refuses `CERT_NONE` while host names are checked.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return context
@@ -256,6 +258,8 @@ def _trusting_the_system() -> ssl.SSLContext:
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     paths = ssl.get_default_verify_paths()
+    # An empty folder of certificates is what a foreign OpenSSL often has: it would trust nobody, and say
+    # "self-signed".
     if paths.cafile or (paths.capath and any(Path(paths.capath).glob("*.0"))):
         context.set_default_verify_paths()
     elif bundle := next(filter(os.path.isfile, _BUNDLES), None):
@@ -327,6 +331,7 @@ class Dialer:
             started = time.monotonic()
             is_proxy = self._proxy is not None and self._proxy.address == (host, port)
             if self._check is not None and not is_proxy:
+                # The very addresses that are dialed: a second look-up could give others (DNS rebinding).
                 self._check([str(address[4][0]) for address in addresses])
             phase: ConnectPhase = "proxy" if is_proxy else "tcp"
             what = f"connect to {'proxy ' if is_proxy else ''}{host}:{port}"
@@ -473,6 +478,8 @@ def dial(addresses: list[Address], wait: Wait) -> tuple[socket.socket, Address]:
             next_start = 0.0
             while waiting_for or selector.get_map():
                 now = time.monotonic()
+                # The next address begins when its time has come, or at once if no other attempt is under
+                # way.
                 if waiting_for and (now >= next_start or not selector.get_map()):
                     address = waiting_for.pop(0)
                     try:
@@ -485,6 +492,7 @@ def dial(addresses: list[Address], wait: Wait) -> tuple[socket.socket, Address]:
                 for key, _ in selector.select(min(pause, next_start - now) if waiting_for else pause):
                     sock = cast("socket.socket", key.fileobj)
                     selector.unregister(sock)
+                    # A socket is ready for writing also when its connection has failed; only this tells.
                     code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     if code == 0:
                         return sock, key.data
@@ -512,5 +520,9 @@ def _begin(address: Address) -> socket.socket:
 
 
 def _set_options(sock: socket.socket) -> None:
+    # Else a request in two pieces waits some 40 ms for the acknowledgement of the first (Nagle's
+    # algorithm).
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A firewall in between may forget a quiet connection without a word; probes keep it, or show that it is
+    # gone.
     keep_connection_alive(sock, _KEEP_ALIVE_SECONDS)

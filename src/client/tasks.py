@@ -64,6 +64,7 @@ def call_as_task(
 
     Progress is the number of polls, with the status of the task.
     """
+    # No longer than somebody waits for the result: a server may keep it for hours otherwise.
     lifetime = {"ttl": int(wait.total * 1000)} if math.isfinite(wait.total) else {}
     created = send("tools/call", {**params, "task": lifetime}, wait, repeatable=False)
     task = as_object(created.get("task"))
@@ -80,6 +81,7 @@ def call_as_task(
             report_status(on_progress, task, polls)
         return send("tasks/result", {"taskId": task_id}, wait, repeatable=True)
     except BaseException:
+        # A disconnect does not end a task, so it would go on working for nobody.
         cancel_task(send, task_id, wait.farewell())
         raise
 
@@ -98,6 +100,7 @@ def poll_pause(milliseconds: object, wait: Wait) -> float:
             pause = min(max(0, milliseconds), _LONGEST_POLL * 1000) / 1000
         case _:
             pause = _FIRST_POLL
+    # A last poll shortly before the total clock ends may still bring the result.
     return max(_SHORTEST_POLL, min(pause, wait.left - _BEFORE_THE_END))
 
 
@@ -128,6 +131,7 @@ def finish_task(
             if task.get("status") == "input_required":
                 _answer(send, task_id, task, requests, wait, answered)
     except BaseException as error:
+        # The task exists, so the tool has begun; only an error that the server itself tells is a known end.
         if isinstance(error, MCPError) and not isinstance(error, ServerError):
             error.may_have_run = True
         if task.get("status") not in ("completed", "failed", "cancelled"):

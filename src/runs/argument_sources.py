@@ -117,6 +117,7 @@ class ParameterRows:
         A cell is read at its first use, and raises `ArgumentsInvalid` if it cannot be read.
         """
         size = rows_per_piece(self.table)
+        # From the piece that holds the first row, as cells may refer to others of their piece.
         for first in range(start - start % size, self.table.num_rows, size):
             piece = _Piece(self.table.slice(first, size))
             for index in range(max(0, start - first), len(piece.row_ids)):
@@ -295,6 +296,7 @@ def rows_per_piece(table: pa.Table | None) -> int:
     if table is None or not table.num_rows:
         return _USUAL
     if cells_are_shared(table):
+        # KNIME's struct dictionaries refer to rows of the same batch: such a batch must not be cut.
         return max(len(chunk) for chunk in table.column(0).chunks)
     return max(1, min(_USUAL, LARGE * table.num_rows // max(1, table.nbytes)))
 
@@ -331,7 +333,9 @@ def values_of(column: Any) -> list[Any]:
     if not _has_values(column.type):
         kind = str(getattr(column.type, "logical_type", ""))
         unknown = Unreadable("KNIME does not tell Python how to read its type", kind)
+        # Nobody knows what the stored parts mean, and they may be keys of file stores.
         return [unknown if present else None for present in column.is_valid().to_pylist()]
+    # Python's datetime has microseconds; Arrow needs pandas for the rest.
     if getattr(column.type, "unit", "") == "ns":
         from ..audit.table_formats import in_microseconds
 
@@ -339,6 +343,7 @@ def values_of(column: Any) -> list[Any]:
     try:
         return column.to_pylist()
     except Exception:  # a value factory of any extension may fail in any way
+        # One cell after the other, so that only the broken ones are lost.
         return [_value(cell) for cell in column]
 
 
@@ -386,6 +391,7 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPla
         if column not in taken:
             by_normalized.setdefault(_normalized(column), []).append(column)
     open_names = [name for name in names if name not in column_of]
+    # `Path` and `path` as parameters would share one column: then neither gets it.
     rivals = Counter(map(_normalized, open_names))
     for name in open_names:
         alike = by_normalized.get(_normalized(name), [])
@@ -518,6 +524,7 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
         case list() | tuple() | set() | frozenset():
             values = cast("list[Any] | set[Any]", value)
             item = Parameter(parameter.item_kinds, content=parameter.content)
+            # A set has no order of its own, and the same row must give the same call, and the same digest.
             ordered = sorted(values, key=str) if isinstance(values, set | frozenset) else values
             return [_as_json(inner, item, f"{pointer}/{index}") for index, inner in enumerate(ordered)]
         case _:

@@ -156,12 +156,14 @@ def _written(data: bytes, media_type: str, content: Content, pointer: str) -> st
                 fix="Convert the column with the node Binary Objects to Strings, which asks for the encoding",
             ) from None
     text = base64.b64encode(data).decode()
+    # The only hint of many servers is the name: `image_url` wants a data URL, `image` base64.
     is_url = content == "data URL" or (not content and _URL_NAME.search(_INDEX.sub("", pointer)))
     return f"data:{media_type};base64,{text}" if is_url else text
 
 
 def media_type_of(data: bytes) -> str:
     """The media type of a file, by how its content begins."""
+    # RIFF is a container of sound and film as well: the kind stands behind its length.
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     kinds = (kind for signature, kind in _SIGNATURES.items() if data.startswith(signature))
@@ -170,6 +172,7 @@ def media_type_of(data: bytes) -> str:
 
 def _picture(value: Any) -> bytes:
     """The file that a picture was read from, unchanged, or a PNG of a picture that was changed since."""
+    # Pillow keeps it for a picture that was only opened: sent as it was, without a second loss of JPEG.
     source = getattr(value, "fp", None)
     if isinstance(source, io.BytesIO):
         return source.getvalue()

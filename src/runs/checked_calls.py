@@ -197,6 +197,7 @@ class Definitions:
                 listing = self._listings[server] = _Listing()
         if listing is not before:
             self._make_listing(route, listing, before, is_canceled)
+        # Whoever asks first lists the tools, the others wait for this one answer.
         error = listing.answer.exception()
         if error is not None:
             raise error.with_traceback(None)  # its traceback would grow with every call
@@ -218,11 +219,13 @@ class Definitions:
                     client.watch_tools()
             by_name: dict[str, ToolDefinition] = {}
             for tool in tools:
+                # Of equal names the first one, as in the client's own listing.
                 by_name.setdefault(tool.name, tool)
             listing.compare(before, by_name)
             listing.changes, listing.client = changes, client
             listing.answer.set_result(by_name)
         except BaseException as error:
+            # That one call was canceled says nothing about the server: the next one asks again.
             if isinstance(error, Canceled) or not isinstance(error, MCPError):
                 with self._lock:
                     self._listings.pop(server_key(route), None)
@@ -304,6 +307,8 @@ class ArgumentValidator:
         schema = self._schema.as_meant
         coercions: list[Coercion] = []
         left_out: list[list[str | int]] = []
+        # A text that was parsed may hold texts that need it, too; bounded, as each round checks the whole
+        # value.
         for _ in range(_ROUNDS):
             if _is_valid(schema, checked):
                 return checked, tuple(coercions)
@@ -312,6 +317,7 @@ class ArgumentValidator:
             if not parsed:
                 break
             if not coercions:
+                # Only now, as hardly any call needs it, and the caller's arguments stay as they are.
                 checked = copy.deepcopy(checked)
             for path, value, wanted in parsed:
                 if wanted == "null":
@@ -381,6 +387,7 @@ def _parsed(problem: jsonschema_rs.ValidationError) -> tuple[list[str | int], An
     """Path, value and its kind, if the value says without loss what is wanted in its place."""
     value, path = problem.instance, problem.instance_path
     wanted = wanted_types(problem)
+    # Models write null for an optional argument that they do not give.
     if value is None and wanted and "null" not in wanted and path and isinstance(path[-1], str):
         return path, _GONE, "null"  # a required member is missed in the next round
     if not isinstance(value, str) or "string" in wanted or not wanted:
@@ -390,6 +397,7 @@ def _parsed(problem: jsonschema_rs.ValidationError) -> tuple[list[str | int], An
     except (ValueError, RecursionError):
         return None
     kind = type_of(parsed)
+    # JSON Schema: every integer is a number, but not the other way round.
     if kind == "integer" and "integer" not in wanted:
         kind = "number"
     is_scalar = kind in {"integer", "number", "boolean"}
@@ -515,7 +523,9 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
             meta=key_meta(call),
         )
     except ResultInvalid as error:
+        # The tool has answered, and may have done its work: the answer is on record beside the error.
         invalid, result = error, cast("CallToolResult", error.result)
+    # After the call and not before it: the token may have been renewed for it.
     run.secrets.learn(client.secrets())
     call.server_version = client.server.version
     call.protocol = client.server.protocol_version

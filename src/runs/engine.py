@@ -162,10 +162,12 @@ class Run:
         """
         plan = self.decided(plan)
         while True:
+            # Each repetition has its own record, as each may have done something.
             call = CallInProgress(plan, self, is_canceled)
             self.records.begin(call)
             outcome = self.records.end(call, self._made(call))
             waits = [wait for hook in self.hooks if (wait := hook.after(plan, outcome)) is not None]
+            # A hook may wish for a repetition, but cannot allow what may do harm when it is done twice.
             can_repeat = call.may_repeat or not call.attempts
             if not waits or not can_repeat or not self._waited(max(waits), call.is_canceled):
                 return outcome
@@ -185,6 +187,7 @@ class Run:
         while hooks:
             verdict = hooks.pop(0).before(plan)
             if isinstance(verdict, Ask):
+                # Two hooks that want a person ask once: the person has seen the whole call.
                 if is_approved:
                     continue
                 is_approved = True
@@ -201,11 +204,14 @@ class Run:
                         )
                     was: dict[str, Any] = dict(plan.arguments or {})
                     names = sorted({*arguments, *was})
+                    # With "is it there at all", as null and absent are different arguments.
                     changed = [
                         n for n in names if (n in was, was.get(n)) != (n in arguments, arguments.get(n))
                     ]
                     said.append(f"{edited} by {by}: {', '.join(changed) or 'nothing'}")
                     plan = replace(plan, arguments=dict(arguments), decision="; ".join(said))
+                    # From the first hook again: one that allowed the old arguments may have an objection
+                    # against the new ones.
                     hooks = list(self.hooks)
                 case Allow(by=by):
                     said += [f"allowed by {by}"] if by else []
@@ -222,6 +228,7 @@ class Run:
 
     def take_over(self, record: CallRecord) -> CallRecord:
         """Writes a call that an earlier run made, instead of making it again."""
+        # Through any number of interruptions: the run that made the call, not the last that took it over.
         first = record.resumed_from or record.run
         return self.records.write(replace(record, run=self.id, resumed_from=first))
 
@@ -232,6 +239,8 @@ class Run:
     def _made(self, call: CallInProgress) -> CallOutcome:
         if call.plan.error is not None:
             return call.failed(call.plan.error)
+        # Before the check: the record's time is that of the attempt, also if the check lists the server's
+        # tools first.
         call.begin()
         try:
             self.check(call)
@@ -241,6 +250,7 @@ class Run:
         # Every call of every user passes here, checked and not yet sent, and nowhere else.
         if not call.may_repeat:
             keys = self.unknown.get(call.digest_of_plan()) if self.unknown else None
+            # Each interrupted call stands for one call of this run: a table may have the same row twice.
             key = keys.pop() if keys else None
             if key is not None and not self.repeat_unknown:
                 call.key = key
@@ -283,6 +293,7 @@ class RunRecords:
         line = SentCall(key=call.key, plan=call.digest_of_plan(), tool_name=name, input_row=call.input_row)
         try:
             self.journal.sent(line)
+        # The call is not made, so `finish` must not record it as one whose end is unknown.
         except BaseException:
             with self._changed:
                 self._under_way.discard(call)
@@ -295,6 +306,7 @@ class RunRecords:
                 return outcome  # too late: `finish` has already recorded the call
             self._under_way.remove(call)
             self._changed.notify_all()
+            # Within the lock: `finish` must find a call either under way or written, never in between.
             kept = self.write(outcome.record)
         return outcome if kept is outcome.record else replace(outcome, record=kept)
 
@@ -379,6 +391,8 @@ class CallInProgress:
 
     def prepare(self) -> None:
         """Makes the record's beginning while the server is busy; not if its texts are large."""
+        # Preparing saves a millisecond where the server is busy anyway; with large texts it would hold them
+        # twice.
         if sum(len(value) for value in self.arguments.values() if isinstance(value, str)) <= 1_000_000:
             prepare(self._begun())
 

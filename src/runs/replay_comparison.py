@@ -120,6 +120,7 @@ def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str,
             patch = tools.make_patch(before, now)
             operations = cast("list[dict[str, Any]]", patch.patch)
             if len(operations) <= _MOST_OPERATIONS:
+                # Tried out: a patch that leads elsewhere is worse than a coarse one.
                 applied = tools.apply_patch(before, operations)
                 if canonical_json(applied) == canonical_json(now):
                     return operations
@@ -173,6 +174,7 @@ def _finite(text: str) -> float:
 
 def _whole_numbers(value: Any) -> Any:
     match value:
+        # RFC 8259 §6 knows one kind of number: 1 and 1.0 are written by libraries as they like.
         case float() if value.is_integer():
             return int(value)
         case dict():

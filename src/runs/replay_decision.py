@@ -93,6 +93,7 @@ class ReplayOptions:
         return route
 
     def _server(self, route: ServerRoute) -> ServerRoute:
+        # The longest beginning that fits is the most specific one.
         for old in sorted(self.servers, key=len, reverse=True):
             start = old.rstrip("/")
             if route.url == old or route.url.rstrip("/") == start or route.url.startswith(f"{start}/"):
@@ -104,6 +105,7 @@ class ReplayOptions:
 
     def _taken_along(self, old: ServerRoute, new: ServerRoute) -> ServerRoute:
         """The new URL with the old routing. The credential is kept only on the same origin, or if mapped."""
+        # Records come from others: whoever wrote one must not choose where a credential is sent.
         follows = origin_of(old.url) == origin_of(new.url) or old.credential in self.credentials
         return replace(old, url=new.url, credential=old.credential if follows else None)
 
@@ -335,6 +337,7 @@ class Decider:
 
     def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> Ready:
         if tool.route not in self._routes:
+            # Once per route, as it may raise and look through all mappings.
             self._routes[tool.route] = self.options.route(tool.route)
         route = self._routes[tool.route]
         digest = recorded.record.digest or tool.digest

@@ -113,6 +113,7 @@ class Replayer:
         Raises `Canceled` if a person stopped the replay; calls in flight were canceled and have ended.
         """
         decider = Decider(self.run, self.options, calls, self.is_canceled)
+        # The calls in their order, finished or not: what is reported keeps it while calls overlap.
         window: deque[ReplayedCall | tuple[Ready, Future[_Made]]] = deque()
         stopped = False
         with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="mcp-replay") as pool:
@@ -123,6 +124,8 @@ class Replayer:
                         continue
                     step = decider.decide(recorded)
                     overlaps = isinstance(step, ReplayedCall) or step.overlaps
+                    # A call that changes something is made alone, after all before it: their order may
+                    # matter.
                     yield from self._drained(window, room=self.options.concurrency if overlaps else 0)
                     if isinstance(step, ReplayedCall):
                         window.append(step)
@@ -170,6 +173,7 @@ class Replayer:
         first = self.run.call(ready.call).record
         if not (self.options.twice and ready.overlaps and first.attempts):
             return first, None
+        # The first calls of a tool show whether it has a clock; a pause for each would take hours.
         self._pauses[first.tool_name] += 1
         until = time.monotonic() + (_PAUSE_SECONDS if self._pauses[first.tool_name] <= _MOST_PAUSES else 0)
         while time.monotonic() < until and not self.is_canceled():
@@ -344,6 +348,7 @@ def recording_of(
         calls = [replace(call, tool=tool) for call, tool in zip(calls, tools, strict=True)]
     if row_ids is not None:
         calls = [replace(call, row_id=row_id) for call, row_id in zip(calls, row_ids, strict=True)]
+    # A table may have been sorted by others, and calls may depend on the ones before.
     calls.sort(key=lambda call: (call.record.run, call.record.call))
     return Recording(calls, verify_table(table, tools, head=head))
 

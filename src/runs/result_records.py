@@ -226,6 +226,7 @@ def _cells(line: str) -> list[str]:
 def _csv(text: str) -> Records:
     """The rows of a text in CSV. What may be sentences is none: a single line, and texts behind ", "."""
     first = text.partition("\n")[0]
+    # The one that is there most often; tabs and semicolons before commas, which are decimal, too.
     separator = max("\t;,", key=first.count)
     if separator not in first:
         return []
@@ -236,6 +237,7 @@ def _csv(text: str) -> Records:
     except csv.Error:
         return []
     body = [row for row in body if row]
+    # Two lines with commas are as often a sentence as a table: then the head has to look like names.
     if not body or (len(body) == 1 and not all(map(_WORD.fullmatch, head))):
         return []
     rows = _typed_rows([name.strip() for name in head], body, comma=separator == ";")
@@ -294,6 +296,8 @@ class RecordColumns:
         for key, value in record.items():
             found = self._kinds.get(key)
             if found is None:
+                # Records with ids as keys would make a column per record, which KNIME and people cannot
+                # use.
                 if len(self._kinds) >= MOST_COLUMNS:
                     self.is_full = True
                     continue
@@ -323,9 +327,12 @@ class RecordColumns:
         if not found:
             return declared if declared in ("int", "float", "bool", "date", "moment") else "text"
         if found <= {"int", "long"}:
+            # Servers write 1.0 as 1. Whole numbers beyond 2**53 stay integers, as a double would change
+            # them.
             return "float" if declared == "float" and found == {"int"} else "int"
         if found <= {"int", "float"}:
             return "float"
+        # A server that declares moments means the instant, so their offsets may become UTC.
         if declared == "moment" and found <= {"moment", "offset"}:
             return "moment"
         if len(found) == 1 and found <= {"bool", "date", "local", "moment"}:

@@ -77,12 +77,16 @@ def latest_to_resume(folder: Path, about: str, opened: str) -> Generator[Journal
         return
     with ExitStack() as stack:
         try:
+            # Held until its content is taken over: two nodes that go on with one run would make its calls
+            # twice.
             stack.enter_context(held(path))
             if latest(folder, about) != path:  # who held it before has ended meanwhile
                 raise JournalInUse(
                     f"Another run has gone on with {path}", fix="Execute again to go on after it"
                 )
             content = read_journal(path)
+            # Complete, but the workflow was opened anew since: KNIME may have ended before it saved the
+            # node's output, and what changed something is not made again unasked.
             is_taken = content.opened == opened or not any(map(may_change, content.records))
             earlier = None if content.outcome == "complete" and is_taken else to_resume(path)
         except JournalBusy as error:
@@ -192,6 +196,8 @@ class EarlierRun:
         for call in calls if self._records else ():
             key = next((key for key in self._keys(call) if key in self._records), None)
             if key is not None:
+                # Popped, so that of two equal rows the second one is made if the earlier run came only to
+                # the first.
                 self._taken[key] = self._run.take_over(self._records.pop(key))
 
     def find(self, call: PlannedCall) -> CallOutcome | None:

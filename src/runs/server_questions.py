@@ -76,6 +76,7 @@ class ServerQuestions:
     def _asked(self, route: ServerRoute, method: str, params: Mapping[str, Any]) -> Reply:
         if self._answer is not None:
             return self._answer(route, method, params)
+        # Its own answer for "nobody decided"; a question to a model has none but an error.
         if method == ELICITATION:
             return {"action": "cancel"}
         return RpcError(REJECTED, "Nobody uses the model at the moment")
@@ -102,6 +103,8 @@ def planned_question(
             arguments = {name: part["default"] for name, part in fields.items() if "default" in part}
             question = Ask(f"the server wants to know: {message}", "form")
         case _:
+            # https://modelcontextprotocol.io/specification/2025-11-25/client/sampling: only for clients
+            # that declare `sampling.tools`, which this one does not.
             if params.get("tools"):
                 raise ArgumentsInvalid("This client's model cannot call tools for a server")
             arguments = {name: params[name] for name in _OF_SAMPLING if name in params}
@@ -133,6 +136,7 @@ def answered_question(
             made.append(sampled.structured)
             return sampled
         content = {} if question.about == "page" else {"content": call.arguments}
+        # From the call and not from the plan: a person may have filled in the form.
         made.append({"action": "accept", **content})
         return _ACCEPTED
 

@@ -126,6 +126,7 @@ class _Sessions:
         server = replace(remote.tool.route, tool=None, digest=None)
         with self._lock:
             run = self._held.get((remote.connect, server)) or remote.connect(server)
+            # The same marks for the same secrets in all records of a run, wherever they are made.
             if run.id != remote.run:
                 run = replace(run, id=remote.run, secrets=run.secrets.salted(remote.salt, remote.named))
             if not self._held:
@@ -166,6 +167,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        # Without cleaning up: the parent is gone, and a call that hangs would keep the process for ever.
         os._exit(1)
 
 
@@ -202,6 +204,7 @@ class DaskTask:
         """
         from distributed.utils import sync
 
+        # Dask starts a task again whose worker is gone: the scheduler is the only one who knows both.
         if len(sync(self.worker.loop, self._begun)) > 1:
             raise WorkerLost("The worker that began this call was lost")
 

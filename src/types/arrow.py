@@ -61,6 +61,7 @@ _SAMPLE: Final = 64
 
 def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
     """Writes tools, None for a missing cell, as one array of type `TOOL_STORAGE`."""
+    # At least one part, as an empty column needs a type, too.
     starts = range(0, max(1, len(tools)), _AT_ONCE)
     return pa.concat_arrays([_encode(tools[start : start + _AT_ONCE]) for start in starts])
 
@@ -379,6 +380,8 @@ def decode_carrier(
         zip(to_list(cells.is_valid()), zip(*values, strict=True), strict=True)
     ):
         keys, name, description, schema, inputs, outputs, index = fields
+        # Once per file store, as cells of a column may share one, and opening a zip takes longer than all
+        # else here.
         if present and keys not in markers:
             markers[keys] = _marker_in(keys)
         marker = markers[keys] if present else None

@@ -129,6 +129,7 @@ class NativeCell:
 def choose_form(wanted: Literal["auto", "native", "carrier", "portable"]) -> ColumnForm:
     """The form in which a node writes tools; ``auto`` is the first one that this KNIME supports."""
     if wanted == "auto":
+        # In the order of the enum, whose last form every KNIME has.
         return next(form for form in ColumnForm if _type_of(form) is not None)
     form = ColumnForm(wanted)
     knime_type(form)  # raises for a form that is not supported
@@ -188,6 +189,7 @@ def write_tools(
             layout, encode = arrow.TOOL_STORAGE, arrow.encode_tools
         case _:
             assert_never(form)
+    # Java refuses, or misreads, a struct that differs from its own; so does an older cell of a newer KNIME.
     if kind.storage_type != layout:
         raise _unknown_layout(kind.storage_type, layout, None)
     return pa.ExtensionArray.from_storage(kind, encode(tools))
@@ -294,6 +296,7 @@ def _read_cells(
     except ToolFormatError as error:
         if unreadable is None:
             raise
+        # Arrow names no row, so the cells of a broken column are read one by one until it is known which.
         if len(rows) == 1:
             unreadable[rows[0]] = error
             return [None]
@@ -354,6 +357,8 @@ def _registered(module: str, name: str) -> Any:
 def java_factory(kind: Any) -> str | None:
     """Reads the Java class from a column type, KNIME's or Arrow's; None for plain types."""
     try:
+        # KNIME's metadata of a column type is JSON with the class, beside `data_type` in tables of older
+        # versions.
         return json.loads(getattr(kind, "logical_type", "") or "{}").get("value_factory_class")
     except ValueError:
         return None

@@ -427,6 +427,7 @@ def kind_and_place(error: BaseException) -> str:
 
 
 def _rebuild(kind: type[_E], args: tuple[Any, ...], attributes: dict[str, Any]) -> _E:
+    # Without `__init__`, whose keywords differ per class and would be lost in a pickle or a copy.
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
     return error

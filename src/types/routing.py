@@ -114,6 +114,7 @@ class ServerRoute:
         for pair in filter(None, fragment.split("&")):
             key, equals, text = pair.partition("=")
             value = unquote(text)
+            # The only key that may occur more than once.
             if key == "header":
                 name, _, content = value.partition(":")
                 headers.append((name, content))

@@ -115,6 +115,7 @@ def is_secret_name(name: str) -> bool:
         return True
     if joined == "secretid":  # HashiCorp's AppRole; the ids of other secrets are names
         return True
+    # `password2` and `token_value` are named after what they hold.
     while words and (words[-1].isdigit() or words[-1] in _TOKEN_TAILS - {"secret"}) and len(words) > 1:
         words = words[:-1]
     if words[-1] in _ABOUT_SECRETS:
@@ -124,6 +125,7 @@ def is_secret_name(name: str) -> bool:
     joined = "".join(words)
     if _SECRET_KEYS.search(joined) or any(map(_COMPOUND.search, words)):
         return True
+    # Up to three words together, as `pass_word` and `mot_de_passe` are written apart.
     runs = {"".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words))}
     found = runs & _SECRET_WORDS
     if not found - {"token"}:  # `token_address` and `token_symbol` are of coins
@@ -132,6 +134,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
+    # NFKD takes accents off, but leaves letters such as ł whole, which people type without their stroke.
     plain = unicodedata.normalize("NFKD", name[:_LONGEST_NAME].translate(_UNDECOMPOSED))
     bare = "".join(c for c in plain if not unicodedata.combining(c) or c > "\u0900")
     if not bare.isascii():  # other scripts are written back in the form that the list has
@@ -218,11 +221,13 @@ def stands_out(secret: str) -> bool:
     So ``test``, ``1234``, ``Summer2026``, ``internationalization`` and ``/home/anna/projects`` do not stand
     out, ``x7Gk29Qp`` and ``correct-horse-battery`` do.
     """
+    # Hiding `admin` or `12345678` in data would change values that only happen to be equal.
     if len(secret) < _FEWEST or len(set(secret)) < _FEWEST_DIFFERENT or not any(map(str.isalpha, secret)):
         return False
     if _SENT_VALUES.match(secret):
         return True
     changes = _changes(secret)
+    # Paths, URLs and addresses of mails are long, and stand in results for good reasons.
     if changes < _FEW_CHANGES and _PLACE.fullmatch(secret):
         return False
     score = len(secret) + _PER_CHANGE * changes

@@ -58,6 +58,7 @@ def without_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
+        # Through UTF-16, where two halves that belong together become one character again.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 

@@ -77,15 +77,18 @@ class _AnyTool:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _AnyTool) or type(other) is not type(self):
             return NotImplemented
+        # Equal texts need no parsing; different ones may still be equal JSON.
         if self._texts() == other._texts():
             return True
         names = [part.name for part in fields(cast("Any", self)) if part.compare]
         try:
             return all(getattr(self, name) == getattr(other, name) for name in names)
+        # A cell with malformed JSON equals nothing but its own text.
         except ToolFormatError:
             return False
 
     def __hash__(self) -> int:
+        # Nothing parsed, nothing that may differ between equal tools.
         return hash((type(self), self.name, self.description))
 
     def __repr__(self) -> str:
@@ -296,6 +299,7 @@ class MCPTool(_MCPDeclaration):
         cells: list[Any] = list(
             map(_CellOfMCPTool, names, descriptions, schemas, declared, server_uris, rows)
         )
+        # In place of `__init__` of a frozen class, which takes most of the time of a cell.
         for cell in cells:
             cell.__class__ = cls
         return cells
@@ -321,6 +325,8 @@ class MCPTool(_MCPDeclaration):
     def is_read_only(self) -> bool:
         """True if the server's hints have ``readOnlyHint`` and not also ``destructiveHint``."""
         hints = self.annotations or {}
+        # https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations: hints of
+        # strangers; where two contradict each other the careful one counts.
         return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
 
     @property

@@ -83,6 +83,7 @@ class _ByteReader:
 
     def end(self) -> None:
         rest = len(self._data) - self._at
+        # A newer layout would add fields here: better refused than half read.
         if rest:
             raise ToolFormatError(
                 f"{rest} unknown bytes follow the last field of the tool", field="server_uri"

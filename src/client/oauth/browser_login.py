@@ -105,6 +105,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
     """
     target = url.partition("?")[0]
     answers = parse_qs(urlsplit(url).query, keep_blank_values=True)
+    # RFC 6749 §3.1: no parameter may occur twice; of two codes the attacker's could be taken.
     if target != request.redirect_uri or any(len(values) > 1 for values in answers.values()):
         raise _not_ours("The login came back to another address, or with a parameter twice")
     answer = {name: values[0] for name, values in answers.items()}
@@ -132,6 +133,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
 
 def _has_state(query: str, state: str) -> bool:
     answered = parse_qs(query, keep_blank_values=True).get("state", [""])
+    # In constant time: any page in the browser can ask here, and could otherwise find the state bit by bit.
     return len(answered) == 1 and hmac.compare_digest(answered[0].encode(), state.encode())
 
 
@@ -168,12 +170,14 @@ class LoopbackBrowser:
         """See `UserAgent`. Starts to listen, at the registered port if that is free."""
         if self._listener is None:
             self._listener = self._listen(registered)
+        # RFC 8252 §8.3: the address and not `localhost`, which may lead to another interface.
         return f"http://127.0.0.1:{self._listener.port}{_PATH}"
 
     def authorize(self, url: str, is_canceled: IsCanceled | None) -> str:
         """See `UserAgent`."""
         listener = self._listener
         assert listener is not None, "redirect_uri comes first"
+        # An answer that came before, to an earlier login, must not count for this one.
         listener.answer = None
         listener.state = dict(parse_qsl(urlsplit(url).query)).get("state", "")
         self._open_url(url)

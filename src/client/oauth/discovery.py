@@ -95,6 +95,7 @@ def discover(
         return Discovered(canonical_resource(server_url), None, server)
     check_resource(metadata, server_url)
     named = metadata.authorization_servers
+    # A grant that names issuers has a client only there, whatever the server lists first.
     preferred = (each for each in named if any(is_same_issuer(each, other) for other in known))
     chosen = _require(next(preferred, named[0]), named, issuer)
     server = server_metadata(chosen, guard)
@@ -122,6 +123,8 @@ def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) 
     """The first readable metadata document; None if there is none, as before revision 2025-06-18."""
     trouble: str | None = None
     places = ([metadata_url] if metadata_url else []) + resource_metadata_urls(server_url)
+    # The first readable document ends the search: the one at the root may be that of another resource on
+    # the host.
     for url in dict.fromkeys(places):
         status, document = _get(url, guard)
         try:
@@ -141,6 +144,8 @@ def server_metadata(issuer: str, guard: Guard) -> ServerMetadata:
     trouble = "no document in any of its places"
     for url in server_metadata_urls(issuer):
         status, document = _get(url, guard)
+        # Not on to the next place: while one is out of order, another document there could name a foreign
+        # server.
         if status == 429 or status >= 500:
             trouble = f"{origin_and_path(url)} answers {status}"
             break
@@ -350,6 +355,7 @@ def with_offline(scope: str | None, server_scopes: Iterable[str] | None, *, refr
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#refresh-tokens
     """
+    # The MCP server may list it although its authorization server refuses the whole request because of it.
     scopes = [each for each in (scope or "").split() if each != OFFLINE]
     if scopes and refreshable and OFFLINE in (server_scopes or ()):
         scopes.append(OFFLINE)

@@ -45,6 +45,7 @@ class ProofKey:
         self.pem = pem
         self._key = key
         point = key.public_key().public_numbers()
+        # RFC 7518 §6.2.1.2: always the full length of a coordinate, leading zeros included.
         x, y = (_text(number.to_bytes(_COORDINATE_BYTES)) for number in (point.x, point.y))
         self._header = {"typ": "dpop+jwt", "jwk": {"kty": "EC", "crv": "P-256", "x": x, "y": y}}
 
@@ -63,6 +64,7 @@ class ProofKey:
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
             "htm": method,
+            # RFC 9449 §4.2: without query and fragment.
             "htu": urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")),
             "iat": int(time.time()),
         }

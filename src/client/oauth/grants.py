@@ -218,6 +218,7 @@ class AuthorizationCode:
         key = client_key(server.issuer)
         known = client_from_text(situation.store.load(key) or "")
         redirect_uri = user_agent.redirect_uri(known.redirect_uri if known is not None else None)
+        # RFC 6749 §3.1.2: the redirect must be a registered one; the port may have been taken meanwhile.
         if known is not None and known.redirect_uri == redirect_uri:
             return known, redirect_uri
         client = register(situation.guard, server, redirect_uri=redirect_uri, scope=scope)
@@ -268,6 +269,7 @@ def token_request(
     body = {name: value for name, value in fields.items() if value is not None}
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     _authenticate(client, server, headers, body)
+    # Some servers quote the request in their error description, which ends up in logs and tables.
     hidden = [value for name in _SECRET_FIELDS if (value := body.get(name))] + [client.secret or ""]
     data, nonce = urlencode(body).encode(), None
     while True:
@@ -342,6 +344,8 @@ def _assertion(client: Client, server: ServerMetadata) -> str:
     claims = {
         "iss": client.client_id,
         "sub": client.client_id,
+        # RFC 7523 §3 allows the token endpoint, too; the issuer is what the extension wants, and no other
+        # server accepts it.
         "aud": server.issuer,
         "iat": now,
         "exp": now + _ASSERTION_SECONDS,
@@ -359,6 +363,7 @@ def _assertion(client: Client, server: ServerMetadata) -> str:
 
 def _tokens(answer: Mapping[str, Any], server: ServerMetadata, proof_key: ProofKey | None) -> Tokens:
     token, kind = answer["access_token"], answer.get("token_type", "Bearer")
+    # RFC 6749 §5.1: case-insensitive, and many servers write `bearer`.
     kind = kind.lower() if isinstance(kind, str) else ""
     is_bound = kind == "dpop" and proof_key is not None
     if not isinstance(token, str) or not (is_bound or kind == "bearer"):
@@ -367,6 +372,7 @@ def _tokens(answer: Mapping[str, Any], server: ServerMetadata, proof_key: ProofK
             fix="This client speaks no other kind; ask whoever runs it",
         )
     try:
+        # Checked here, where the server that made it can still be named.
         BearerAuth(token)
     except SettingInvalid:
         raise AuthError(
@@ -401,6 +407,7 @@ def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: 
     assert server.registration_endpoint is not None
     offered = server.token_auth_methods or ("client_secret_basic",)
     methods: tuple[AuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
+    # A public client first: a secret of a program that everybody can install is none.
     method = next((each for each in methods if each in offered), "none")
     wanted: dict[str, Any] = {
         "client_name": "KNIME MCP",

@@ -60,6 +60,7 @@ class Zone(Enum):
 
 def zone_of(address: str) -> Zone:
     """The zone of an IP address. If an IPv6 address embeds an IPv4 address, that decides."""
+    # A zone index (`fe80::1%eth0`) is no part of the address for Python's checks.
     ip: _IPAddress = _embedded(ipaddress.ip_address(address.partition("%")[0]))
     if ip in _METADATA or ip.is_multicast or ip.is_unspecified:
         return Zone.FORBIDDEN
@@ -166,6 +167,7 @@ class Guard:
         try:
             if self._network.proxy_for(url) is not None:
                 self._check_before_proxy(url, wait)
+            # `exchange` and not `send`, which would follow redirects to addresses that nobody has checked.
             reply = channel.exchange(method, url, headers.items(), body, wait, Delivery())
             return Fetched(reply.status, reply.read(), reply.headers.get("dpop-nonce"))
         except ResultTooLarge:
@@ -199,10 +201,12 @@ class Guard:
     def check_addresses(self, url: str, addresses: Iterable[str]) -> None:
         """Refuses a URL for the addresses of its host; called with the addresses to connect to."""
         zones = {zone_of(address) for address in addresses}
+        # Before the trusted ones: nobody names a cloud's metadata service as issuer on purpose.
         if Zone.FORBIDDEN in zones and origin_of(url) != self._server:
             raise self._refusal(url, f"leads to {Zone.FORBIDDEN.value}")
         if origin_of(url) in self._trusted:
             return
+        # All addresses count, as any of them may be the one that is dialed.
         outside = zones - {Zone.PUBLIC}
         if outside and not outside <= self._home():
             raise self._refusal(

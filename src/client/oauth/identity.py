@@ -227,6 +227,7 @@ def _secret(which: str, source: str) -> str:
 def _content(file: Path) -> bytes:
     try:
         with file.open("rb") as opened:
+            # A wrong path may name a device or a huge file.
             return opened.read(_LARGEST)
     except OSError as error:
         reason = in_one_line(error.strerror or type(error).__name__, 100)

@@ -200,6 +200,8 @@ class KeyringStore:
             )
         with self._lock:
             before, _ = _read_head(self._get(key))
+            # The parts first, then the head that names them: a reader in between sees the old login or
+            # none, never half of one.
             for number, part in enumerate(parts):
                 self._set(_part_key(key, number), part)
             self._set(key, f"{len(parts)}:{_digest(text)}")

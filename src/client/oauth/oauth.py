@@ -170,12 +170,15 @@ class OAuth:
             return False
         if status == 403 and bearer.error != "insufficient_scope":
             return False
+        # RFC 9449 §9: not the token is refused, but a proof without the server's nonce, which `take_nonce`
+        # has got meanwhile.
         if bearer.error == dpop.WANTS_NONCE:
             return self._nonce != self._thread_state.nonce
         tokens = self._thread_state.tokens
         sent = tokens.access_token if tokens is not None else None
         self._asked_for = bearer
         with self._exclusive():
+            # From the store, which other processes share: a refresh token can often be used once only.
             login = self._login = self._load() or self._login
             if login is not None and login.tokens.access_token != sent and not login.tokens.is_over:
                 return True  # another thread or process was faster
@@ -240,6 +243,7 @@ class OAuth:
                 return current
             try:
                 discovered = self._found or self._discover(None)
+                # A refresh token must not go to another server; the next 401 settles it in `_renew`.
                 if discovered.server.issuer != current.issuer:
                     return current
                 if current.tokens.refresh_token is not None:
@@ -248,6 +252,8 @@ class OAuth:
                     return self._obtain(discovered, current.scope, current.issuer)
             except AuthError as error:
                 _logger.warning("the token could not be renewed before it expires: %s", error.what)
+            # The token still holds for a minute: without a pause each row of a batch would ask the failing
+            # server again.
             self._pause_until = time.monotonic() + _PAUSE_AFTER_FAILURE
             return current
 
@@ -394,6 +400,7 @@ class OAuth:
     def _remember_secrets(self, login: Login) -> None:
         tokens = login.tokens
         mine = (tokens.access_token, tokens.refresh_token, tokens.proof_key, login.client.secret)
+        # Past ones stay, as a server may still repeat them; bounded, as a run may last for days.
         fresh = [secret for secret in mine if secret and secret not in self._seen_secrets]
         if fresh:
             self._seen_secrets = [*self._seen_secrets, *fresh][-_MOST_SECRETS:]

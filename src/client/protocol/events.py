@@ -66,9 +66,12 @@ def iter_events(
     from httpx_sse import EventSource
 
     bounded = _BoundedEvents(_with_line_feeds(chunks), limit, values, on_growth, goes_on=goes_on)
+    # httpx-sse reads a response only; the true one's media type may lack the exact case or name another
+    # charset, though event streams are always UTF-8.
     response = httpx.Response(200, headers=_MEDIA_TYPE, content=bounded)
     for event in EventSource(response).iter_sse():
         data = event.data.encode()
+        # A stream that broke off in the middle of an event: what arrived is no message, and is resumed.
         if bounded.is_cut and not _is_whole(data):
             return
         yield Event(data, event.event or "message", event.id, event.retry, bounded.refused)
@@ -148,6 +151,7 @@ class _BoundedEvents:
                 if not self._goes_on:
                     raise
                 self._error, self._start = error, bytes(event[:_KEPT])
+        # Nothing of its middle is used any more, and it may have no end.
         if self._error is not None and event is self._arriving:
             del self._arriving[:-_KEPT]
 

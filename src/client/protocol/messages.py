@@ -145,6 +145,7 @@ def _counting_decoder(values: int) -> json.JSONDecoder:
 
 def _read(text: str, decoder: json.JSONDecoder) -> Any:
     try:
+        # RFC 8259 §8.1: a byte order mark must not be sent, and may be ignored.
         return decoder.decode(text.lstrip("\ufeff \t\r\n"))
     except json.JSONDecodeError as error:
         raise ProtocolError(f"The server sent something that is not valid JSON ({error.msg})") from None
@@ -175,6 +176,8 @@ class ValueCounter:
                 piece = bytes(view[self._at : self._at + _PIECE])
                 self._at += len(piece)
                 self._seen += self._exactly(piece) if self._is_exact else sum(map(piece.count, _SEPARATORS))
+                # The cheap count is too high if texts hold commas: only now it is worth the time to leave
+                # them out.
                 if self._seen > self._most and not self._is_exact:
                     self._at, self._seen, self._is_exact = 0, 0, True
         return self._seen
@@ -340,6 +343,8 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> Messag
 
 def encode_header_value(value: str) -> str:
     """A value as header text: unchanged if that is safe, else as ``=?base64?…?=``."""
+    # https://modelcontextprotocol.io/specification/2026-07-28/basic/transports, *Value Encoding*: visible
+    # ASCII without blanks at its ends stays; what looks encoded itself is encoded, too.
     plain = all(" " <= character <= "~" for character in value) and value == value.strip(" ")
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value

@@ -120,6 +120,8 @@ class ServerRequests:
         """The capabilities to declare: those with a handler."""
         declared: dict[str, Any] = {}
         if self._elicitation != "unsupported":
+            # https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#capabilities: an
+            # empty object means forms only.
             declared["elicitation"] = {"form": {}, "url": {}} if callable(self._elicitation) else {}
         return declared if self._sampling is None else {**declared, "sampling": {}}
 
@@ -212,6 +214,7 @@ def _described(method: object, params: Mapping[str, Any]) -> str:
 
 
 _MOST_VERSIONS, _LONGEST_VERSION = 20, 40  # number and characters of versions in an error
+# A login or a limit stands in the way there, too; the older transport would not help.
 _NO_SSE_AFTER: Final = frozenset({401, 403, 407, 408, 429})
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS: Final = ("2026-07-28",)
@@ -382,6 +385,8 @@ class Negotiation:
         return self._initialize_or(outcome)
 
     def _initialize_or(self, cause: Answer | MCPError) -> Action:
+        # `initialize` was answered already, or is not wanted: falling back once more would go round in
+        # circles.
         if self._pinned in MODERN_VERSIONS or self._initialized:
             return Failed(cause)
         return Initialize(self._pinned or LATEST_HANDSHAKE)
@@ -392,6 +397,9 @@ class Negotiation:
         if isinstance(outcome, Response) and isinstance(outcome.message.get("result"), dict):
             result = cast("dict[str, Any]", outcome.message["result"])
             version = result.get("protocolVersion")
+            # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation:
+            # the server may answer another revision than was asked for; a client that does not know it
+            # SHOULD disconnect.
             if version in ((self._pinned,) if self._pinned else HANDSHAKE_VERSIONS):
                 return Agreed(cast("str", version), result, outcome.headers)
             return Failed(self._no_common_version([version]))
@@ -434,6 +442,8 @@ class Negotiation:
     def _after_sse(self, outcome: Outcome) -> Action:
         if isinstance(outcome, SseOpened):
             self._over_stream = True
+            # Over the new transport both requests are asked anew: what was refused was the POST, not the
+            # method.
             self._discovered = self._initialized = 0
             return self._first_request
         if self._transport == "auto" and not self._tried_http and _is_no_stream(outcome):

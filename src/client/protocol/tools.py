@@ -210,11 +210,13 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
         if ANNOTATION not in subschema:
             continue
         name = subschema[ANNOTATION]
+        # Behind `items`, `anyOf` or `$ref` there may be many values, or none: no header can stand for them.
         if not path:
             raise InvalidAnnotationError(f"{ANNOTATION} stands where it cannot name one argument")
         where = "/".join(path)
         if not isinstance(name, str) or not name or not TOKEN.issuperset(name):
             raise InvalidAnnotationError(f"{ANNOTATION} of {where} is not a header name")
+        # Header names are case-insensitive (RFC 9110 §5.1): both would be one header.
         if name.lower() in seen:
             raise InvalidAnnotationError(f"{ANNOTATION} {name} is used twice")
         kind = subschema.get("type")
@@ -263,9 +265,11 @@ def argument_headers(mirrored: tuple[Mirrored, ...], arguments: Mapping[str, Any
 def _header_text(value: object) -> str | None:
     match value:
         case bool():
+            # Before the case of numbers, as `bool` is an `int` for Python.
             return "true" if value else "false"
         case str():
             return value
+        # Beyond it JavaScript would round, and server and header would differ: no header then.
         case int() if abs(value) <= _LARGEST_INTEGER:
             return str(value)
         case float() if value.is_integer() and abs(value) <= _LARGEST_INTEGER:

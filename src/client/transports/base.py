@@ -327,6 +327,7 @@ class PendingCalls:
             self._inbox.server_request(message, self._answer)
             return
         with self._lock:
+            # Copied under the lock and called without it: a handler may start or end a call.
             inboxes = [self._inbox, *(pending.inbox for pending in self._calls.values())]
         for inbox in dict.fromkeys(inboxes):
             # Every call gets every notification; progress names its call by a token.

@@ -81,6 +81,7 @@ class Connection:
             self._is_damaged = True
             raise BrokenConnection from None
         delivery.interrupt = self.shut_down
+        # From here on the server may have read the whole request.
         delivery.unsent = False
         if delivery.on_sent is not None:
             delivery.on_sent()
@@ -124,6 +125,8 @@ class Connection:
             if event is not h11.NEED_DATA:
                 return event  # pyright: ignore[reportReturnType] - not narrowed
             data = self._read(wait)
+            # An end before the first byte of a reply: h11 would call it a malformed reply, and nobody could
+            # tell that the request may be sent again.
             if not data and http.their_state is h11.SEND_RESPONSE:
                 raise BrokenConnection
             http.receive_data(data)
@@ -289,12 +292,14 @@ class Connections:
                     raise client_closed()
                 if not self._idle:
                     break
+                # The last one first: the others grow old and expire, so that few are kept.
                 since, until, connection = self._idle.pop()
             if connection.has_ended():
                 self._note_close(since)
             elif time.monotonic() < until:
                 return connection, since
             self._drop(connection)
+        # Without the lock, which every other call would wait for meanwhile.
         connection = self._connect(wait)
         with self._lock:
             if not self._closed:

@@ -95,6 +95,8 @@ class HttpChannel:
         self._authorization = authorization
         self._proving = authorization if isinstance(authorization, ProvesPossession) else None
         self._base: list[tuple[str, str]] = [
+            # Only what is decompressed here in bounded steps; httpx would also offer brotli and zstd where
+            # it finds them.
             ("Accept-Encoding", "gzip, deflate"),
             ("Connection", "keep-alive"),
             *_custom(headers),
@@ -150,6 +152,7 @@ class HttpChannel:
         delivery = delivery or Delivery()
         while True:
             reply = self.exchange(method, target, headers, body, wait, delivery)
+            # httpx's own redirects would keep custom headers for another host, and turn POST into GET.
             if reply.status in {301, 302, 303, 307, 308}:
                 location = reply.headers.get("location")
                 reply.close()
@@ -290,8 +293,10 @@ class HttpChannel:
                 phase="http",
                 fix="Check the URL of the server",
             )
+        # RFC 9110 §15.4: after 301, 302 and 303 clients may change the method to GET.
         if method != "GET" and status not in {307, 308}:
             reason = f"answers {status}, which would turn the request into another one"
+        # The login would be sent to the server, and stand in logs and errors.
         elif "@" in urlsplit(target).netloc:
             reason = "names a login in the target"
         elif not may_follow(url, target):
@@ -569,6 +574,7 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                 if out:
                     yield out
                 data = decoder.unused_data or decoder.unconsumed_tail
+        # What the bound has held back; `flush` would give all of it at once.
         while out := decoder.decompress(decoder.unconsumed_tail, _DECODED_AT_ONCE):
             yield out
     except zlib.error:

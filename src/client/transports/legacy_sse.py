@@ -108,6 +108,7 @@ class LegacySse(Transport):
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         pending = Pending(wait, inbox, is_posted=True)
+        # Before the POST: the reply may be on the stream before the POST is answered.
         self._calls.add(call.id, pending)
         try:
             refusal = self._post_call(call, pending)

@@ -79,6 +79,8 @@ class StdioTransport(Transport):
             wait.for_event(pending.done)
         except TimedOut as error:
             if not call.is_handshake:
+                # Whether the call was slow or the whole process hangs decides what later calls may expect
+                # of it.
                 stream.ping()
             if error.kind == "idle" and stream.noise():
                 error.what = f"The server has sent no message for {wait.timeouts.idle:g} s"
@@ -89,6 +91,7 @@ class StdioTransport(Transport):
             raise
         finally:
             stream.calls.remove(call.id)
+            # What can still be withdrawn was not written, so the call surely did not run.
             if not outgoing.withdraw():
                 call.delivery.unsent = False
         if pending.message is not None:
@@ -178,6 +181,7 @@ class _Stream:
             self._pinged_at = time.monotonic()
             self._is_alive.clear()
             self._pings += 1
+            # A text as id, which no call has: the answer can never be taken for a result.
             ping = {"jsonrpc": "2.0", "id": f"alive-{self._pings}", "method": "ping"}
             self.process.send(encode(ping))
 

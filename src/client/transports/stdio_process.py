@@ -133,6 +133,7 @@ class StdioProcess:
         self._listener = listener
         self._outbox: queue.SimpleQueue[Outgoing | None] = queue.SimpleQueue()
         self._stderr_tail = b""
+        # Longer by a secret, so that none is cut in two and then not found.
         self._tail_bytes = _TAIL_BYTES + server.longest_secret
         self._closing = False
         self._stopped_reading = False
@@ -189,6 +190,7 @@ class StdioProcess:
         """
         with self._lock:
             first, self._closing = not self._closing, True
+        # A listener's `ended` may close as well, in the very thread that is to be waited for.
         if not first:
             if threading.current_thread() not in self._threads:
                 self._closed.wait(_LONGEST_CLOSE_SECONDS)
@@ -288,6 +290,7 @@ class StdioProcess:
     def _read(self, stream: IO[bytes]) -> bytes:
         """Waits for bytes and returns them; empty at the end of the stream or of the process."""
         while not is_ready(stream, _POLL_SECONDS):
+            # Asked once more: the last bytes may have come between the two questions.
             if self._has_been_over(0) and not is_ready(stream, 0):
                 return b""  # another process keeps the stream open
         if self._has_been_over(_EXIT_SECONDS):
@@ -305,6 +308,8 @@ class StdioProcess:
         """The work of the writer thread, until the process stops reading or `close` is called."""
         try:
             with stream:
+                # A full pipe would hold the thread in the kernel, where neither `close` nor the end of the
+                # process reaches it.
                 without_waiting(stream.fileno())
                 while (outgoing := self._outbox.get()) is not None:
                     if outgoing.begin():

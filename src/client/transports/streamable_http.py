@@ -71,6 +71,7 @@ class Cursor:
         has several.
         """
         if event.id:
+            # It is sent back in a header, where control characters cannot stand.
             self.last_id = event.id if event.id.isprintable() else ""
         if event.retry is not None:
             self.retry = max(_SHORTEST_RETRY, min(event.retry, 1000 * _LONGEST_RETRY) / 1000)
@@ -255,6 +256,8 @@ class StreamableHttp(Transport):
             self._open_ends = 0 if reply.drain(_STREAM_END_SECONDS) else self._open_ends + 1
         failures = 0
         while response is None:
+            # Without an id there is nothing to resume from; modern streams never resume
+            # (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports).
             if not cursor.last_id or self._version is None or era_of(self._version) is Era.MODERN:
                 raise ConnectError(
                     "The server ended the stream without its reply",
@@ -331,6 +334,8 @@ class StreamableHttp(Transport):
                     what = f"The server sent {cursor.seen} messages of {size} bytes beside its reply"
                     raise exceeded(name, getattr(self._limits, name), what)
         except ConnectError as error:
+            # The stream broke off, which can be resumed; other phases mean that there is no way to the
+            # server.
             if error.phase != "http":
                 raise
         return None
@@ -349,6 +354,7 @@ class StreamableHttp(Transport):
         if not isinstance(method, str):
             return
         if "id" not in message:
+            # Each once: the call's own inbox is among those that listen to the session.
             for each in dict.fromkeys((self._inbox, inbox, *others)):
                 each.notification(method, as_object(message.get("params")))
             return
@@ -439,6 +445,8 @@ class ServerStream(Listener):
     def _listen(self) -> bool | None:
         """Opens the stream, from where it broke off, and reads it to its end."""
         last_id, seen = self._cursor.last_id, self._cursor.seen
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery:
+        # the id is a cursor within its own stream, and this stream has its own.
         resume = (("Last-Event-ID", last_id),) if last_id else ()
         headers = (*GET_STREAM, *self._session, *resume)
         reply: Reply | None = None

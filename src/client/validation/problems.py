@@ -197,6 +197,7 @@ def _unknown(names: list[str], known: list[str]) -> str:
 
 
 def _close(name: str, candidates: list[str]) -> list[str]:
+    # `difflib` takes time that grows with the square of the lengths, and names are a server's or a model's.
     if len(name) > _LONGEST_NAME:
         return []
     candidates = [candidate for candidate in candidates[:_MOST_NAMES] if len(candidate) <= _LONGEST_NAME]

@@ -95,6 +95,8 @@ class CompiledSchema:
     @functools.cached_property
     def as_meant(self) -> "CompiledSchema":
         """The schema as its server means it, see `as_meant`; the same object if there is no difference."""
+        # With all that servers mean first; if the changed schema has references into `oneOf`, without that
+        # part of it.
         for overlapping in (True, False):
             schema = as_meant(self.schema, overlapping=overlapping)
             if self._checks is None or schema == self.schema:
@@ -191,6 +193,8 @@ def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | st
     except ValueError as error:
         return str(error)
     faults: list[str] = []
+    # Without `$schema` the newest dialect counts; what is no valid schema there (such as draft-04's boolean
+    # `exclusiveMinimum`) may be one of an older dialect.
     for name in names:
         make: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, name)
         try:
@@ -334,6 +338,7 @@ class SchemaGraph:
     def looks(self, value: Any, parts: int) -> int | None:
         """The estimated steps of checking a value of that many parts; None if there are too many."""
         most = min(self.most_work + parts * _LOOKS_PER_VALUE, self.most_work * _LARGEST_VALUE)
+        # The quick bound, as if each subschema applied to each part: enough for nearly all schemas.
         everywhere = parts * sum(self._weights)
         if self._is_simple and (everywhere <= most or sum(self._weights) <= _LOOKS_PER_VALUE):
             return everywhere
@@ -374,6 +379,8 @@ class SchemaGraph:
             if following.keys() - total.keys():
                 chain = level + 1
             total.update(following)
+            # Python's integers would go on growing with each doubling; any such count is far beyond the
+            # limit.
             if sum(total.values()) > 1 << 40:
                 break
             frontier = following
@@ -398,6 +405,8 @@ class SchemaGraph:
         result: Counter[int] = Counter()
         for number, times in closed.items():
             for child in pick(self._nodes[number]):
+                # By identity, as equal subschemas at different places are different ones, and hashing a
+                # schema takes long.
                 target = self._index.get(id(child))
                 if target is not None:
                     result[target] += times
@@ -559,6 +568,7 @@ def check_structured_content(definition: ToolDefinition, value: Any, limits: Lim
         )
         return
     try:
+        # First as it is written, which nearly always holds; the second schema is compiled only if need be.
         if schema.is_valid(value) or (schema := schema.as_meant).is_valid(value):
             return
     except ValueError as error:
