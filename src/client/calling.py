@@ -107,7 +107,8 @@ class ToolCalls:
         """Listens for changes of the tools from now on, if the server announces them."""
         conversation = self._client.conversation(wait)
         offered = messages.as_object(conversation.info.capabilities.get("tools"))
-        if not _is_declared(offered.get("listChanged")):
+        announces = offered.get("listChanged")
+        if announces is not True and not isinstance(announces, dict):  # some servers write an object for true
             return
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server:
         # the session's own stream brings changes there; only modern servers need a subscription.
@@ -378,11 +379,6 @@ def _is_unknown_tool(error: ServerError, name: str, *, is_listed: bool) -> bool:
     return re.search(words, error.what.lower()) is not None
 
 
-def _is_declared(value: object) -> bool:
-    """Whether a capability is declared; some servers write an object where a boolean is due."""
-    return value is True or isinstance(value, dict)
-
-
 @dataclass(slots=True)
 class _Tally:
     """What came of one request so far."""
@@ -479,7 +475,8 @@ class Requests:
                 if not self._may_reopen(tally, conversation, wait, method):
                     raise self._still_stale(answer, tally.losses)
                 continue
-            if relist is not None and _is_header_mismatch(answer):
+            said = rpc_error(answer)
+            if relist is not None and said is not None and said.code == messages.HEADER_MISMATCH:
                 relist(wait)
                 # Once only: a server that always refuses its headers would otherwise be asked for ever.
                 relist = None
@@ -601,8 +598,3 @@ def _tells_of_loss(error: messages.RpcError) -> bool:
 def _is_rate_limit(answer: Answer) -> bool:
     """Whether the server had too many requests, and did not handle this one (RFC 6585 §4)."""
     return isinstance(answer, Refusal) and answer.status == 429
-
-
-def _is_header_mismatch(answer: Answer) -> bool:
-    error = rpc_error(answer)
-    return error is not None and error.code == messages.HEADER_MISMATCH

@@ -387,7 +387,6 @@ class MCPClient:
                 return current
             if current is not None:
                 self._conversation = None
-                # Others may still wait for replies on it.
                 current.transport.retire()
             return self._open(wait)
         finally:
@@ -566,7 +565,6 @@ class SessionPool:
                     closed = self._closed
                     if not closed:
                         self._clients[key] = client
-                # Closed while it was connecting, so `close` has not seen this client.
                 if closed:
                     client.close()
                     raise ConnectError("The session pool is closed", phase="protocol", server=route.url)

@@ -239,8 +239,6 @@ class Run:
     def _made(self, call: CallInProgress) -> CallOutcome:
         if call.plan.error is not None:
             return call.failed(call.plan.error)
-        # Before the check: the record's time is that of the attempt, also if the check lists the server's
-        # tools first.
         call.begin()
         try:
             self.check(call)
@@ -348,7 +346,8 @@ class CallInProgress:
 
     def __init__(self, plan: PlannedCall, run: Run, is_canceled: Callable[[], bool] | None = None) -> None:
         self.plan, self.run = plan, run
-        self.is_canceled = _either(run.is_canceled, is_canceled)
+        stops = [stop for stop in (run.is_canceled, is_canceled) if stop is not None]
+        self.is_canceled = (lambda: any(stop() for stop in stops)) if stops else None
         self.tool = plan.tool
         self.arguments: dict[str, Any] = dict(plan.arguments or {})
         self.coercions: tuple[str, ...] = ()
@@ -391,8 +390,6 @@ class CallInProgress:
 
     def prepare(self) -> None:
         """Makes the record's beginning while the server is busy; not if its texts are large."""
-        # Preparing saves a millisecond where the server is busy anyway; with large texts it would hold them
-        # twice.
         if sum(len(value) for value in self.arguments.values() if isinstance(value, str)) <= 1_000_000:
             prepare(self._begun())
 
@@ -546,12 +543,6 @@ class CallInProgress:
         return coded(without_surrogates(self._marker.text(text)), code)
 
 
-def _either(one: Callable[[], bool] | None, other: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    if one is None or other is None:
-        return one or other
-    return lambda: one() or other()
-
-
 def save_blobs(
     call: PlannedCall, blocks: tuple[ContentBlock, ...], save: Callable[[PlannedCall, int, bytes, str], str]
 ) -> tuple[tuple[str, ...], str | None]:
@@ -560,15 +551,15 @@ def save_blobs(
     image: str | None = None
     for block in blocks:
         match block:
-            case ImageContent(data=data, mime_type=mime_type) | AudioContent(data=data, mime_type=mime_type):
-                pass
-            case EmbeddedResource(blob=bytes(data), mime_type=mime_type):
-                pass
+            case (
+                ImageContent(data=data, mime_type=kind)
+                | AudioContent(data=data, mime_type=kind)
+                | EmbeddedResource(blob=bytes(data), mime_type=kind)
+            ):
+                files.append(save(call, len(files), data, kind or "application/octet-stream"))
+                image = files[-1] if image is None and kind in _PICTURES else image
             case _:
-                continue
-        files.append(save(call, len(files), data, mime_type or "application/octet-stream"))
-        if image is None and mime_type in _PICTURES:
-            image = files[-1]
+                pass
     return tuple(files), image
 
 

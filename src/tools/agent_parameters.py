@@ -115,6 +115,7 @@ def knime_names(names: Sequence[str]) -> dict[str, str]:
             continue
         plain = "_".join(re.findall("[A-Za-z0-9]+", name))
         plain = plain if plain[:1].isalpha() else f"p_{plain}".rstrip("_")
+        # KNIME allows no digit at the end of a name, see `PARAMETER_NAME`.
         plain = f"{plain}_v" if plain[-1].isdigit() else plain
         found[name] = _unused(plain, taken)
     return {name: found[name] for name in names}
@@ -227,6 +228,7 @@ def _used(text: str, named: Mapping[str, Any], section: str) -> list[str]:
     while waiting:
         told = waiting.pop()
         for name in named:
+            # A search in the text, as references may stand at any depth.
             if name not in found and f'"#/{section}/{pointer_step(name)[1:]}"' in told:
                 found[name] = None
                 waiting.append(compact_json(named[name]))

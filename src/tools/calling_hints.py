@@ -112,6 +112,7 @@ def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] =
 def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
     """The value of the flow variable, with details cut to fit."""
     entries: list[str] = []
+    # As much as fits: details go before any tool is left out.
     for description, signature_length, digest in _LENGTHS:
         entries = [
             _encoded(part, description, signature_length, digest)
@@ -413,6 +414,7 @@ class _Example:
         items = [self.of(part, depth + 1) for part in prefix[:_MAX_ITEMS]]
         least = min(_length(schema.get("minItems"), 0), _MAX_ITEMS)
         if not items and not least and self._nodes < _MAX_NODES // 2 and schema.get("maxItems") != 0:
+            # An empty list as example would not show what stands in it.
             least = 1
         while len(items) < least:
             items.append(self.of(rest, depth + 1))
@@ -497,6 +499,7 @@ def _number(schema: dict[str, Any], *, integer: bool) -> int | float:
         candidates += [step, (least or 0) // step * step + step, (most or 0) // step * step]
     bounds = [bound for bound in (least, most) if bound is not None]
     bounds = [*map(math.ceil, bounds), *map(math.floor, bounds)] if integer else bounds
+    # Next to each bound, as it may be exclusive.
     candidates += [bound + way for bound in bounds for way in (0, 1, -1)]
     if least is not None and most is not None:
         candidates.append((least + most) / 2)

@@ -123,6 +123,8 @@ class MCPToolCaller(CallerDialog):
     """
 
     def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        # KNIME loads a node's saved settings here before it asks for the choices of a dialog, which depend
+        # on them.
         loaded.tool = parameters.get("tool", BY_NAME)
         loaded.called = parameters.get("tool_name", "") if loaded.tool == BY_NAME else loaded.tool
         loaded.names = [argument.get("name", "") for argument in parameters.get("arguments") or ()]
@@ -154,6 +156,8 @@ class MCPToolCaller(CallerDialog):
         from ..runs.result_records import RecordsCollector
         from .caller.calls_report import ResultsWriter, calls_page
 
+        # First, as a workflow that was never saved has none: nothing may be called whose record cannot be
+        # kept.
         folder = connection.data_area(ctx)
         rows = None if parameters is None else parameters.to_pyarrow()
         # In batches: a whole table would hold all results in memory until the last call has ended.
@@ -214,6 +218,7 @@ class MCPToolCaller(CallerDialog):
         from ..audit.journal import SUFFIX
         from ..runs.table_run import TableRun
 
+        # A single call is over before a server could announce a change.
         sessions.run.definitions.are_watched = rows is not None
         plan = self._planned(ctx, tools, rows, sessions)
         about, journals, opened = (
@@ -419,6 +424,7 @@ def _failure(table_run: TableRun, outcome: CallOutcome) -> MCPError:
     record = outcome.record
     text = record.error or record.status.value
     if isinstance(outcome.error, MCPError):
+        # A copy, as the same error may be that of other rows.
         error = outcome.error.at()
         error.what = text  # already names the place and the advice
         error.server = error.tool = error.row = error.fix = None

@@ -125,6 +125,8 @@ def _credential(ctx: Any, name: str) -> Credential | None:
     try:
         return find_credential(ctx, name)
     except MCPError:
+        # An agent's segment runs in a workflow of its own, which has no credentials but those of its own
+        # variables.
         found = keyring_credential(name)
     if found is None:
         raise SettingInvalid(
@@ -157,6 +159,8 @@ def _open_journal(run: Run, folder: Path, tool: MCPTool) -> None:
     about = canonical_json({"node": NODE_ID, "server": tool.route.url})
     before = max(folder.glob(f"*{AGENT_SUFFIX}"), key=lambda file: file.name, default=None)
     try:
+        # KNIME starts this node anew for each call and does not say of which agent: calls shortly after
+        # each other are taken for one run.
         if before is not None and time.time() - before.stat().st_mtime < _OPEN_FOR:
             run.open_journal(before, about=about, append=True)
             return

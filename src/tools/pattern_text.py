@@ -80,6 +80,7 @@ class _PatternReader:
         while self._peek() not in {"", "|", ")"}:
             part = self._part()
             count = self._count()
+            # `(((a{1000}){1000}){1000})` is short and its text is not.
             if len(text) + len(part) * count > _LONGEST_MATCH:
                 raise _UnknownError
             text += part * count
@@ -125,6 +126,7 @@ class _PatternReader:
         character = self._next()
         if character in _SETS:
             return _SETS[character]
+        # Other letters stand for something (`\b`, `\p`); guessing would give a text that does not match.
         if character.isalnum():
             raise _UnknownError
         return [(character, character)]

@@ -145,6 +145,7 @@ def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, st
             read = arguments_from_pairs([(name, text)], parameters) if name in parameters else {}
         except MCPError:
             read = {}
+        # Only what the node would read back as exactly this value; the rest is safe in JSON.
         if name.strip() == name and name in read and compact_json(read[name]) == compact_json(value):
             pairs.append((name, text))
         else:
@@ -200,6 +201,7 @@ def _defaults() -> dict[str, Any]:
 
     from .caller.caller_dialog import CallerDialog
 
+    # By KNIME's own code, so that the document has the form of this KNIME.
     extract = cast("Any", parameter).extract_parameters
     return cast("dict[str, Any]", extract(CallerDialog())["model"])
 
@@ -231,6 +233,7 @@ def with_arguments(segment: Workflow, record: CallRecord) -> Workflow:
             continue
         with suppress(KnwfError):
             configuration = read_configuration(node)
+            # KNIME gives a parameter this longer name where two nodes of a workflow share the short one.
             names = (f"{configuration.parameter}-{node.id}", configuration.parameter)
             value = next((given[name] for name in names if name in given and name not in hidden), None)
             if isinstance(value, dict):  # KNIME's own form: {"string": "x"}

@@ -173,6 +173,7 @@ def _widgets(tool: MCPTool) -> dict[str, Configuration]:
     root = tool.parameter_schema
     schemas, needed = listed_parameters(root)
     known = parameters_of(tool)
+    # Required ones first; `sorted` keeps the server's order otherwise.
     names = sorted(known, key=lambda name: name not in needed)
     variables = numbered([_variable(name) for name in names], "-{}-x")
     return {
@@ -255,6 +256,7 @@ def _typed_widget(said: _Said, parameter: Parameter, needed: bool) -> dict[str, 
         text = _text(default)
         return {"kind": "choice", "value": text if text in offered else offered[0], "choices": offered}
     numbers = [value for value in (default, low, high) if value is not None]
+    # KNIME's number and boolean widgets cannot be empty, which is how an argument is left out.
     is_given = needed or default is not None
     match sorted(parameter.kinds - {"null"}):
         case ["boolean"] if is_given:

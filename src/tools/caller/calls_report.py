@@ -165,6 +165,7 @@ def plan_results(
     breaks, with the type after a colon if it is not text: ``city, temperature: number``.
     """
     bare = ResultsLayout((), form, images, (), compact)
+    # KNIME's Python side takes two columns of one name in silence, and its Java side fails.
     taken = {ROW_ID, *bare.names}
     names = list(input_columns)
     inputs: list[tuple[str, str]] = []
@@ -251,7 +252,10 @@ def image_cells(paths: list[str | None]) -> Any:
 def _picture(path: Path) -> Any | None:
     pillow = _pillow()
     try:
+        # Only these: the file is a server's, and each further format is another parser of it.
         picture = pillow.open(path, formats=["PNG", "JPEG", "GIF", "WEBP"])
+        # `open` reads the head only: a broken picture shows itself here, and not in KNIME's view of the
+        # table.
         picture.load()
         if picture.mode not in _MODES_OF_PNG:
             picture = picture.convert("RGB")
@@ -306,6 +310,7 @@ class ResultsWriter:
         """Adds the next finished call, in the order of the rows; `MCPError` if a table cannot hold them."""
         self._waiting.append(outcome)
         self._size += _size_of(outcome.record)
+        # KNIME wants all batches but the last to have the same number of rows: the first one decides.
         is_large = self._size >= LARGE and not self._is_fixed
         if is_large or len(self._waiting) >= self._rows_per_piece:
             self._flush()

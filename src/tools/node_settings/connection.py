@@ -274,6 +274,7 @@ def fill(
         _require(credential, "user name" if template == _USERNAME else "password", template, route)
     headers = {name: _fill_template(value, credential, in_url=False) for name, value in route.headers}
     url = _fill_template(route.url, credential, in_url=True)
+    # The server gets the secret where it wants it; a second copy as Bearer token would go to its log.
     if _PASSWORD in used:
         return Filled(url, headers, None, (credential.password,))
     return Filled(url, headers, _authorization(route, credential, network))
@@ -347,6 +348,7 @@ def _private_key(password: str) -> str | None:
     if match is None:
         return None
     kind, text = match[1], "".join(match[2].split())
+    # RFC 7468 §2: 64 characters a line; readers of PEM are strict about it.
     lines = [text[at : at + 64] for at in range(0, len(text), 64)]
     return "\n".join([f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----", ""])
 

@@ -180,6 +180,7 @@ def _suspicious_in(text: str) -> list[tuple[str, str]]:
     spelled = smuggled(hidden)
     if hidden:
         suspicions.append(("hidden characters", _hidden(text, hidden, spelled)))
+    # Both what is left without the hidden characters, and what these spell.
     for candidate in filter(None, (without_hidden(text), spelled)):
         plain = re.sub(r"\s+", " ", candidate)
         for kind, pattern, words in _PATTERNS:
