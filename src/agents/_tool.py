@@ -101,6 +101,7 @@ class MCPStructuredTool(StructuredTool):
             return tool_input
         if tool_input.keys() >= {"name", "args", "id"} and isinstance(tool_input["args"], dict):
             return tool_input
+        # LangChain hands on null where a model gave no arguments.
         if tool_input.keys() == {"name", "args", "id", "type"} and tool_input["args"] is None:
             return cast("ToolCall", {**tool_input, "args": {}})
         return cast(
@@ -240,6 +241,8 @@ def _bindable(schema: dict[str, Any]) -> dict[str, Any]:
     """
     simple = simpler_schema(schema)
     with suppress(Exception):  # LangChain may raise anything for a malformed schema
+        # `dereference_refs` copies each definition into each place that refers to it: from kilobytes it
+        # makes gigabytes.
         if not _is_too_large(simple):
             dereference_refs(simple)
             return simple

@@ -106,6 +106,8 @@ def run_agent(
     try:
         return loop.run_until_complete(run.supervised(is_canceled or (lambda: False)))
     finally:
+        # A stream of the model that was broken off is closed here; the garbage collector would do it in a
+        # loop that is gone.
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
         executor.shutdown(wait=False, cancel_futures=True)
@@ -138,10 +140,13 @@ class _AgentLoop:
         self._began = time.monotonic()
         total = options.total_timeout or math.inf
         self._until = self._began + total
+        # Kept back from the tools, so that the model can still say what it knows by then.
         kept = min(_ANSWER_SECONDS, total * _ANSWER_SHARE) if options.answer_at_limit else 0.0
         self._tools_until = self._until - kept
         self._conversation, repairs = repair(messages)
         self._notes = list(repairs)
+        # Endpoints refuse a conversation in which two calls have one id, and some models count theirs from
+        # 1 in each turn.
         self._ids = {
             str(call["id"]) for m in self._conversation if isinstance(m, AIMessage) for call in m.tool_calls
         }
@@ -163,6 +168,8 @@ class _AgentLoop:
 
     async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
         """Runs until the end, the cancel button or the total clock, whichever comes first."""
+        # The conversation as a task beside this loop: a blocked synchronous call of a model could not be
+        # canceled.
         task = asyncio.create_task(self._converse(is_canceled))
         stop: MCPError | None = None
         try:
@@ -222,6 +229,7 @@ class _AgentLoop:
 
     async def _converse(self, is_canceled: Callable[[], bool]) -> tuple[Ending, str]:
         self._emit(PromptGiven(text=self._prompt(), at=datetime.now(UTC)))
+        # One more than allowed: the model may answer after its last calls.
         for iteration in range(1, self._options.iteration_limit + 2):
             if is_canceled():  # while the calls were made: the model is not asked once more
                 raise Canceled("The run was canceled")
@@ -238,6 +246,7 @@ class _AgentLoop:
                 if ending is Ending.ANSWER:
                     text = await self._in_form(message, iteration, 0 if tried is None else 1)
                 return ending, text
+            # Checked with the calls at hand and before any is made: their message is answered all the same.
             reached = self._limit_reached(iteration)
             if reached is not None:
                 refused = (_unfinished(call, _LIMIT_REACHED) for call in calls)
@@ -407,6 +416,7 @@ class _AgentLoop:
         """Runs the calls of one turn; returns the reply that stops the run, if any."""
         if finish_reason(message) == "length":
             requests = _cut_off(requests)
+        # Each call has its reply from the beginning on, whatever ends the turn.
         replies = [_unfinished(request) for request in requests]
         slots = asyncio.Semaphore(self._options.parallel_calls)
         tasks = [

@@ -147,12 +147,15 @@ class ModelCalls:
             offered = replace(offer, tools=self._tools.fit(offer.tools))
             try:
                 message = await self._once(self._messages.fit(messages), offered, iteration)
+                # Also of an answer that is not used: it is paid for.
                 usage += usage_of(message)
                 require_content(message)
                 if not others or not _ignores_choice(message, offer):
                     return Turn(message=message, usage=usage, attempts=attempt)
                 problem: ModelError = ModelRequestRefused("The model called tools where it must not")
             except Exception as error:
+                # A fault of our own listener, such as a journal that cannot be written, is no failure of
+                # the model.
                 if error is self._listener_failed:
                     raise
                 problem = self._problem(error)
@@ -160,6 +163,8 @@ class ModelCalls:
             if tool_changes < _MOST_CHANGES:
                 adapted = self._fit_tools(problem, offer.tools, offered.tools)
                 tool_changes += adapted is not None
+            # What an endpoint says is often about several parts: one change at a time, the least harmful
+            # one first.
             adapted = adapted or self._messages.learn(problem, messages) or self._change_streaming(problem)
             if adapted is None and others and isinstance(problem, ModelRequestRefused):
                 self._tools.refused_ways.add(offer.change)
@@ -210,6 +215,7 @@ class ModelCalls:
         tools: Sequence[Mapping[str, Any]],
         offered: Sequence[Mapping[str, Any]],
     ) -> str | None:
+        # Some servers fail with 500 where others refuse with 400, such as vLLM for a template that raises.
         if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
             return None
         changed = self._tools.learn(problem.what, tools, offered)
@@ -226,8 +232,10 @@ class ModelCalls:
         if wait is None:
             wait = min(_LONGEST_UNASKED_WAIT, _FIRST_WAIT * 2 ** (failures.total() - 1))
             wait *= random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+        # The endpoint is well; the next answer is another roll of the dice.
         if isinstance(problem, ModelAnswerInvalid):
             wait = 0.0
+        # The limit is one of the endpoint and not of this prompt.
         if problem.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._model.throttle.hold(wait, problem)  # `ask` waits for it, and so do all other prompts
             return

@@ -120,6 +120,7 @@ def answer_of(message: BaseMessage) -> str:
     if begin is not None:
         return text.partition(f"</{begin[1]}>")[2].strip() or text
     end = _THOUGHTS_END.search(text)
+    # The tag is part of what the model says, and not the end of thoughts that the template began.
     if end is None or "<think" in text[: end.start()]:
         return text
     return text[end.end() :].strip() or text
@@ -143,6 +144,7 @@ def settle(
     calls = tuple(
         _request(call, number=number, taken=taken, iteration=iteration) for number, call in enumerate(raw, 1)
     )
+    # LangChain keeps the calls there once more, unparsed: endpoints would get both.
     kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
     returned_fields = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
     if returned_fields:
@@ -192,6 +194,7 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
             continue
         ids = [call["id"] for call in calls_of(message)]
         settled, calls = settle(message, taken=taken)
+        # Endpoints refuse an assistant's message without content.
         if not calls and not text_of(message):
             counts["empty"] += 1
             continue

@@ -73,6 +73,7 @@ class AnthropicModel(AgentModel):
             "temperature": settings.temperature,
             "max_tokens": settings.token_limit,
             "timeout": settings.timeout,
+            # Retries are those of `ModelCalls`, under the run's clock and its cancel.
             "max_retries": 0,
             "cache": False,
         }
@@ -163,6 +164,7 @@ def _options(request: ModelRequest) -> dict[str, Any]:
 
 
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    # The API demands the type at the top, which a server's schema may leave out.
     schema = {"type": "object", **function["parameters"]}
     return {"name": function["name"], "description": function["description"], "input_schema": schema}
 
@@ -178,6 +180,7 @@ def _joined(pieces: list[AIMessageChunk]) -> AIMessageChunk:
 def _message(whole: AIMessageChunk) -> AIMessage:
     """The answer; calls with arguments that cannot be read are set aside in it."""
     reason = whole.response_metadata.get("stop_reason")
+    # A stream that ends without one was cut off on its way.
     if reason is None:
         raise ModelAnswerInvalid.broken_off()
     calls, unreadable = read_calls(

@@ -168,6 +168,7 @@ def more_fields(text: str, **fields: Any) -> dict[str, Any]:
             setting="request_fields",
             fix='Write a JSON object, such as {"seed": 1}',
         ) from None
+    # Overwritten, they would break the loop in ways that nobody could trace back to a setting.
     ours = sorted(_OURS & written.keys())
     if ours:
         raise SettingInvalid(
@@ -191,6 +192,7 @@ def model_route(
     """
     if is_anthropic(model):
         base_url = (base_url or "").strip() or _ANTHROPIC_URL
+        # People paste the address in any of these forms.
         base_url = f"{base_url.rstrip('/').removesuffix('/messages').removesuffix('/v1')}/v1"
         key = () if credential is None else (("x-api-key", "{credential.password}"),)
         headers = (*key, ("anthropic-version", _ANTHROPIC_VERSION), *headers)

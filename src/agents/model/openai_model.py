@@ -62,9 +62,11 @@ class EndpointModel(AgentModel):
         if request.response_format is not None:
             body["response_format"] = request.response_format
         if request.on_text is not None:
+            # Without the option a stream ends without the tokens that it cost.
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         if settings.token_limit is not None:
             body[settings.token_limit_field] = settings.token_limit
+        # Last, as a person's own fields count more than ours.
         return body | dict(settings.more or {})
 
 
@@ -90,6 +92,7 @@ def _adjust(document: dict[str, Any], message: AIMessage) -> None:
     calls = document.get("tool_calls")
     if not calls:
         return
+    # As the endpoints themselves write a message that only calls: null, and no empty text.
     document["content"] = document["content"] or None
     returned = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
     fields = cast("dict[str, Any]", returned.get("message", {}))

@@ -128,6 +128,7 @@ class ToolFitting:
         text = str(function.get("description") or "")
         if self._longest is not None and len(text) > self._longest:
             rest = f"The tool's description goes on: {text[self._longest - 1 :]}"
+            # Nothing that the server says is lost: schemas may be longer than descriptions.
             parameters = {**parameters, "description": f"{rest}\n{parameters.get('description', '')}".strip()}
             text = f"{text[: self._longest - 1]}…"
         if parameters is function["parameters"]:

@@ -323,8 +323,10 @@ def answer_prompts(
 
     def wait_for(future: Future[Answered]) -> Answered:
         while True:
+            # Asked before the events are emptied: those that came before the end are told before it.
             done = future.done()
             while not events.empty():
+                # Here and not in the prompts' threads: KNIME's progress is for its own thread.
                 on_event(*events.get())
             host.run_pending()
             if done:
@@ -355,6 +357,7 @@ def answer_prompts(
         finally:
             stop.set()
             host.close()
+            # Not waited for: a tool that hangs would keep KNIME's node from ending.
             executor.shutdown(wait=False, cancel_futures=True)
 
 
@@ -415,6 +418,7 @@ class HostThread:
                 future.set_result(function())
             except BaseException as error:
                 future.set_exception(error)
+                # Ctrl-C must end the host's thread as well, and not only the call that waits for it.
                 if not isinstance(error, Exception):
                     raise
 

@@ -173,9 +173,12 @@ class Prompter:
                     is_canceled=is_canceled,
                 )
         finally:
+            # KNIME may start a workflow late, when nobody waits for it any more.
             ended.set()
         text = outcome.text if outcome.error is None else str(outcome.error)
         ending = ERROR_ENDING if outcome.ending is None else outcome.ending.value
+        # Before a cancel is raised, so that the journal has an end for each prompt that it has a beginning
+        # of.
         self.run.note("answer", {"row": prompt.row, "text": text, "ending": ending})
         if isinstance(outcome.error, Canceled):
             raise outcome.error
@@ -250,6 +253,7 @@ class Prompter:
         if system := self._system():
             messages.append(SystemMessage(system))
         for entry in prompt.history:
+            # The settings' system message counts; one of an earlier run would contradict it.
             if entry.message is not None and not isinstance(entry.message, SystemMessage):
                 messages.append(renamed(entry.message, self.toolset.bound_name))
         if len(registry) or self.toolset.has_data:

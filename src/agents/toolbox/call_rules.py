@@ -273,6 +273,8 @@ def _facts(
         case MCPTool():
             server = tool.route.url
             annotations = (tool.annotations or {}) if policy.trusts(server) else {}
+            # https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations: hints of an
+            # untrusted server must not count; the defaults there are the careful ones.
             hints = {word: _hint(annotations, key, default) for word, (key, default) in _HINTS.items()}
             if hints["read-only"]:
                 hints["destructive"] = False  # only meaningful for tools that change something
@@ -322,6 +324,7 @@ def _compared(condition: Condition, arguments: Mapping[str, Any]) -> bool | None
         return _is_equal(value, wanted) is (operator == "=")
     if isinstance(wanted, str) and isinstance(value, str):
         return _ORDER[operator](value, wanted)  # such as dates
+    # As decimals, so that 1 and 1.0 are equal, and amounts are compared exactly.
     left, right = _number(value), _number(wanted)
     return None if left is None or right is None else _ORDER[operator](left, right)
 
@@ -358,6 +361,7 @@ def _is_equal(value: Any, wanted: Any) -> bool:
     if left is not None and right is not None:
         return left == right
     meant = parsed_text(value) if isinstance(value, str) else value
+    # `True == 1` for Python.
     return meant == wanted and isinstance(meant, bool) is isinstance(wanted, bool)
 
 
@@ -383,6 +387,7 @@ def _is_server(pattern: str, server: str) -> bool:
     if not any(_fits_text(wanted_host, host) for host in (url.netloc, url.hostname or "")):
         return False
     path = server.partition("://")[2].removeprefix(url.netloc)
+    # A pattern of a host alone means all of its paths; one with a scheme is a whole URL.
     if not path_mark:
         return not (scheme_mark and path) or wanted_host.endswith("*")
     return _fits_text(f"/{wanted_path}", path)

@@ -394,6 +394,8 @@ class LargeResults:
         """
         if len(text) <= self._limit:
             return text
+        # Most of it from the beginning, where answers say what they are; the end often has a summary, or
+        # where to go on.
         head = self._limit * 3 // 4
         tail = self._limit - head
         remark = f"{len(text) - head - tail:,} of {len(text):,} characters are left out here."
@@ -439,6 +441,7 @@ class LargeResults:
             self._next += 1
             self._kept[name] = (origin, text)
             self._size += len(text)
+            # The oldest goes; the last one stays however large it is, as the model was just told its id.
             while self._size > _MOST_KEPT and len(self._kept) > 1:
                 self._size -= len(self._kept.popitem(last=False)[1][1])
             return name

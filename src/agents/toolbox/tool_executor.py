@@ -218,6 +218,7 @@ class ToolExecutor:
     ) -> CallOutcome:
         given = cast("Mapping[str, Any]", call.arguments)
         schemas = self._toolset.schemas_for(name)  # of the arguments in the model's form
+        # Decided in the model's form, which rules and people know; what is made of it is another form.
         call = self.run_of_calls.decided(replace(call, schemas=schemas))
         if not call.denied:
             try:
@@ -225,6 +226,8 @@ class ToolExecutor:
                 call = replace(call, arguments=arguments, data=data, schemas=())
             except ArgumentsInvalid as invalid:
                 call = replace(call, error=invalid)
+        # Workflows run one after the other, in the one thread of KNIME's node; waiting in slices sees a
+        # cancel.
         while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
             if is_canceled():
                 canceled = Canceled("The run was canceled before the workflow began")
@@ -329,6 +332,8 @@ class ToolExecutor:
         is_ours = bound is None or record.started_at is None or _is_our_refusal(outcome)
         origin = AGENT_ORIGIN if is_ours or bound is None else origin_of(bound.tool)
         if self._untrusted_since is None and not self._trusts(origin):
+            # By the turn and not the call: calls of one turn were asked for before the model read any of
+            # their answers.
             self._untrusted_since = request.iteration
         return ToolReply(
             request=request,
