@@ -215,7 +215,7 @@ class ModelCalls:
         tools: Sequence[Mapping[str, Any]],
         offered: Sequence[Mapping[str, Any]],
     ) -> str | None:
-        # Some servers fail with 500 where others refuse with 400, such as vLLM for a template that raises.
+        # Some servers, such as llama.cpp, answer 500 where others refuse with 400.
         if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
             return None
         changed = self._tools.learn(problem.what, tools, offered)

@@ -117,6 +117,7 @@ class EarlierRun:
         """Whether the run has a reply there, or went on after an error there or around it."""
         if (place, "reply") in self.noted or (place, "retried") in self.noted:
             return True
+        # An error that was caught around a call has settled it: the run went on without its reply.
         around = [place, *(place[: match.start()] for match in re.finditer(r"\[", place))]
         return any((outer, kind) in self.noted for outer in around for kind in ("error", "retried"))
 
@@ -174,6 +175,7 @@ def digests_of(document: GraphDocument, tool: str) -> dict[str, str]:
         schemas = {"in": definition.input_schema, "out": definition.output_schema}
         found[f"tool '{definition.name}'"] = canonical_json(schemas)
         for node in definition.nodes:
+            # A frozen dataclass, so its `repr` has all that it does and nothing else.
             found[f"node '{node.id}' of the tool '{definition.name}'"] = repr(node)
             if isinstance(node, ToolNode):
                 waiting.append(node.tool)
@@ -257,6 +259,7 @@ class DurableRun:
 
     def steady(self, place: str, node: Node, run: RunState, value: Callable[[], Any]) -> Any:
         """A value that depends on time or chance: the same as before the interruption."""
+        # Anything else gives the same again from the same replies, and need not stand in the journal.
         if not any(_UNSTEADY.search(str(text)) for _, text in evaluated(node)):
             return value()
         known = self.recorded(place, "value", run)
@@ -324,6 +327,7 @@ def arguments_to_go_on(
             fix="Give these arguments again",
         )
     marker = known.salted(bytes.fromhex(earlier.arguments.salt)) if earlier.hidden else known
+    # With the salt of the first run: then equal secrets have equal marks, and can be compared unseen.
     if marker.mark(arguments, tool.input_schema_json) != earlier.arguments.value:
         raise CannotGoOn(
             f"The run {earlier.id} has other arguments",

@@ -221,6 +221,8 @@ class GraphExecutor:
             raise
         record.output, record.end_time = output, now_ms()
         hook = run.hooks.on_node_complete
+        # The context before this output: copied only for a hook, as it is large and the next line changes
+        # it.
         seen = line.view.context if hook is None else dict(line.view.context)
         line.view.add(record)
         if hook is not None:
@@ -238,6 +240,8 @@ class GraphExecutor:
         except Stopped:
             raise line.run.stopped() from None
         except ExpressionError as error:
+            # The expression was stopped because the run had no more time: that is what the author has to
+            # know.
             if error.code == "D1012" and line.run.left <= 0:
                 raise line.run.out_of_time() from None
             raise RunError(error.what, kind="expression", code=error.code) from None
@@ -322,6 +326,8 @@ class GraphExecutor:
             try:
                 return self._run_inside(tool, arguments, line, record, node.timeout or line.run.left)
             except RunError as error:
+                # A limit of the inner tool is an error of this call, which may be caught; one of the whole
+                # run is not.
                 if error.kind in _FINAL - {"limit"} or (error.kind == "limit" and line.run.left <= 0):
                     raise
                 kind = "arguments" if error.kind == "arguments" else "call"
@@ -392,11 +398,14 @@ class GraphExecutor:
                     last = self._run_line(inner, start, until=until)
                 except BaseException as error:
                     failures.append(error)
+                    # The others would work for a result that nobody gets.
                     for other, _ in chains:
                         other.break_off()
                     return
                 outputs[index] = UNDEFINED if last is None else last.output
 
+        # One less than at a time, as this thread works on the chains as well: with no free helper the run
+        # goes on all the same.
         helpers = self._helpers.start(run_chains, min(most, len(chains)) - 1)
         run_chains()
         for helper in helpers:
@@ -404,6 +413,8 @@ class GraphExecutor:
         if failures:
             raise failures[0]
         for inner, _ in chains:
+            # In the order of the document and not of time, so that the context after a join is always the
+            # same.
             line.view.join(inner.view)
         return outputs
 
@@ -472,6 +483,7 @@ def _before(line: Line, node: Node, record: NodeRecord) -> None:
         raise run.stopped()
     if run.memory is not None and run.memory.is_over(run.history):
         raise run.out_of_memory()
+    # Before the start hook, as in the reference: what a debugger shows is before the node.
     run.pause(record.index, node)
     hook = run.hooks.on_node_start
     if hook is not None and hook(record.index, node, line.view.context) is False:

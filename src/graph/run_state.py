@@ -96,6 +96,8 @@ class NodeRecord:
 
     def context(self) -> dict[str, Any]:
         """The context that the node saw."""
+        # Made again when it is asked for: a copy of the context per node grew with the square of a run's
+        # length.
         return {} if self._view is None else self._view.context_at(self._position)
 
     def to_json(self, secrets: SecretMarker | None = None) -> dict[str, Any]:
@@ -276,6 +278,7 @@ class View:
         self._own.append(record)
         self._by_node.setdefault(record.node_id, []).append(record)
         _set(self.context, record)
+        # Popped first, so that a node that runs again becomes the last one in the order of the dict.
         self.marked.pop(record.node_id, None)
         if record.output is not UNDEFINED:
             record.marked = self.marked[record.node_id] = marked(record.output)
@@ -501,6 +504,7 @@ class Line:
             left = min(until - time.monotonic(), self.run.left, 0.1)
             if until <= time.monotonic():
                 return
+            # The event and not `sleep`: a parallel branch that fails ends this pause.
             self._broken.wait(max(left, 0))
 
 

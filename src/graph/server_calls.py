@@ -171,6 +171,7 @@ def output_of(result: CallToolResult) -> Any:
     if not isinstance(text, str) or not text or fields.get("type") != "text":
         return cast("Any", block)
     try:
+        # The reference parses with JavaScript, which knows neither NaN nor a difference between 1.0 and 1.
         return json.loads(text, parse_constant=_no_json, parse_float=_number)
     except (ValueError, RecursionError):
         return text
@@ -235,6 +236,7 @@ class ResultCache:
 
 def _failed(node: McpNode, error: MCPError) -> RunError:
     code = error.code if isinstance(error, ServerError) else None
+    # A refused login is no more mended by a second attempt than wrong arguments are.
     kind = "arguments" if isinstance(error, ArgumentsInvalid | AuthError) else "call"
     kind = "unknown" if isinstance(error, OutcomeUnknown) else kind
     what = f"The call of '{node.tool}' on the server '{node.server}' failed: {error.what}"
@@ -365,4 +367,5 @@ class GraphSessions:
         for thread in threads:
             thread.start()
         for thread in threads:
+            # All at once and with an end: a server that does not react must not hold up the others.
             thread.join(timeout=10)

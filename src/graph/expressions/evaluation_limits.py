@@ -157,6 +157,7 @@ class Watch:
         if self._has_turn:
             self._has_turn = False
             guard.turn.release()
+            # Else the same thread would get the lock again before the one that waits for it wakes up.
             time.sleep(_SECONDS_BETWEEN_TURNS)
         with self._undisturbed():  # an exception with the turn just got would keep it for ever
             while not guard.turn.acquire(timeout=_SECONDS_PER_LOOK):
@@ -247,6 +248,8 @@ class Watch:
         with guard.lock:
             if not self.is_over and not self.asks_itself:
                 thread, raised = ctypes.c_ulong(self._thread), ctypes.py_object(reason)
+                # The only way to end Python code in another thread: one step of the library may take
+                # seconds.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, raised)
 
 
@@ -296,6 +299,8 @@ class _Guard:
             if self.running:
                 self.look_at_memory(None)
             elif idle > _IDLE_LOOKS:
+                # Asleep when nothing runs: a thread that wakes twenty times a second keeps a laptop's
+                # processor awake.
                 self._called.clear()
                 self.is_awake = False
                 if not self.running:  # one that began in between would not have called
@@ -309,6 +314,7 @@ class _Guard:
         running = list(self.running)
         if all(self.size - watch.base <= MOST_MEMORY for watch in running):
             return
+        # The process grows, and nobody can say through whom: the one that made most is the best guess.
         largest = max(running, key=lambda watch: watch.made)
         largest.is_excessive = True
         if largest is current:

@@ -32,6 +32,8 @@ def plain_number(number: float) -> float | int:
     """A finite number; as an int if it is whole and JavaScript writes it without an exponent."""
     if not number.is_integer() or abs(number) >= _LARGEST_PLAIN:
         return number
+    # Beyond that Python's `int` of a float has digits that JavaScript does not write: it writes the
+    # shortest text and zeros.
     return int(number) if abs(number) < _LARGEST_EXACT else int(Decimal(repr(number)))
 
 
@@ -50,6 +52,7 @@ def json_value(value: Any) -> Any:
         case dict():
             members = cast("dict[str, Any]", value)
             kept = {key: json_value(member) for key, member in members.items() if member is not UNDEFINED}
+            # The same object where nothing changes: large replies pass through many nodes.
             same = len(kept) == len(members) and all(kept[key] is members[key] for key in kept)
             return members if same else kept
         case list():
@@ -82,6 +85,7 @@ def indices_first(members: dict[str, Any]) -> dict[str, Any]:
     """
     if not any(map(str.isdecimal, members)):
         return members
+    # https://tc39.es/ecma262/#sec-ordinaryownpropertykeys
     indices = [int(key) for key in members if _INDEX.fullmatch(key) and int(key) < _INDICES]
     return {**{str(index): members[str(index)] for index in sorted(indices)}, **members}
 
@@ -90,6 +94,7 @@ def truthy(value: Any) -> bool:
     """``Boolean(value)``: empty arrays and objects are true."""
     if isinstance(value, dict | list):
         return True
+    # NaN is false in JavaScript, and true in Python.
     return bool(value) and value == value
 
 

@@ -59,6 +59,7 @@ def _two(values: list[Any]) -> tuple[Any, Any]:
 def _below(values: list[Any], *, or_equal: bool) -> bool:
     a, b, c = (*values, UNDEFINED, UNDEFINED, UNDEFINED)[:3]
     first = _not_above(a, b) if or_equal else less(a, b) is True
+    # JSON Logic's "between": `{"<": [1, x, 10]}`.
     if c is UNDEFINED or not first:
         return first
     return _not_above(b, c) if or_equal else less(b, c) is True
@@ -75,6 +76,8 @@ def _add(values: list[Any]) -> Any:
 def _sum(values: list[Any]) -> float:
     total = 0.0
     for value in values:
+        # https://jsonlogic.com/operations.html: `+` parses its operands, so that it also makes a text a
+        # number; `-` converts them.
         total += parse_float(value)
     return total
 
@@ -97,6 +100,7 @@ def _subtract(values: list[Any]) -> Any:
 
 def _divide(values: list[Any]) -> Any:
     a, b = (float(to_number(value)) for value in _two(values))
+    # JavaScript divides by zero, and knows negative zeros.
     if b == 0:
         if a == 0 or math.isnan(a):
             return math.nan
@@ -311,6 +315,7 @@ class _Scope:
         if depth > _DEEPEST:
             raise RecursionError
         members = cast("dict[str, Any]", rule)
+        # An object of several keys is no rule in the reference, but data in which a `var` still counts.
         if len(members) != 1:
             return self._filled(members, depth + 1)
         ((name, value),) = members.items()
@@ -449,6 +454,7 @@ def _member(value: Any, name: str) -> Any:
     entries = cast("list[Any] | str", value)
     if name == "length":
         return len(entries)
+    # `"01"` is no index in JavaScript.
     is_index = name.isdecimal() and name == str(int(name)) and int(name) < len(entries)
     return entries[int(name)] if is_index else UNDEFINED
 

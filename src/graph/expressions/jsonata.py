@@ -65,6 +65,7 @@ _CACHED: Final = 2048
 _LARGEST_INTEGER: Final = 10**21
 _LARGEST_EXACT: Final = 1 << 53
 
+# The library is not made for threads: one expression is compiled at a time.
 _compiling: Final = threading.Lock()
 _current: Final[threading.local] = Jsonata.CURRENT
 _parsers: Final[threading.local] = Jsonata.PARSER
@@ -384,9 +385,12 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
     if bindings:
         names.update(bindings)
     names["$"] = context
+    # The library calls these two at each step; its own time limit looks at nothing but the clock.
     names["__evaluate_entry"] = watch.enter
     names["__evaluate_exit"] = watch.leave
     if isinstance(context, list):
+        # As the library's own entry point does for an array as context: it is one value, and not a sequence
+        # of them.
         context = Utils.create_sequence(context)
         context.outer_wrapper = True
     evaluator = _per_thread.evaluator
@@ -494,6 +498,8 @@ class _Conversion:
 
     def converted(self, value: Any) -> Any:
         kind: Any = cast("Any", type)(value)
+        # Most values are texts and numbers: the usual kinds first, by identity, as this runs for each part
+        # of a result.
         if kind is str:
             return value if len(value) < _LONG_TEXT else self._once(value, lambda: value, len(value))
         if kind is bool or value is NULL or value is None:

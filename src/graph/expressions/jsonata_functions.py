@@ -86,6 +86,7 @@ class OwnNumbers:
         if places != int(places) or abs(places) > _MOST_PLACES:
             return math.nan
         unit = Decimal(1).scaleb(-int(places))
+        # Of the number's shortest text, as the reference does: 2.675 is 2.67499… as a double.
         return float(Decimal(repr(value)).quantize(unit, ROUND_HALF_EVEN, _EXACT))
 
     @staticmethod
@@ -178,6 +179,7 @@ def _number(value: float) -> str:
         return number_text(value)
     if not math.isfinite(value):
         raise JException("D1001", -1, value)
+    # JSONata rounds so, to hide the errors of binary fractions: 0.1 + 0.2 is written 0.3.
     return number_text(float(f"{value:.15g}"))
 
 
@@ -389,6 +391,7 @@ class OwnFunctions:
             first = datetime(year, month or 1, 1, tzinfo=timezone(shift))
         except ValueError:
             raise JException("D3110", -1, text) from None
+        # JavaScript counts on from the 31st of February, and Python refuses it.
         moment = first + timedelta(days=(day or 1) - 1, hours=hour, minutes=minute, seconds=second)
         return (moment - _EPOCH) // timedelta(milliseconds=1) + int(f"{fraction or ''}000"[:3])
 
