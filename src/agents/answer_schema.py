@@ -111,6 +111,8 @@ class AnswerSchema:
             raise AnswerUnfit.because(error.what) from None
         for name, kind in self._kinds.items():
             try:
+                # Tried here, where the model can still be asked again: later a column of all answers would
+                # fail.
                 (cell,) = typed_column([answer.get(name)], kind)
             except (ValueError, TypeError, OverflowError, AttributeError):
                 cell = None
@@ -202,6 +204,7 @@ def _object_in(text: str) -> dict[str, Any]:
     """The JSON object that a text is, or that stands in it between fences or sentences."""
     fenced = _FENCE.findall(text)
     braces = text[text.find("{") : text.rfind("}") + 1]
+    # The last fence, as a model thinks aloud first and answers at the end.
     for candidate in (text, *fenced[-1:], braces):
         try:
             value: Any = parse_json(candidate.strip())

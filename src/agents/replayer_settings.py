@@ -251,6 +251,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     from ..types.routing import ServerRoute
 
     servers = pairs(((pair.recorded, pair.new) for pair in node.servers), "servers")
+    # Read here only to have `configure` refuse what cannot be a server, before anything is called.
     for new in servers.values():
         ServerRoute.parse(new)
     marks = pairs(((pair.digest, pair.credential) for pair in node.secrets), "secrets")

@@ -39,6 +39,7 @@ class ServerModel:
         self._model = model
         self._meter = meter
         self._options = replace(
+            # The form of the answer and its limits are for the agent's user, and not for a server.
             options, answer_schema=None, answer_at_limit=False, stream=False, budget=TokenBudget()
         )
 
@@ -83,6 +84,7 @@ def messages_of(params: Mapping[str, Any]) -> list[BaseMessage]:
         blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
         kind = AIMessage if raw.get("role") == "assistant" else HumanMessage
         messages.append(kind(content=[block_for_model(parse_block(block)) for block in blocks]))
+    # Endpoints refuse a conversation without a question, or take it for one that the model is to continue.
     if not isinstance(messages[-1] if messages else None, HumanMessage):
         raise ArgumentsInvalid("There is no message that a model could answer", pointer="/messages")
     return messages

@@ -99,6 +99,7 @@ def past_events(entries: Iterable[Entry]) -> Iterator[PageEvent]:
                 yield {"kind": "question", "text": shown_text(said)}
             case AIMessage() as said:
                 if text := text_of(said):
+                    # Negative, so that no turn of this session has the same number.
                     yield {"kind": "answer", "turn": -number, "text": text}
                 for call in calls_of(said):
                     arguments = call["arguments"]

@@ -123,6 +123,7 @@ class ChatService:
     def get_view_data(self) -> dict[str, Any]:
         """Ends the conversation here and hands it on; called by KNIME."""
         session, form = self.session, choose_form("auto")
+        # First, as the conversation may still change until it is closed.
         head = "" if session is None else session.close()
         entries = self.entries if session is None else session.entries
         calls = calls_table([] if session is None else session.records(), form=form)

@@ -283,6 +283,7 @@ class ChatSession:
             if event.get("question", self._question) != self._question:
                 return
             if event.get("kind") == "delta" and event["turn"] == turn:
+                # Emptied and not removed, as pages know events by their number.
                 self._events[number] = {}
 
     def _tell_of_tables(self) -> None:
@@ -296,6 +297,8 @@ class ChatSession:
             if known := self._approvals.already(plan):
                 return known
             number = len(self._events)
+            # The number of the event names the question: an answer to an earlier one, from a page that lags
+            # behind, does not count.
             self._asked, self._verdict = (number, plan, question), None
             self._tell(asked_event(number, plan, question))
             verdict = self._decided(question)

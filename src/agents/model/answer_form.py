@@ -192,8 +192,11 @@ async def _read_stream(answer: AnswerForm, start: bytes, body: AsyncIterator[byt
                     any_event = True
                     answer.take(_read(data))
         except httpx.TransportError:
+            # Some servers break the connection off behind the whole answer.
             if not answer.is_finished:
                 raise
+    # Without a finish reason the stream was cut off; without any event it is no stream, which `document`
+    # says better.
     return answer.is_finished or not any_event
 
 

@@ -223,11 +223,13 @@ class OpenAIChatModelSpec(ForeignChatModelSpec):
     """Of the AI extension's *OpenAI LLM Selector*."""
 
     def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        # One of the two: a login that came through a port, or the name of a credential of the workflow.
         by_name = document["credentials"] if document.get("credential_spec") is None else None
         model = str(document["model"])
         return ChatModelSettings(
             route=model_route(document.get("base_url") or _OPENAI_URL, credential=by_name),
             model=model,
+            # These refuse every temperature but their own, and the AI extension leaves it out, too.
             temperature=None if _REASONING_MODELS.match(model) else document["temperature"],
             token_limit=document["max_tokens"] or None,
             more={"seed": document.get("seed", 0)},
@@ -411,6 +413,7 @@ def _refusal(kind: str, instead: str) -> Callable[[Any, dict[str, Any]], ChatMod
 
 class _Refused(ForeignChatModelSpec):
     def check(self, ctx: Any) -> None:  # noqa: ARG002
+        # Raises the refusal in `configure`, before anything is executed.
         _ = self.settings
 
 

@@ -280,6 +280,7 @@ def _status_error(
             fix="Look at prompt and tool results for what the provider does not allow",
         )
     is_used_up = code in _QUOTA_CODES or _NO_CREDIT.search(message)
+    # OpenAI says 429 and Anthropic 400 for an empty account, where waiting does not help.
     if status == 402 or (is_used_up and status in {None, 400, 403, 429}):
         return _quota(message, status, server)
     if code == "tool_use_failed":  # Groq's, for a call that the model wrote badly
@@ -429,10 +430,12 @@ def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
     Headers are ``Retry-After`` in seconds or as a date (RFC 9110 §10.2.3), or ``retry-after-ms``. Some
     services write the time into the message: "Please try again in 1m2.5s".
     """
+    # Azure's header, which is more exact than the standard one beside it.
     milliseconds = parse_retry_after(headers.get("retry-after-ms"))
     seconds = parse_retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
     if seconds is not None:
         return seconds
+    # OpenAI and Google write the time into the message only.
     requested = _ASKS_TO_WAIT.search(message)
     if requested is None:
         return None

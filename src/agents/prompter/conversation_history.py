@@ -64,6 +64,7 @@ def default_column(schema: Any) -> str | None:
     if any(is_message_column(column) for column in schema):
         return names[-1]
     order = [column.name for column in schema]
+    # Our own table has the text behind the role; columns of the user stand before it.
     return next((name for name in names if order.index(name) > order.index(ROLE)), names[0])
 
 
@@ -89,6 +90,7 @@ def read_conversation(table: Any, column: str, error_column: str | None = None) 
         row = {name: values[position] for name, values in cells.items()}
         message = _message(row, column, row_id)
         error = row[error_column] if error_column is not None else None
+        # As KNIME's own agents refuse it.
         if error_column is not None and (message is None) == (error is None):
             state = "both a message and an error" if message is not None else "neither message nor error"
             raise InputInvalid(
@@ -101,6 +103,7 @@ def read_conversation(table: Any, column: str, error_column: str | None = None) 
 
 def _storage(column: Any) -> list[Any]:
     chunks = column.chunks if hasattr(column, "chunks") else [column]
+    # The stored parts: KNIME's value factory of messages would need its AI extension in this Python.
     return [cell for chunk in chunks for cell in getattr(chunk, "storage", chunk).to_pylist()]
 
 

@@ -95,6 +95,7 @@ class ToolIndex:
         scores: defaultdict[int, float] = defaultdict(float)
         for weight, ranking in ((1.0, self._by_words(query)), (_MEANING, by_meaning)):
             for place, number in enumerate(ranking):
+                # Places are joined and not scores, as those of the two rankings have no common scale.
                 scores[number] += weight / (_FUSION + place)
         return sorted(scores, key=lambda number: (-scores[number], number))[:limit]
 
@@ -102,6 +103,7 @@ class ToolIndex:
         scores: defaultdict[int, float] = defaultdict(float)
         for word, importance in _query_words(query).items():
             postings = self._postings.get(word, ())
+            # With the 1, so that a word of more than half of the tools does not count against them.
             rarity = math.log(1 + (self._count - len(postings) + 0.5) / (len(postings) + 0.5))
             for number, weight in postings:
                 saturated = weight * (_SATURATION + 1) / (weight + _SATURATION * self._penalties[number])

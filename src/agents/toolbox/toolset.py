@@ -136,6 +136,7 @@ class Toolset:
             for spelling in (bound.name, bound.shown_name, bound.tool.name):
                 folded.setdefault(spelling.casefold(), bound.name)
         written = name.casefold()[:200]
+        # Models put a prefix of their training before names, such as `functions.search`.
         spellings = [part for part in re.findall(r"[\w-]+", written) if part in folded]
         spellings += difflib.get_close_matches(written, folded, n=2 * _SUGGESTIONS, cutoff=0.6)
         return tuple(dict.fromkeys(folded[spelling] for spelling in spellings))[:_SUGGESTIONS]
@@ -300,6 +301,7 @@ def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
     for tool, name in zip(tools, plain, strict=True):
         is_unchanged = name == tool.name and name_counts[name] == 1
         is_unique = fitted_counts[name[:_LONGEST]] == 1
+        # A tool whose own name fits keeps it, whatever others become: prompts and rules name it.
         is_valid = len(name) <= _LONGEST and (is_unchanged or is_unique)
         names.append(name if is_valid else _with_digest(name, tool))
     # Equal names remain for tools with equal identities, and for names that look like another tool's digest.
