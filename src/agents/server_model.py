@@ -40,7 +40,11 @@ class ServerModel:
         self._meter = meter
         self._options = replace(
             # The form of the answer and its limits are for the agent's user, and not for a server.
-            options, answer_schema=None, answer_at_limit=False, stream=False, budget=TokenBudget()
+            options,
+            answer_schema=None,
+            answer_at_limit=False,
+            stream=False,
+            budget=TokenBudget(),
         )
 
     def __call__(self, call: CallInProgress) -> ToolAnswer:
