@@ -201,6 +201,7 @@ class ExtensionHost:
         extension that saved it, 0.0.0 by default. What the node's own checks raise is raised.
         """
         node = self.new_node(node_id)
+        # As KNIME's Java side hands it over: what is no JSON fails here as it does there.
         document = json.loads(json.dumps(saved))
         kp.validate_parameters(node, document, saved_version)
         kp.inject_parameters(node, document, saved_version)
@@ -268,6 +269,7 @@ class ExtensionHost:
         finally:
             with self._lock:
                 self._users -= 1
+                # The API has one backend per process, so it stays as long as anybody uses it.
                 if not self._users:
                     knime_table._backend = None
 
@@ -349,6 +351,7 @@ def _import(host: ExtensionHost, module: Path) -> None:
     except Exception as error:
         details = traceback.format_exc()
         raise HeadlessError(f"KNIME would drop the extension {host.id}: {error}\n{details}") from error
+    # The registries belong to the process, in which other extensions may be loaded as well.
     host.nodes = {key: node for key, node in kn._nodes.items() if _declares(host, node.module)}
     host.categories = [category for category in kn._categories if _declares(host, category.module)]
 

@@ -160,6 +160,7 @@ class RunServices:
         handler = self._request.tool_handler or self._tool_runner(cell)
         answer = handler(cell, arguments, tables, dict(hints))
         message, outputs, view_ids = _tool_answer(answer)
+        # Java's sign that the tool failed.
         if outputs is None:
             raise RuntimeError(message)
         return message, [source_table(table, "auto") for table in outputs], view_ids
@@ -303,6 +304,8 @@ class NodeRun:
             except BaseException as crash:
                 crashes.append(crash)
 
+        # As KNIME does it: code that needs the main thread, such as signal handlers, fails here as it does
+        # there.
         thread = threading.Thread(target=work, name=f"node {self._request.node_id}")
         with self._logs:
             thread.start()
@@ -337,6 +340,8 @@ class NodeRun:
             # KNIME also stores settings that a node changes on itself in configure().
             self._settings = kp.extract_parameters(node)
         if self._request.execute:
+            # A new object, as KNIME may execute in another process than it configured in: only the settings
+            # survive.
             node = self._load_node(self._settings["model"])
             try:
                 with self._host.tables_usable():
@@ -398,6 +403,7 @@ class NodeRun:
             )
             context = ExecutionContext(self._services, variables, self._declared.input_ports, ports)
             results = node.execute(context, *inputs)
+            # KNIME throws away what a node returns after a cancel.
             if context.is_canceled():
                 raise _Failed("Canceled")
             self._store_variables(variables)
@@ -450,6 +456,7 @@ class NodeRun:
                 raise TypeError(
                     f"flow variable {name!r}: KNIME has no flow variables of {type(value).__name__}"
                 )
+            # KNIME's Java side drops these with a warning, and fails for other types.
             if value is None or (isinstance(value, list) and not value):
                 dropped = f"flow variable {name!r} is dropped: KNIME has no empty ones"
                 self._logs.records.append(("warn", dropped))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 def table_problems(data: Any) -> list[str]:
     """The problems for which KNIME cannot read a table with its own types."""
     names = data.schema.names
+    # KNIME's Python side takes them in silence; only its Java side fails.
     problems = [f"duplicate column names {names}"] if len(set(names)) != len(names) else []
     for field in data.schema:
         problems += _column_problems(field.name, field.type)
@@ -98,6 +99,8 @@ def _described(column: Column) -> Column:
     known = _known_type(column)
     if known is None:
         raise HeadlessError(f"column {column.name!r}: KNIME has no columns of the type {column.ktype}")
+    # KNIME injects these two keys into the metadata of input columns; there is no other way to ask for
+    # them.
     own = {"preferred_value_type": known.preferred, "displayed_column_type": known.shown}
     return Column(column.ktype, column.name, {**(column.metadata or {}), **own})
 
@@ -281,6 +284,7 @@ def per_port(results: Any, ports: Sequence[AnyPort]) -> list[list[Any]]:
 
     A list of another length than the ports counts as the content of a single group, as in KNIME.
     """
+    # A list of another length is one group, as KNIME's launcher takes it.
     if isinstance(results, list) and len(cast("list[Any]", results)) != len(ports):
         results = [results]
     entries = cast("list[Any]", results) if isinstance(results, list) else [results]

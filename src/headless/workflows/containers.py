@@ -72,6 +72,7 @@ class Expanded:
         """The workflow with the nodes of a metanode or component in its place, which get new ids."""
         found = inside.found
         first = max((own.id for own in self.workflow.nodes), default=0) + 1
+        # Behind all others, as the nodes of each metanode count from 1 again.
         ids = {own.id: first + place for place, own in enumerate(found.workflow.nodes)}
         places = {
             ids[own.id]: Place(
@@ -94,6 +95,7 @@ class Expanded:
             others = frozenset(ids.values()) - {entry, leaving}
             for own in others:
                 after[own] = after.get(own, frozenset()) | {entry}
+            # A component ends when all of its nodes have run, also those that lead to none of its outputs.
             after[leaving] = others | {entry}
             outer = (_redirected(own, node.id, entry, leaving) for own in self.workflow.connections)
             connections = [*outer, *inner]

@@ -93,6 +93,7 @@ def kind_of(name: str, value: Any) -> VariableType:
     is_array = isinstance(value, list | tuple)
     elements = cast("list[Any]", value) if is_array else [value]
     kind: VariableType
+    # Before the numbers, as `bool` is an `int` for Python.
     if all(isinstance(element, bool) for element in elements):
         kind = "BOOLEAN"
     elif all(isinstance(element, int) and not isinstance(element, bool) for element in elements):

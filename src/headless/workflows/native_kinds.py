@@ -162,6 +162,7 @@ def _unique(keys: Sequence[Sequence[str]], settings: Concatenation) -> tuple[lis
                 f"The RowID '{key}' is in the tables more than once",
                 fix="Let the Concatenate node make new RowIDs or append a suffix",
             )
+        # The name with its suffix may be taken, too.
         while key in ids:
             key += settings.suffix
         ids[key] = position

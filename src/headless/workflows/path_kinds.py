@@ -188,6 +188,7 @@ def _beside(path: str, world: World) -> Path:
 def _in_data_area(path: str, world: World) -> Path:
     area = world.workflow_dir.absolute() / "data"
     found = Path(os.path.normpath(area / path.lstrip("/")))
+    # The workflow may come from somebody else, and must not read what is not its own.
     if not found.is_relative_to(area):
         raise RunError(f"{path} leads out of the workflow's data area")
     return found

@@ -60,6 +60,8 @@ class PythonNode:
         try:
             self._loaded_settings(node)
         except Exception as error:  # a node's own validation can raise any error
+            # KNIME loads a node that was saved idle silently with the defaults; of a configured one it
+            # reports the error.
             if node.state is not NodeState.IDLE:
                 raise RunError(
                     f"It does not accept its settings: {error}",

@@ -159,6 +159,7 @@ def unpack_data_area(workflow: Workflow, folder: Path) -> None:
     for path, content in workflow.files.items():
         target = folder / path
         try:
+            # An existing file may be one that an earlier run has changed.
             if path.startswith(_DATA_AREA) and not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)

@@ -166,6 +166,7 @@ class StringParameter(Parameter[str]):
             [Choice(entry, entry) for entry in enum] if enum is not None else None
         )
         if callable(choices):
+            # As in KNIME: asked for once when a dialog opens, whose documents need them several times.
             self._dynamic = functools.lru_cache(maxsize=1)(choices)
         elif choices is not None:
             self._static = _as_choices(choices)
