@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 # Made once: `json.dumps` makes an encoder per call, which takes as long as writing a small value.
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -186,63 +186,82 @@ them to programs (https://www.unicode.org/faq/private_use.html#noncharacters).""
 _JOINERS: Final = "\u200c\u200d"
 _DIRECTION_MARKS: Final = "\u200e\u200f\u061c"
 _CONTROLS: Final = [chr(code) for code in (*range(9), 11, 12, *range(14, 32), 127)]
-_CANDIDATES: Final = re.compile(
-    "["
+_NEVER_SEEN: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, except tab, line feed, carriage return
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff0-\ufffb\ufffe\uffff"  # not the visible object replacement and replacement character
     "\ue000-\uf8ff"  # private use
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
-    "]"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e001f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff"
+    "\U000f0000-\U0010ffff"
 )
-_FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f")
-_REPLACEMENTS: Final = "\ufffc\ufffd"  # visible: object replacement and replacement character
+_SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_TAGS: Final = "\U000e0020-\U000e007f"
+# A flag is \U0001f3f4, one to six tags, and a tag that ends it: the places of its tags, each behind that tag.
+_IN_FLAG: Final = "|".join(
+    f"(?<=\U0001f3f4[\U000e0020-\U000e007e]{{{tags}}})[\U000e0020-\U000e007e]{{0,{6 - tags}}}\U000e007f"
+    f"|(?<=\U0001f3f4[\U000e0020-\U000e007e]{{{tags}}}\U000e007f)"
+    for tags in range(1, 7)
+)
 
 
 def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
     """Position and character of each hidden character that has no ordinary use there."""
-    # Thirty searches for single characters take a tenth of the time of one regular expression for all.
-    if text.isascii() and not any(map(text.__contains__, _CONTROLS)):
-        return
-    in_flags = {i for match in _FLAG.finditer(text) for i in range(match.start() + 1, match.end())}
-    right_to_left = any(mark in text for mark in _DIRECTION_MARKS) and _right_to_left(text)
-    for match in _CANDIDATES.finditer(text):
-        position, character = match.start(), match.group()
-        if character in _REPLACEMENTS or position in in_flags:
-            continue
-        if character in _JOINERS and _joins(text, position):
-            continue
-        if character in _DIRECTION_MARKS and right_to_left:
-            continue
-        if _is_selector(character) and _selects(text, position):
-            continue
-        yield position, character
+    if hidden := _hidden_in(text):
+        for run in hidden.finditer(text):
+            yield from enumerate(run[0], run.start())
 
 
 def visible(text: str) -> str:
     r"""The text for people to see, with every hidden character as an escape such as ``\u{200b}``."""
-    return _rewritten(text, escape)
+    hidden = _hidden_in(text)
+    return hidden.sub(lambda run: "".join(map(escape, run[0])), text) if hidden else text
 
 
 def only_visible(text: str) -> str:
     """The text of a stranger as a model may read it: without hidden characters, which people cannot see."""
-    return _rewritten(text, lambda _: "")
+    hidden = _hidden_in(text)
+    return hidden.sub("", text) if hidden else text
 
 
-def _rewritten(text: str, instead: Callable[[str], str]) -> str:
-    """The text with something else for each hidden character, of which there may be millions."""
-    parts: list[str] = []
-    written: dict[str, str] = {}  # each once, as millions of equal texts take hundreds of MB
-    done = -1
-    for position, character in hidden_characters(text):
-        if position > done + 1:
-            parts.append(text[done + 1 : position])
-        if character not in written:
-            written[character] = instead(character)
-        if written[character]:
-            parts.append(written[character])
-        done = position
-    return "".join((*parts, text[done + 1 :])) if written else text
+def _hidden_in(text: str) -> re.Pattern[str] | None:
+    """What finds the hidden characters of this text, in runs; None if it has none."""
+    # Thirty searches for single characters take a tenth of the time of one regular expression for all.
+    if text.isascii() and not any(map(text.__contains__, _CONTROLS)):
+        return None
+    marks = any(map(text.__contains__, _DIRECTION_MARKS)) and not _right_to_left(text)
+    return _hidden_runs(marks=marks, joiners=any(map(text.__contains__, _JOINERS)))
+
+
+@lru_cache
+def _hidden_runs(*, marks: bool, joiners: bool) -> re.Pattern[str]:
+    # A text may have millions of hidden characters, so the exceptions are in the pattern. A character of all
+    # classes is looked for first, which is fast; then what stands around it decides.
+    never_seen = _NEVER_SEEN + (_DIRECTION_MARKS if marks else "")
+    rules = [
+        f"(?<=[{never_seen}])[{never_seen}]*",
+        # One selector after a character picks its form (emoji, kanji); several in a row carry bytes.
+        rf"(?<=[{_SELECTORS}])(?:[{_SELECTORS}]+|(?<!\S.))",
+        f"(?<=[{_TAGS}])(?!{_IN_FLAG})[{_TAGS}]*",
+    ]
+    if joiners:
+        joined = f"[{_joined()}]"
+        rules.append(f"(?<=[{_JOINERS}])(?:[{_JOINERS}]+|(?<!{joined}.)|(?!{joined}))")
+    return re.compile(
+        f"[{never_seen}{_SELECTORS}{_TAGS}{_JOINERS if joiners else ''}](?:{'|'.join(rules)})", re.DOTALL
+    )
+
+
+def _joined() -> str:
+    # Emoji sequences join symbols; in Arabic, Indic and other scripts joiners control how letters connect.
+    kinds = "".join(  # beyond these are ideographs, private characters and selectors
+        "+"
+        if unicodedata.category(character) in {"So", "Sk", "Mn", "Mc"}
+        or ("\u0590" <= character <= "\u1cff" and character.isalpha())
+        else "-"
+        for character in map(chr, range(0x20000))
+    )
+    ranges = (f"{chr(run.start())}-{chr(run.end() - 1)}" for run in re.finditer(r"\++", kinds))
+    return _SELECTORS + "".join(ranges)
 
 
 def without_hidden(text: str) -> str:
@@ -265,6 +284,7 @@ def smuggled(characters: str) -> str:
     return tags + data.decode(errors="replace")
 
 
+@lru_cache(maxsize=1024)  # one text for each: millions of equal ones take hundreds of MB
 def escape(character: str) -> str:
     r"""A character as a visible escape, such as ``\u{200b}``."""
     return f"\\u{{{ord(character):04x}}}"
@@ -275,31 +295,12 @@ def name_of(character: str) -> str:
     return f"U+{ord(character):04X} {unicodedata.name(character, 'control or private character').lower()}"
 
 
-def _joins(text: str, position: int) -> bool:
-    # Emoji sequences join symbols; in Arabic, Indic and other scripts joiners control how letters connect.
-    before = text[position - 1] if position else ""
-    after = text[position + 1] if position + 1 < len(text) else ""
-    return bool(before and after) and all(_takes_joiner(c) for c in (before, after))
-
-
-def _takes_joiner(character: str) -> bool:
-    if unicodedata.category(character) in {"So", "Sk", "Mn", "Mc"}:
-        return True
-    return character.isalpha() and "\u0590" <= character <= "\u1cff"
-
-
 def _is_selector(character: str) -> bool:
     return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
 
 
-def _selects(text: str, position: int) -> bool:
-    # One selector after a character picks its form (emoji, kanji); several in a row carry bytes.
-    neighbours = text[position - 1 : position] + text[position + 1 : position + 2]
-    return position > 0 and not text[position - 1].isspace() and not any(map(_is_selector, neighbours))
-
-
 def _right_to_left(text: str) -> bool:
-    return any(unicodedata.bidirectional(c) in {"R", "AL"} for c in text if c not in _DIRECTION_MARKS)
+    return any(unicodedata.bidirectional(c) in {"R", "AL"} for c in set(text) if c not in _DIRECTION_MARKS)
 
 
 def in_one_line(text: str, longest: int) -> str:

@@ -270,6 +270,11 @@ FAULTS = {
         ProtocolError,
         "not valid JSON|damaged",
     ),
+    "empty gzip members": Fault(
+        http(200, gzipped(b"") * 20_000, headers={"Content-Encoding": "gzip"}),
+        ProtocolError,
+        "more than 10,000 gzip members",
+    ),
     "bomb": Fault(
         http(200, gzipped(b"0" * 1_000_000, times=100), headers={"Content-Encoding": "gzip"}),
         ResultTooLarge,

@@ -22,6 +22,13 @@ SELECTORS = "".join(chr(0xFE00 + b) if b < 16 else chr(0xE0100 + b - 16) for b i
         ("soft\u00adhyphen", r"soft\u{00ad}hyphen"),
         ("a\u200db", r"a\u{200d}b"),
         ("private \ue000", r"private \u{e000}"),
+        ("👨\u200d", r"👨\u{200d}"),
+        ("👨\u200d\u200d👧", r"👨\u{200d}\u{200d}👧"),
+        ("\ufe0f❤ \ufe0f", r"\u{fe0f}❤ \u{fe0f}"),
+        ("❤\ufe0f\ufe0f", r"❤\u{fe0f}\u{fe0f}"),
+        ("🏴\U000e007f", r"🏴\u{e007f}"),
+        ("🏴\U000e0067\U000e0062\U000e007f\U000e0067", "🏴\U000e0067\U000e0062\U000e007f" + r"\u{e0067}"),
+        ("🏴" + 7 * "\U000e0067" + "\U000e007f", "🏴" + 7 * r"\u{e0067}" + r"\u{e007f}"),
     ],
 )
 def test_hidden_characters_become_visible_escapes(text, shown):

@@ -56,6 +56,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n" + _BOM
 _CUT_OFF: Final = "peer closed connection"  # in h11's words
 _GZIP: Final = b"\x1f"
+_GZIP_MEMBERS: Final = 10_000
+"""Of one reply: an empty one costs time, and no bytes that a limit counts."""
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
@@ -554,6 +556,7 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """
     decoder = zlib.decompressobj(47)  # 47 detects gzip or zlib by the header
     raw_deflate_possible = encoding == "deflate"
+    members = 1
     try:
         for chunk in chunks:
             data = chunk
@@ -561,6 +564,11 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                 if decoder.eof:
                     if not data.startswith(_GZIP):
                         return
+                    members += 1
+                    if members > _GZIP_MEMBERS:
+                        raise ProtocolError(
+                            f"The server's compressed reply has more than {_GZIP_MEMBERS:,} gzip members"
+                        )
                     decoder = zlib.decompressobj(47)  # RFC 1952 §2.2: gzip members may follow each other
                 try:
                     out = decoder.decompress(data, _DECODED_AT_ONCE)
