@@ -11,18 +11,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
 import struct
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import date, time
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from ..types.columns import ROW_ID, ColumnForm, column_name
-from ..types.texts import why_no_json, without_surrogates
+from ..types.texts import json_integer, why_no_json, without_surrogates
+from .arrow_cells import OUT_OF_RANGE, flat_table, json_value, python_values
 from .csv_formulas import guarded, unguarded
 from .excel_files import WorkbookError, WorkbookWriter, read_workbook
 
@@ -40,7 +39,6 @@ _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
 _LARGE: Final = 1 << 24  # bytes
 _AT_ONCE: Final = 1 << 20
-_OUT_OF_RANGE: Final = "<value out of range>"  # as Arrow writes it
 
 
 class TableError(ValueError):
@@ -95,7 +93,7 @@ class FileTable:
             yield from self.objects[start:]
             return
         for piece in self.table.slice(start).to_batches(max_chunksize=_AT_A_TIME):
-            columns = (map(_value, in_microseconds(column)) for column in piece.columns)
+            columns = map(python_values, piece.columns)
             yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
 
 
@@ -325,7 +323,7 @@ def _read_json_lines(file: Path) -> FileTable:
 
 def _read_json(file: Path) -> FileTable:
     try:
-        parsed = json.loads(_text(file))
+        parsed = json.loads(_text(file), parse_int=json_integer)
     except (ValueError, RecursionError) as error:
         raise TableError(f"{file} cannot be read as JSON: {why_no_json(error)}") from None
     if not isinstance(parsed, list) or not all(isinstance(row, dict) for row in cast("list[Any]", parsed)):
@@ -342,7 +340,7 @@ def _text(file: Path) -> str:
 
 def _json_object(line: str, file: Path, number: int) -> dict[str, Any]:
     try:
-        parsed = json.loads(line)
+        parsed = json.loads(line, parse_int=json_integer)
     except (ValueError, RecursionError) as error:
         raise TableError(f"{file}, line {number} is not JSON: {why_no_json(error)}") from None
     if not isinstance(parsed, dict):
@@ -373,9 +371,7 @@ def _column(values: list[Any]) -> Any:
             return pa.array([without_surrogates(v) if isinstance(v, str) else v for v in values])
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # texts and numbers, or huge numbers
             pass
-    texts = [
-        None if value is None else json.dumps(_json_value(value), ensure_ascii=False) for value in values
-    ]
+    texts = [None if value is None else json.dumps(json_value(value), ensure_ascii=False) for value in values]
     return pa.array([None if text is None else without_surrogates(text) for text in texts])
 
 
@@ -391,7 +387,7 @@ def _read_excel(file: Path) -> FileTable:
         raise TableError(f"{file} is empty. Its first row has to name the columns")
     _check_names(names, file)
     columns = [_column([row[position] for row in rows]) for position in range(len(names))]
-    objects = [dict(zip(names, map(_json_value, row), strict=True)) for row in rows]
+    objects = [dict(zip(names, map(json_value, row), strict=True)) for row in rows]
     return FileTable(pa.Table.from_arrays(columns, names=names), typed=True, objects=objects)
 
 
@@ -409,8 +405,8 @@ class _ExcelWriter:
         self._writer = WorkbookWriter(stream, self._order)
 
     def write_table(self, table: pa.Table, /) -> None:
-        flat = _flat(table.select(self._order))
-        columns = [map(_excel_value, in_microseconds(column)) for column in flat.columns]
+        flat = flat_table(table.select(self._order))
+        columns = (map(_excel_value, python_values(column)) for column in flat.columns)
         self._writer.write(zip(*columns, strict=True))
 
     def close(self) -> None:
@@ -421,9 +417,8 @@ class _ExcelWriter:
         return self._writer.remark
 
 
-def _excel_value(cell: pa.Scalar[Any]) -> Any:
-    value = _value(cell)
-    return _OUT_OF_RANGE if hasattr(value, "as_py") else value
+def _excel_value(value: Any) -> Any:
+    return OUT_OF_RANGE if hasattr(value, "as_py") else value
 
 
 class _JsonLinesWriter:
@@ -434,7 +429,7 @@ class _JsonLinesWriter:
         self._names: list[str] = schema.names
 
     def write_table(self, table: pa.Table, /) -> None:
-        columns = [map(_json_value, map(_value, in_microseconds(column))) for column in table.columns]
+        columns = (map(json_value, python_values(column)) for column in table.columns)
         for row in zip(*columns, strict=True):
             cells = dict(zip(self._names, row, strict=True))
             line = json.dumps(cells, ensure_ascii=False, allow_nan=False)
@@ -444,25 +439,6 @@ class _JsonLinesWriter:
 
     def close(self) -> None:
         pass  # the stream is closed by who opened it
-
-
-def _json_value(value: Any) -> Any:
-    """A cell's value as JSON: moments as in ISO 8601; text for what JSON does not have."""
-    match value:
-        case None | str() | bool() | int():
-            return value
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case dict():
-            return {str(name): _json_value(inner) for name, inner in cast("dict[Any, Any]", value).items()}
-        case list() | tuple():
-            return list(map(_json_value, cast("list[Any]", value)))
-        case bytes():
-            return value.decode(errors="backslashreplace")
-        case date() | time():  # a datetime is a date, too
-            return value.isoformat()
-        case _:
-            return _OUT_OF_RANGE if hasattr(value, "as_py") else str(value)
 
 
 def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
@@ -485,12 +461,12 @@ class _CsvWriter:
         self._order = _as_people_read(schema.names)
         self._writer = arrow_csv.CSVWriter(
             stream,
-            _flat(schema.empty_table().select(self._order)).schema,
+            flat_table(schema.empty_table().select(self._order)).schema,
             write_options=arrow_csv.WriteOptions(delimiter=separator),
         )
 
     def write_table(self, table: pa.Table, /) -> None:
-        flat = _flat(table.select(self._order))
+        flat = flat_table(table.select(self._order))
         flat = guarded(flat) if self._guard else flat
         if flat.nbytes < _LARGE:
             self._writer.write_table(flat)
@@ -524,62 +500,6 @@ class _CsvWriter:
 
     def close(self) -> None:
         self._writer.close()
-
-
-def _value(cell: pa.Scalar[Any]) -> Any:
-    """A cell's value; the cell itself if Python has no such value, such as the year 20,000."""
-    try:
-        return cell.as_py()
-    except (ValueError, OverflowError):
-        return cell
-
-
-def _flat(table: pa.Table) -> pa.Table:
-    """The table with lists, structures, bytes and similar columns as text, as CSV has no such types."""
-    import pyarrow as pa
-
-    kinds = pa.types
-    flat = (kinds.is_primitive, kinds.is_string, kinds.is_large_string, kinds.is_decimal, kinds.is_dictionary)
-    for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
-        if kinds.is_timestamp(field.type) and field.type.tz is not None:  # the zone may be unknown here
-            column = column.cast(pa.timestamp(field.type.unit, "UTC"))
-        elif not any(is_flat(field.type) for is_flat in flat):
-            column = as_text(column)
-        table = table.set_column(position, field.name, column)
-    return table
-
-
-def in_microseconds(column: Any) -> Any:
-    """A column of moments without nanoseconds, which Python does not have; other columns unchanged."""
-    import pyarrow as pa
-
-    kind = column.type
-    if getattr(kind, "unit", "") != "ns":
-        return column
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us", kind.tz), safe=False)
-    return column.cast(pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us"), safe=False)
-
-
-def as_text(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    """A column of any type as text: bytes are decoded, other values become JSON."""
-    import pyarrow as pa
-
-    return pa.array(map(_cell_text, column), pa.string())
-
-
-def _cell_text(cell: pa.Scalar[Any]) -> str | None:
-    try:
-        value = cell.as_py()
-    except (ValueError, OverflowError):  # a date or zone that Python does not have
-        return _OUT_OF_RANGE
-    match value:
-        case None | str():
-            return value
-        case bytes():
-            return value.decode(errors="backslashreplace")
-        case _:
-            return json.dumps(value, ensure_ascii=False, default=str)
 
 
 FORMATS: Final[dict[str, _Format]] = {

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..audit.table_formats import READABLE, as_text, either, in_microseconds
+from ..audit.arrow_cells import as_text, in_microseconds
+from ..audit.table_formats import READABLE, either
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions

@@ -33,9 +33,9 @@ from ..client.protocol.messages import DEEPEST, is_deeper
 from ..client.validation.argument_schemas import ANYTHING, Parameter, parameters_of, type_of
 from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, SettingInvalid, ToolNotFound
-from ..types.texts import compact_json, pointer_step
+from ..types.texts import compact_json, json_integer, pointer_step
 from .call_values import PlannedCall
-from .cell_contents import content_as_json, content_of_file, how_to_convert
+from .cell_contents import content_as_json, content_of_file, how_to_convert, iso_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -326,30 +326,28 @@ class Unreadable:
 
 
 def values_of(column: Any) -> list[Any]:
-    """The values of an Arrow column: None for a missing cell, `Unreadable` for one that Python cannot read.
+    """The values of an Arrow column, `Unreadable` for a cell that Python cannot read; see `python_values`."""
+    import pyarrow as pa
 
-    Moments have no nanoseconds, which Python does not have.
-    """
     if not _has_values(column.type):
         kind = str(getattr(column.type, "logical_type", ""))
         unknown = Unreadable("KNIME does not tell Python how to read its type", kind)
         # Nobody knows what the stored parts mean, and they may be keys of file stores.
         return [unknown if present else None for present in column.is_valid().to_pylist()]
-    # Python's datetime has microseconds; Arrow needs pandas for the rest.
-    if getattr(column.type, "unit", "") == "ns":
-        from ..audit.table_formats import in_microseconds
+    if pa.types.is_nested(column.type) or getattr(column.type, "unit", "") == "ns":
+        from ..audit.arrow_cells import in_microseconds, python_value
 
-        column = in_microseconds(column)
+        return [_value(cell, python_value) for cell in in_microseconds(column)]
     try:
         return column.to_pylist()
     except Exception:  # a value factory of any extension may fail in any way
         # One cell after the other, so that only the broken ones are lost.
-        return [_value(cell) for cell in column]
+        return [_value(cell, type(cell).as_py) for cell in column]
 
 
-def _value(cell: Any) -> Any:
+def _value(cell: Any, read: Callable[[Any], Any]) -> Any:
     try:
-        return cell.as_py()
+        return read(cell)
     except Exception as error:
         return Unreadable(type(error).__name__)
 
@@ -413,7 +411,21 @@ def arguments_from_row(
     Raises `ArgumentsInvalid` with the argument's pointer if JSON cannot hold a cell's value.
     """
     cells = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
-    return {name: cell_to_json(value, parameters[name], pointer_step(name)) for name, value in cells.items()}
+    return {name: _argument(value, parameters[name], pointer_step(name)) for name, value in cells.items()}
+
+
+def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
+    try:
+        return cell_to_json(cell, parameter, pointer)
+    except ArgumentsInvalid as error:
+        match cell:
+            case float():
+                error.fix = "Make the cell missing, or give it a number, such as with the node Expression"
+            case str():
+                error.fix = f"{error.fix}. The node String Cleaner removes such characters"
+            case _:
+                pass
+        raise
 
 
 def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
@@ -491,7 +503,7 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
                 raise ArgumentsInvalid(
                     f"The value at {pointer} is {value}, which JSON does not have",
                     pointer=pointer,
-                    fix="Make the cell missing, or give it a number, such as with the node Expression",
+                    fix="Give a number that is finite, or leave it out",
                 )
             if parameter.is_text:
                 return repr(value)
@@ -513,7 +525,7 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
         case datetime() | date() | time():
             return value.isoformat()
         case timedelta():
-            return _iso_duration(value)
+            return iso_duration(value)
         case dict():
             members = cast("dict[Any, Any]", value)
             read = {
@@ -531,18 +543,6 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
             return content_as_json(value, parameter.content, parameter.kinds, pointer)
 
 
-def _iso_duration(value: timedelta) -> str:
-    """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative duration has a leading minus sign."""
-    micros = abs(value) // timedelta(microseconds=1)
-    seconds, micros = divmod(micros, 1_000_000)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    fraction = f".{micros:06d}".rstrip("0") if micros else ""
-    parts = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
-    parts += f"{seconds}{fraction}S" if seconds or micros or not parts else ""
-    return ("-" if value < timedelta() else "") + "PT" + parts
-
-
 def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
     try:
         text.encode()
@@ -550,16 +550,15 @@ def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
         raise ArgumentsInvalid(
             f"The text at {pointer or 'the top'} holds half of a surrogate pair, which is not Unicode text",
             pointer=pointer,
-            fix="Remove the broken character, such as with the node String Cleaner; text that was cut in the"
-            " middle of an emoji is the usual cause",
+            fix="Remove the broken character; text that was cut in the middle of an emoji is the usual cause",
         ) from None
     read = _read_text(text, parameter)
-    return text if isinstance(read, str) else read
+    return text if isinstance(read, str) else _as_json(read, parameter, pointer)
 
 
 def _read_text(text: str, parameter: Parameter) -> Any:
     """Reads text as JSON where the schema takes no text; what it would not take stays text."""
-    if not parameter.kinds or "string" in parameter.kinds:
+    if not parameter.kinds or ("string" in parameter.kinds and parameter.takes_text(text)):
         return text
     if "boolean" in parameter.kinds and text.strip().lower() in {"true", "false"}:
         return text.strip().lower() == "true"
@@ -568,7 +567,7 @@ def _read_text(text: str, parameter: Parameter) -> Any:
         kind = type_of(value)
         # A fraction where an integer is wanted: the check says so better than of the text.
         numbers = {kind, *parameter.kinds} >= {"integer", "number"}
-        return value if numbers or kind == "null" or kind in parameter.kinds else text
+        return value if numbers or kind == "null" or kind in parameter.kinds - _TEXT else text
     return text
 
 
@@ -583,7 +582,7 @@ def _typed(text: str, parameter: Parameter, pointer: str, files: bool) -> Any:
 def _parse(text: str) -> Any:
     constants: list[str] = []
     try:
-        value = json.loads(text, parse_constant=constants.append)
+        value = json.loads(text, parse_constant=constants.append, parse_int=json_integer)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except RecursionError:

@@ -1,4 +1,4 @@
-"""What a cell is as an argument whose value is no JSON: pictures, XML, files, bytes, and sets of booleans.
+"""What a cell is as an argument whose value is no JSON: pictures, XML, files, bytes, durations, and sets.
 
 A schema seldom says how it wants bytes. What it says counts: ``contentEncoding``, ``format``, a pattern that
 begins with ``data:``, and the words of its description; without any, bytes are sent as base64, as MCP itself
@@ -14,6 +14,7 @@ import base64
 import io
 import mimetypes
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -125,7 +126,7 @@ def how_to_convert(kind: str) -> str:
     """The advice for cells of a type that cannot be arguments; ``kind`` is the name of a class of it."""
     node = next((node for part, node in _CONVERTERS.items() if part.lower() in kind.lower()), None)
     if node is None:
-        return "Convert the column to text or numbers first, such as with the node String Manipulation"
+        return "Convert the column to text or numbers first"
     return f"Convert the column first, with the node {node}"
 
 
@@ -143,6 +144,18 @@ def of_cell(
         return error
     fix = f"Correct the cell, or convert its column with the node {node}; nothing was sent"
     return ArgumentsInvalid(error.what, pointer=error.pointer, fix=fix)
+
+
+def iso_duration(value: timedelta) -> str:
+    """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative duration has a leading minus sign."""
+    micros = abs(value) // timedelta(microseconds=1)
+    seconds, micros = divmod(micros, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{micros:06d}".rstrip("0") if micros else ""
+    parts = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    parts += f"{seconds}{fraction}S" if seconds or micros or not parts else ""
+    return ("-" if value < timedelta() else "") + "PT" + parts
 
 
 def _written(data: bytes, media_type: str, content: Content, pointer: str) -> str:

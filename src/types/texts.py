@@ -87,6 +87,11 @@ def parse_object(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
+def json_integer(digits: str) -> int | float:
+    """Reads an integer of JSON, for ``parse_int``: -0 keeps its sign, which Python's integers do not have."""
+    return -0.0 if digits == "-0" else int(digits)
+
+
 def why_no_json(error: ValueError | RecursionError) -> str:
     """The reason why `json` cannot read a text, for the end of a sentence."""
     match error:

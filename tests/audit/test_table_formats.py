@@ -204,6 +204,14 @@ def test_a_table_is_written_in_pieces_without_row_ids_and_read_again(tmp_path, e
     assert [(str(row["n"]), row["text"]) for row in table.rows()] == [("0", "ä"), ("1", "ää"), ("2", "äää")]
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".xlsx"])
+def test_a_map_is_written_as_an_object(tmp_path, ending):
+    with TableWriter(tmp_path / f"t{ending}") as writer:
+        writer.write(pa.table({"map": pa.array([[("a", 1.5)]], pa.map_(pa.string(), pa.float64()))}))
+    (row,) = read_table_file(tmp_path / f"t{ending}").rows()
+    assert row["map"] == {"a": 1.5} if ending == ".jsonl" else json.loads(row["map"]) == {"a": 1.5}
+
+
 def test_json_lines_hold_what_json_does_not_have_as_text(tmp_path):
     columns = {
         "moment": pa.array([0], pa.timestamp("ns", "UTC")),

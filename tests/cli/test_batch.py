@@ -223,7 +223,7 @@ def test_a_row_with_a_date_beyond_pythons_is_a_row(cli, server, tmp_path):
     rows = csv_rows(tmp_path / "r.csv")
     assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
     assert "Convert the column to text or numbers" in rows[0]["Error"]
-    assert [row["inner"] for row in rows] == ["<value out of range>", '["1970-01-01 00:00:00"]']
+    assert [row["inner"] for row in rows] == ["<value out of range>", '["1970-01-01T00:00:00"]']
     assert rows[1]["zone"] == "1970-01-01 00:00:01.000Z"
 
 

@@ -6,10 +6,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.client.validation.argument_schemas import ANYTHING, parameters_of
 from knime_mcp.runs.argument_sources import (
     ParameterRows,
@@ -94,10 +96,71 @@ def test_a_missing_cell_is_an_omitted_argument():
         ({"enum": [1, 2]}, 2.0, 2),
         ({"enum": [1, 2.5]}, 2.0, 2.0),
         ({"const": {"a": 1}}, '{"a": 1}', {"a": 1}),
+        ({"enum": [1, "auto"]}, "1", 1),
+        ({"enum": [1, "auto"]}, "auto", "auto"),
+        ({"enum": [1, "auto"]}, '"auto"', '"auto"'),
+        ({"anyOf": [{"type": "integer"}, {"const": "all", "type": "string"}]}, "25", 25),
+        ({"anyOf": [{"type": "integer"}, {"const": "all", "type": "string"}]}, "many", "many"),
+        ({"anyOf": [{"enum": [1, "auto"]}, {"type": "string"}]}, "1", "1"),
+        ({"type": "integer"}, "-0", 0),
     ],
 )
 def test_cells_become_arguments(schema, cell, sent):
     assert one(schema, cell) == {"a": sent}
+
+
+@pytest.mark.parametrize(("typed", "cell"), [("1e400", float("inf")), ("\ud83d", "\ud83d")])
+def test_only_cells_are_mended_by_nodes(typed, cell):
+    parameters = parameters_of(tool({"properties": {"a": {"type": ["number", "null"]}}}))
+    with pytest.raises(ArgumentsInvalid) as caught:
+        arguments_from_pairs([("a", typed)], parameters)
+    assert caught.value.fix
+    assert "node" not in caught.value.fix
+    with pytest.raises(ArgumentsInvalid, match="[Tt]he node "):
+        one({"type": ["number", "null"]}, cell)
+
+
+def test_zero_keeps_its_sign_where_numbers_have_one():
+    parameters = parameters_of(tool({"properties": {"n": {"type": "number"}, "i": {"type": "integer"}}}))
+    arguments = arguments_from_pairs([("n", "-0"), ("i", "-0")], parameters)
+    assert json.dumps(arguments) == '{"n": -0.0, "i": 0}'
+    assert json.dumps(arguments_from_json('{"n": [-0, 10]}', source="JSON")) == '{"n": [-0.0, 10]}'
+
+
+@pytest.mark.parametrize("kind", ["object", "array"])
+def test_cells_of_parquet_arrive_with_maps_as_objects_and_with_nanoseconds_in_lists(tmp_path, kind):
+    number_of, moment = pa.map_(pa.string(), pa.int64()), pa.timestamp("ns")
+    columns = {
+        "map": pa.array([[("a", 1), ("b", None)], []], number_of),
+        "keys": pa.array([[(1, "x")], [(2, "y")]], pa.map_(pa.int64(), pa.string())),
+        "inside": pa.array([{"m": [("a", 1)]}, None], pa.struct([("m", number_of)])),
+        "each": pa.array([[[("a", 1)], None], []], pa.list_(number_of)),
+        "at": pa.array([[1_001, None], []], pa.list_(moment)),
+        "until": pa.array([{"end": 1_001}, None], pa.struct([("end", moment)])),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    rows = ParameterRows.of_file(read_table_file(tmp_path / "t.parquet"))
+    schema = {"properties": {name: {"type": kind} for name in columns}}
+    first, second = (call.arguments for call in PlannedCalls(tool=tool(schema), parameters=rows).calls())
+    assert first == {
+        "map": {"a": 1, "b": None},
+        "keys": {"1": "x"},
+        "inside": {"m": {"a": 1}},
+        "each": [{"a": 1}, None],
+        "at": ["1970-01-01T00:00:00.000001", None],
+        "until": {"end": "1970-01-01T00:00:00.000001"},
+    }
+    assert second == {"map": {}, "keys": {"2": "y"}, "each": [], "at": []}
+
+
+def test_a_map_with_a_key_that_stands_twice_loses_neither_value():
+    table = pa.table(
+        {"<RowID>": ["1"], "map": pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))}
+    )
+    (call,) = PlannedCalls(
+        tool=tool({"properties": {"map": {}}}), parameters=ParameterRows(table=table)
+    ).calls()
+    assert call.arguments == {"map": [["a", 1], ["a", 2]]}
 
 
 def test_references_and_branches_say_what_is_wanted():

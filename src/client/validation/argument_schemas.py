@@ -214,7 +214,7 @@ class Parameter:
 
     They are empty where the schema does not say. `content` is how it wants bytes, `is_moment` whether it
     wants a date with a time and an offset (RFC 3339). `wants_null` is true for one that has to be given, and
-    may be null: to leave it out is an error.
+    may be null: to leave it out is an error. `texts` are all that it takes, where the schema lists them.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -222,6 +222,10 @@ class Parameter:
     content: Content = ""
     is_moment: bool = False
     wants_null: bool = False
+    texts: frozenset[str] | None = None
+
+    def takes_text(self, text: str) -> bool:
+        return self.texts is None or text in self.texts
 
     @property
     def is_text(self) -> bool:
@@ -277,7 +281,8 @@ def _parameter(name: str, schema: Any, root: Mapping[str, Any], *, is_required: 
     is_time = any(part.get("format") == "date-time" for part in parts)
     kinds = _kinds(parts)
     wants_null = is_required and "null" in kinds
-    return _shared(kinds, _kinds(inner), _content(name, [*parts, *inner]), is_time, wants_null)
+    content = _content(name, [*parts, *inner])
+    return _shared(kinds, _kinds(inner), content, is_time, wants_null, _listed_texts(parts))
 
 
 @lru_cache(maxsize=256)
@@ -307,6 +312,17 @@ def _kinds(parts: list[dict[str, Any]]) -> frozenset[str]:
     """The types that a schema names, and those of the values that a part without a type lists."""
     listed = (part for part in parts if "type" not in part)
     return _named_types(parts) | {type_of(value) for part in listed for value in _listed_values(part)}
+
+
+def _listed_texts(parts: list[dict[str, Any]]) -> frozenset[str] | None:
+    """The texts that the parts list, None if one of them takes others, or any."""
+    texts: set[str] = set()
+    for part in parts:
+        listed = _listed_values(part)
+        if not listed and "string" in _named_types([part]):
+            return None
+        texts.update(value for value in listed if isinstance(value, str))
+    return frozenset(texts) or None
 
 
 def _listed_values(part: Mapping[str, Any]) -> list[Any]:
