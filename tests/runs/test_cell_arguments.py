@@ -116,7 +116,7 @@ def test_only_cells_are_mended_by_nodes(typed, cell):
         arguments_from_pairs([("a", typed)], parameters)
     assert caught.value.fix
     assert "node" not in caught.value.fix
-    with pytest.raises(ArgumentsInvalid, match="[Tt]he node "):
+    with pytest.raises(ArgumentsInvalid, match=r"[Tt]he node "):
         one({"type": ["number", "null"]}, cell)
 
 
