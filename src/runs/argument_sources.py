@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from unicodedata import normalize
@@ -342,7 +343,7 @@ def values_of(column: Any) -> list[Any]:
         return column.to_pylist()
     except Exception:  # a value factory of any extension may fail in any way
         # One cell after the other, so that only the broken ones are lost.
-        return [_value(cell, type(cell).as_py) for cell in column]
+        return [_value(cell, methodcaller("as_py")) for cell in column]
 
 
 def _value(cell: Any, read: Callable[[Any], Any]) -> Any:
