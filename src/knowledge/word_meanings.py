@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _ENDINGS: Final = (
-    *("ations", "ation", "ungen", "ings", "ung", "ing", "adas", "ados", "ers", "ies", "ees"),
+    *("ierungen", "ierung", "ieren", "iert", "ations", "ation"),
+    *("ungen", "ings", "ung", "ing", "adas", "ados", "ers", "ies", "ees"),
     *("en", "er", "ed", "em", "es", "as", "os", "ar", "ir", "or", "ee", "e", "s", "y", "a", "o", "n"),
 )
 """Endings of the four languages, as what somebody asks is short, and does not say in which it is."""

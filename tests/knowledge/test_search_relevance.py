@@ -143,6 +143,23 @@ def test_english_words_are_not_taken_for_french_or_for_methods_of_http(ours):
     assert "PUT Request" in [node.name for node in ours("put a json document to a rest service")[:3]]
 
 
+@pytest.mark.parametrize(
+    ("query", "node"),
+    [
+        ("pivotieren", "Pivot"),
+        ("sortiert ausgeben", "Sorter"),
+        ("tabelle partitionieren", "Table Partitioner"),
+        ("konkatenieren", "Concatenate"),
+        ("dublikate löschen", "Duplicate Row Filter"),
+        ("ordner überwachen", "Wait..."),
+        ("geocode address", "GET Request"),
+        ("join two tables on several columns", "Joiner"),
+    ],
+)
+def test_german_verbs_of_foreign_words_and_rare_tasks_find_their_node(ours, query, node):
+    assert node in [found.name for found in ours(query)[:3]]
+
+
 @pytest.mark.parametrize("section", sorted({entry.section for entry in QUERIES}))
 def test_no_group_of_people_is_left_behind(ours, section):
     mrr, recall = figures([entry for entry in QUERIES if entry.section == section], ours)
