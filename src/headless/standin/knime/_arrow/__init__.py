@@ -37,12 +37,6 @@ class LogicalTypeExtensionType(pa.ExtensionType):
         return cls(kt.get_converter(name), storage_type, name)
 
     def __arrow_ext_scalar_class__(self) -> Any:
-        outer = self
-
-        class LogicalScalar(pa.ExtensionScalar):
-            def as_py(self, **options: Any) -> Any:
-                return outer.decode(self.value.as_py() if self.value is not None else None)
-
         return LogicalScalar
 
     def __arrow_ext_class__(self) -> Any:
@@ -68,6 +62,13 @@ def shown_storage(dtype: Any) -> str:
     return str(dtype).replace(": ", ":").replace(", ", ",").replace("<item:", "<")
 
 
+class LogicalScalar(pa.ExtensionScalar):
+    """A cell of a logical type; ``as_py`` returns the Python value."""
+
+    def as_py(self, **options: Any) -> Any:
+        return self.type.decode(self.value.as_py() if self.value is not None else None)
+
+
 class LogicalArray(pa.ExtensionArray):
     """Cells of a logical type; ``to_pylist`` returns Python values."""
 
@@ -75,6 +76,7 @@ class LogicalArray(pa.ExtensionArray):
         return [self.type.decode(storage) for storage in self.storage.to_pylist()]
 
 
+# One object stands for all logical types: Arrow finds the class by the extension's name only.
 pa.register_extension_type(LogicalTypeExtensionType(None, pa.null(), ""))
 
 _BY_SPEC = {
@@ -111,6 +113,7 @@ def _named(name: str, storage: Any) -> LogicalTypeExtensionType:
 
 _ARROW = {k.SPECS[name]: _BY_SPEC[name] for name in ("int", "long", "string", "boolean", "double")}
 _PRIMITIVE = {_ARROW[ktype]: ktype for ktype in _ARROW}
+# KNIME has no columns of single precision, so these are widened.
 _PRIMITIVE[pa.float32()] = k.double()
 
 
@@ -161,6 +164,7 @@ def _list_of_nothing(array: Any) -> Any:
 
 def _moment_type(dtype: Any) -> LogicalTypeExtensionType | None:
     """KNIME's type for Arrow's dates, times and durations."""
+    # Before the dates, as every timestamp has both.
     if pa.types.is_timestamp(dtype):
         return k.datetime(timezone=dtype.tz is not None).to_pyarrow()
     if pa.types.is_date(dtype):
@@ -181,6 +185,7 @@ def _doubles(array: Any, dtype: Any) -> Any:
 
 def storage_of_cells(array: Any) -> Any:
     """The storage of a column's array; the array itself if it has no logical type."""
+    # A column of a table is chunked, one of a record batch is not; only arrays know their storage.
     if not isinstance(array.type, LogicalTypeExtensionType):
         return array
     if isinstance(array, pa.ChunkedArray):
@@ -201,6 +206,7 @@ def wrap_table(table: Any) -> Any:
     """The table with KNIME's types. The first column must be texts, which are the RowIDs."""
     names = table.schema.names
     arrays = [_wrap(table.column(i), names[i], i == 0) for i in range(len(names))]
+    # KNIME does not check that they are unique here: Java fails later, which `port_values` foresees.
     first = arrays[0].type
     if not isinstance(first, LogicalTypeExtensionType) or first.logical_type != ROW_ID_TYPE:
         raise TypeError("the first column must hold the RowIDs: strings, unique in the table")

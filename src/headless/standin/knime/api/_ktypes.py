@@ -93,6 +93,8 @@ class StructType(KnimeType):
         )
 
     def __hash__(self) -> int:
+        # The text has what `__eq__` compares, and more: two structs of other lengths can be equal and not
+        # be found.
         return hash(str(self))
 
     def __str__(self) -> str:
@@ -257,6 +259,7 @@ def datetime(date: bool = True, time: bool = True, timezone: bool = False) -> Lo
         raise ValueError("only a column with a time can have a time zone")
     class_name, fields = _DATE_TIMES[(bool(date), bool(time), bool(timezone))]
     name = value_factory_json(class_name)
+    # Only to fail early, as in KNIME, where the extension with the types of dates may be missing.
     kt.get_value_factory_bundle_for_java_value_factory(name)
     storage = struct(*(field() for field in fields)) if fields else int64()
     return LogicalType(name, storage)

@@ -130,6 +130,7 @@ class ArrowSourceTable(Table):
 
 def made(data: Any, schema: Schema | None = None) -> Table:
     """A table from data with KNIME's types; with a schema, a table that execute() gets."""
+    # Past the constructor, which is there to refuse: KNIME's tables cannot be made by calling the class.
     table = object.__new__(Table if schema is None else ArrowSourceTable)
     table._data = data  # pyright: ignore[reportPrivateUsage]
     if isinstance(table, ArrowSourceTable) and schema is not None:
@@ -186,6 +187,7 @@ class BatchOutputTable:
             )
         if isinstance(data, Table):
             data = data._data  # pyright: ignore[reportPrivateUsage]
+            # The batch was numbered on its own; the numbers go on through all batches.
             if self._row_ids == "generate":
                 data = of_arrow(
                     data.select(list(range(1, len(data.schema)))), "generate", first_row=self._rows

@@ -58,6 +58,7 @@ class FileStorePythonValueFactory(PythonValueFactory):
         if storage is None:
             return None
         keys = storage["0"]
+        # A value without files is written with no key at all.
         paths = (
             [_file_stores().file_store_key_to_absolute_path(key) for key in keys.split(";")] if keys else []
         )

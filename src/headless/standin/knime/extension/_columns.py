@@ -41,6 +41,7 @@ def _pick_schema(specs: list[Any], port_index: PortIndex) -> Schema:
         if not isinstance(spec, list):
             raise TypeError(f"port {group} is not a port group; name it by one number")
         members = cast("list[Any]", spec)
+        # A group may have fewer ports than the dialog asks for, as users add and remove them.
         spec = members[position] if position < len(members) else None
     if spec is None:
         return Schema.from_columns([])
@@ -79,6 +80,7 @@ class _ColumnsParameter(Parameter[T]):
     ) -> None:
         super().__init__(label, description, default_value, None, since_version, is_advanced)
         self._column_filter: Callable[[Column], bool] = column_filter or (lambda _: True)
+        # With a provider the port says nothing, so `_validate_specs` must not look at it.
         self._port_index = port_index if schema_provider is None else None
         self._schema_provider: Callable[[DialogCreationContext], Schema] = schema_provider or (
             lambda dialog_creation_context: _pick_schema(

@@ -36,12 +36,14 @@ class LayoutDirection(Enum):
 
 def inject(obj: object, values: dict[str, Any], version: Version, exclude_validations: bool = False) -> None:
     """Loads saved values. Settings that are newer than ``version`` get their default for that version."""
+    # KNIME's hook for documents of earlier versions: it sees them before any setting does.
     modify = getattr(obj, "_modify_parameters", None)
     if modify is not None:
         values = modify(values)
     for name, setting in settings_of(obj).items():
         if name in values:
             setting._inject(obj, values[name], name, version, exclude_validations)
+        # A setting that the saved version should have had is missing, which `validate` reports.
         elif setting._since_version > version:
             setting._set_default_for_version(obj, name, version, exclude_validations)
 
@@ -101,6 +103,7 @@ class ParameterGroup(Setting):
         if not hasattr(self, "_name"):  # made in an __init__, so it has its own values
             return self
         values = values_of(obj).setdefault(self._name, copy.deepcopy(values_of(self)))
+        # As the memo of the copy, so that the settings themselves are shared and only the values are new.
         shared = {id(own): own for own in self.__dict__.values() if isinstance(own, (Setting, Rule))}
         bound = copy.deepcopy(self, shared)
         bound.__dict__["__parameters__"] = values
@@ -188,6 +191,7 @@ def parameter_group(
 
     def decorate(cls: type[G]) -> type[G]:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            # The decorator takes these away from the arguments, so the class would never get them.
             if _RESERVED & set(inspect.signature(cls.__init__).parameters):
                 raise SyntaxError(
                     f"the __init__ of a parameter group must not use the names {sorted(_RESERVED)}"

@@ -67,6 +67,7 @@ class _BaseContext:
 
     def get_credentials(self, identifier: str) -> Credential:
         """The credentials with a name. Raises KeyError: there are no credentials with this name."""
+        # KNIME's list may go on with a second factor, which Python nodes do not see.
         username, password, name = list(self._java_ctx.get_credentials(identifier))[:3]
         return Credential(username, password, name)
 
@@ -148,6 +149,7 @@ class ExecutionContext(ConfigurationContext, _ToolContext):
             progress = float(progress)
         if not isinstance(progress, float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"progress must be a number, not {type(progress).__name__}")
+        # KNIME's tolerance: sums of parts may miss 1 by a rounding error.
         if progress < -0.0001 or progress > 1.0001:
             raise ValueError(f"progress must be between 0 and 1, not {progress}")
         if message is not None and not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]

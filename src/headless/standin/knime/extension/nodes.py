@@ -167,6 +167,7 @@ def category(
     path: str, level_id: str, name: str, description: str, icon: str, after: str = "", locked: bool = True
 ) -> str:
     """Declares a category; returns its path, for the `category` of nodes."""
+    # KNIME's signature has no module, so it is that of the caller.
     module: str = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
     _categories.append(Category(path, level_id, name, description, icon, after, locked, module))
     return f"{path.removesuffix('/')}/{level_id}"
@@ -245,10 +246,13 @@ def node(
 
         def make(*args: Any, **kwargs: Any) -> Any:
             made: Any = factory(*args, **kwargs)
+            # A parameter on an object is no descriptor: it would be read as the parameter, not as its
+            # value.
             if _has_parameters_of_its_own(made):
                 raise AttributeError(
                     "parameters belong on the class of a node or into a group, not into its __init__"
                 )
+            # The decorators of ports work on the class, the host asks the object.
             made.input_ports = declared.input_ports
             made.output_ports = declared.output_ports
             made.output_view = declared.views[0]
@@ -268,6 +272,8 @@ def _has_parameters_of_its_own(made: object) -> bool:
 
 
 def _attribute(factory: Callable[..., Any], name: str) -> Any:
+    # An object, as ports may be set in `__init__`; then the factory, for decorators that were put on a
+    # function.
     value = getattr(factory(), name, None)
     return value if value is not None else getattr(factory, name, None)
 
