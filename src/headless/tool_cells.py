@@ -25,6 +25,7 @@ class ToolValueFactory(PythonValueFactory):
     def encode(self, value: Tool | None) -> dict[str, Any] | None:
         if value is None:
             return None
+        # KNIME's structs have positions as names.
         return {str(i): part for i, part in enumerate(to_fields(value))}
 
     def decode(self, storage: dict[str, Any] | None) -> Tool | None:

@@ -122,7 +122,9 @@ def file_name(outcome: NodeOutcome, port: str, total: int) -> str:
     """
     node = outcome.node
     parts = f"{node.id} {node.name}" + (f" - {port}" if total > 1 and port != "Results" else "")
+    # Windows takes no spaces and dots at the end of a name.
     plain = _NOT_IN_NAMES.sub("_", parts).strip(" .").encode()[:_MAX_NAME_BYTES]
+    # The cut may be within a character.
     return plain.decode(errors="ignore")
 
 
@@ -154,6 +156,7 @@ def write_results(report: RunReport, folder: Path) -> list[Path]:
 
 def _unused(name: str, used: set[str], ending: str = "") -> str:
     found, count = name, 1
+    # Windows and macOS take names for equal that differ in case only.
     while found.lower() + ending in used:
         count += 1
         found = f"{name} {count}"

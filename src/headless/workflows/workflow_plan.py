@@ -239,6 +239,7 @@ def _kind(node: Node, found: Expanded, host: ExtensionHost, python: NodeKind) ->
 
 def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready, place: Place | None) -> Step:
     ports = ready.ports
+    # One more, as port 0 is that of the flow variables.
     sources: list[tuple[int, int] | None] = [None] * (len(ports.inputs) + 1)
     for connection in workflow.connections:
         if connection.destination != node.id:
@@ -262,6 +263,7 @@ def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready, pl
 
 def _file_problems(workflow: Workflow, known_bad: set[int]) -> Iterator[tuple[str, str]]:
     """The problems of the workflow file, without those of nodes that have a problem already."""
+    # Two checks read the same settings, and a person needs to hear of a fault once.
     reported = {f"node {node.id} ({node.name})" for node in workflow.nodes if node.id in known_bad}
     for problem in check(workflow):
         if problem.severity == "error" and problem.where not in reported:

@@ -237,6 +237,7 @@ class RunReport:
     def ends(self) -> tuple[NodeOutcome, ...]:
         """The executed nodes whose data no other executed node uses."""
         executed = [outcome for outcome in self.outcomes if outcome.status is NodeStatus.EXECUTED]
+        # A connection to the flow variable port, which is number 0, takes no data.
         taken = {s[0] for o in executed for s in o.step.sources[1:] if s is not None and s[1] > 0}
         return tuple(outcome for outcome in executed if outcome.node.id not in taken)
 
@@ -270,6 +271,7 @@ class _WorkflowRun:
     def _blocked(self, step: Step) -> NodeOutcome | None:
         if self._world.is_canceled():
             return NodeOutcome(step=step, status=NodeStatus.CANCELED, message="Canceled")
+        # In the order of the ports, so that the message names the first input at fault.
         needed = dict.fromkeys(source[0] for source in step.sources if source is not None)
         for node_id in (*needed, *sorted(self._plan.after.get(step.node.id, ()))):
             before = self.outcomes[node_id]
@@ -279,6 +281,7 @@ class _WorkflowRun:
         return None
 
     def _run_step(self, step: Step) -> NodeOutcome:
+        # A node that fails before has no stack, and the outcome needs one.
         incoming: Stack = ()
         try:
             incoming = self._incoming(step)
@@ -298,6 +301,7 @@ class _WorkflowRun:
                 )
             )
         except (MCPError, KnwfError, HeadlessError) as error:
+            # What a canceled node raises is up to its author.
             canceled = self._world.is_canceled()
             status = NodeStatus.CANCELED if canceled else NodeStatus.FAILED
             return NodeOutcome(step=step, status=status, message=str(error), stack=incoming)
@@ -327,6 +331,7 @@ class _WorkflowRun:
             return None
         node_id, port = source
         outputs = self.outcomes[node_id].done.outputs
+        # From port 0 come flow variables only.
         return outputs[port - 1] if 0 < port <= len(outputs) else None
 
 
@@ -349,6 +354,8 @@ def with_servers(workflow: Workflow, servers: Mapping[str, str], extension_id: s
         if isinstance(node, NativeNode) and node.extension_id == extension_id:
             model = cast("dict[str, Any]", node.parameters["model"])
             url = model.get(_URL)
+            # The flow variable decides, and it may be the text of a Configuration node, which callers can
+            # set.
             is_set_elsewhere = any(own.path == (_URL,) and own.used for own in node.variables)
             if isinstance(url, str) and url.strip() and not is_set_elsewhere:
                 known[url] = None
@@ -366,6 +373,7 @@ def with_servers(workflow: Workflow, servers: Mapping[str, str], extension_id: s
 
 
 def _is_of(url: str, old: str) -> bool:
+    # With the slash, so that https://a.example/mcp is not taken for https://a.example/mcp2.
     return url == old or f"{url.rstrip('/')}/".startswith(f"{old.rstrip('/')}/")
 
 

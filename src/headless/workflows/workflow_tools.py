@@ -134,6 +134,7 @@ def make_workflow_tool(
         parts = tool_parts(workflow)
     except KnwfError as error:
         raise RunError(f"{Path(knwf).name} cannot be read as a workflow: {error}") from None
+    # Only for its errors: a tool that cannot run is refused here, not when a model calls it.
     plan_run(parts.workflow, host)
     outputs = [node for i, node in enumerate(parts.outputs) if i != parts.message_index]
     path, key = host.file_stores.create_file_store()
@@ -154,6 +155,8 @@ def _segment(parts: ToolParts) -> Segment:
     gone = {node.id for node in (*parts.inputs, *parts.outputs)}
     lines = parts.workflow.connections
     for node in parts.inputs:
+        # Both ends of such a line are stripped, so the segment would have nothing to say where the table
+        # goes.
         if any(own.source == node.id and own.destination in gone for own in lines):
             raise RunError(
                 f"The input '{read_boundary(node).parameter}' leads straight to an output",
@@ -310,6 +313,7 @@ class ToolRunner:
     def _path(self, tool: Any) -> Path | None:
         keys = getattr(tool, "_filestore_keys", None) or getattr(tool, "filestore_keys", None)
         try:
+            # Behind the semicolon is the tool's data area, which KNIME may have stored as well.
             path = Path(self._host.file_stores.file_store_key_to_absolute_path(str(keys).partition(";")[0]))
         except RuntimeError:
             return None
@@ -321,6 +325,7 @@ class ToolRunner:
         path = self._path(tool)
         if path is None:
             raise RunError("Its workflow is not here", fix="Make the tool with make_workflow_tool")
+        # A tool's workflow may have an agent that is given the tool itself.
         if self._depth >= _MAX_DEPTH:
             raise RunError(f"Tools call each other more than {_MAX_DEPTH} deep")
         segment = read_segment(path.read_bytes())
@@ -330,6 +335,7 @@ class ToolRunner:
         values: dict[int, Any] = _parameter_values(_configurations(workflow), parameters)
         for node, table in zip(sources, inputs, strict=True):
             values[node.id] = OutputTable(table, (), self._host)
+        # Each call has its own data area, so that calls side by side do not see each other's files.
         with tempfile.TemporaryDirectory(prefix="knime-mcp-tool-", ignore_cleanup_errors=True) as folder:
             unpack_data_area(workflow, Path(folder))
             inner = ToolRunner(
@@ -355,6 +361,7 @@ def _parameter_values(
 ) -> dict[int, Any]:
     names: dict[str, int] = {}
     for node_id, config in configurations.items():
+        # KNIME takes a parameter with and without the number of its node.
         names.setdefault(config.parameter, node_id)
         names[f"{config.parameter}-{node_id}"] = node_id
     values: dict[int, Any] = {}
