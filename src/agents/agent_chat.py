@@ -284,6 +284,8 @@ class MCPAgentChat:
         from .toolbox.data_registry import DataRegistry
 
         prompter = prompter_of(self, ctx, model, tools, data, sessions)
+        # The conversation may name data of an earlier execution, whose ids must not come to mean other
+        # tables.
         prompter.registry = DataRegistry(
             data, to_table=to_table, prefix=self.data_message_prefix, first=_unused_id(entries)
         )
@@ -291,6 +293,7 @@ class MCPAgentChat:
             prompter.registry.add(table, name=name, description="From earlier in this conversation")
         prompter.options = replace(prompter.options, stream=True)
         if self.ask_first == AskFirst.changes.name:
+            # Behind the rules of the person, of which the first one that fits decides.
             rules = CallRules.parse(f"{self.rules}\n{ASK_FIRST}", self.trusted_servers)
             prompter.tool_options = replace(prompter.tool_options, rules=rules)
         return prompter

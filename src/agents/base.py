@@ -247,6 +247,7 @@ class MCPAgentPrompter:
             what |= prompter.described()
             run.open_journal(path, about=about, what=what, follows=interrupted.head if interrupted else "")
             if interrupted is not None:
+                # Before any call: those whose outcome is unknown must not be made a second time.
                 learn_unknown(unknown_calls(interrupted), run)
             remark = taken_as_complete(interrupted)
             runs = PromptRuns(
@@ -344,6 +345,7 @@ class MCPAgentPrompter:
             )
             for row, cell in zip(cells.column(0).to_pylist(), cells.column(1).to_pylist(), strict=True)
         ]
+        # The table of the prompts is not for tools.
         return prompts, data[1:]
 
     def _answers(self, runs: PromptRuns, data: list[Any]) -> Any:

@@ -73,6 +73,7 @@ def _model_choices(context: Any) -> list[Any]:
         names, reason = (), str(error)
     except Exception as error:
         names, reason = (), f"The endpoint could not be asked ({type(error).__name__})."
+    # With the chosen one even if the endpoint does not list it now, as KNIME would show it as missing.
     others = sorted({*names, current} - {_AS_ENTERED})
     first = (_AS_ENTERED, "As entered below", reason or "Enter the model's name below.")
     return labelled([first, *((name, name, "") for name in others)])

@@ -49,6 +49,7 @@ class WorkbookWriter:
 
         self._stream = stream
         self._names = names
+        # Rows go to a temporary file at once; a usual workbook would hold all cells as objects.
         self._book: Any = Workbook(write_only=True)
         self._sheets = 0
         self._left = 0
@@ -79,6 +80,7 @@ class WorkbookWriter:
                 return value
             case int() | float() | Decimal() if isfinite(value) and abs(value) < _EXACT:
                 return value
+            # Excel has no time zones, and shows nothing finer than milliseconds.
             case datetime() if value.tzinfo is None and value.microsecond % 1000 == 0:
                 return value if value.date() >= _FIRST_DAY else self._cell(value.isoformat())
             case date() if not isinstance(value, datetime) and value >= _FIRST_DAY:
@@ -161,9 +163,11 @@ def read_workbook(file: Path) -> Sheet:
         warnings.simplefilter("ignore")  # of what openpyxl does not keep when it writes a file again
         try:
             with zipfile.ZipFile(file) as archive:
+                # A small archive may unpack to more than the memory holds.
                 unpacked = sum(part.file_size for part in archive.infolist())
             if unpacked > _UNPACKED:
                 raise WorkbookError(f"unpacks to {unpacked:,} bytes, of which {_UNPACKED:,} are allowed")
+            # openpyxl gives either values or formulas; only both show a formula whose value is missing.
             with file.open("rb") as stream, file.open("rb") as again:
                 values: Any = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
                 formulas: Any = load_workbook(again, read_only=True, keep_links=False)
@@ -186,6 +190,7 @@ def _joined(values: Any, formulas: Any) -> Sheet:
         more = [sheet for sheet in others if re.fullmatch(rf"{_TABLE} \d+", sheet.title)]
         rows = chain(rows, *(list(_rows(sheet, formulas[sheet.title]))[1:] for sheet in more))
     header = next(rows, list[Any]())
+    # Sheets may have formatted, empty columns and rows behind the table.
     while header and header[-1] is None:
         header.pop()
     table = [_of_length(row, len(header)) for row in rows]
@@ -200,6 +205,7 @@ def _joined(values: Any, formulas: Any) -> Sheet:
 def _rows(sheet: Any, formulas: Any) -> Iterator[list[Any]]:
     """The values of each row; the file may say wrongly how large the sheet is, so rows differ in length."""
     for some in (sheet, formulas):
+        # Otherwise openpyxl believes the file.
         some.reset_dimensions()
     for cells, written in zip(sheet.iter_rows(), formulas.iter_rows(values_only=True), strict=True):
         yield [_read(cell, formula) for cell, formula in zip(cells, written, strict=True)]

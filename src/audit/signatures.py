@@ -50,6 +50,8 @@ class PublicKey:
 
     @property
     def id(self) -> bytes:
+        # https://c2sp.org/signed-note: the key id is four bytes over the name, a line feed, the type of
+        # signature and the key.
         return hashlib.sha256(self.name.encode() + b"\n" + _ED25519 + self.raw).digest()[:4]
 
     @property
@@ -108,6 +110,7 @@ class Checkpoint:
             chain = base64.b64decode(match[3], validate=True).hex()
         except binascii.Error:
             return None
+        # The empty line before the signatures is not part of what is signed.
         text = note[: match.start(5) - 1]
         return cls(int(match[2]), chain, match[4], text, signed) if all(found) else None
 
@@ -157,6 +160,7 @@ class Sealer:
         if own:
             needs_libraries("cryptography")
         newest = own[-1] if own else None
+        # Once, as each reading of a keyring may ask the person.
         if newest is not None and newest.private is None:
             newest = replace(newest, private=_from_keyring(newest.public))
         return cls(newest, time_stamps)
@@ -180,6 +184,7 @@ class Sealer:
                 self.time_stamps, content=request.as_bytes(), headers=headers, timeout=_STAMP_SECONDS
             )
             answer.raise_for_status()
+            # Only to see whether it is one, before it goes into the journal.
             decode_timestamp_response(answer.content)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise SignatureError(f"{self.time_stamps} gave no time-stamp: {error}") from None
@@ -198,12 +203,14 @@ def stamped_at(token: str, note: str, roots: Sequence[bytes]) -> tuple[datetime,
     try:
         response = rfc3161.decode_timestamp_response(base64.b64decode(token, validate=True))
         info = response.tst_info
+        # RFC 5754, section 2, has these numbers.
         algorithm = {"2.16.840.1.101.3.4.2.1": "sha256", "2.16.840.1.101.3.4.2.3": "sha512"}
         name = algorithm.get(info.message_imprint.hash_algorithm.dotted_string)
         if name is None or hashlib.new(name, note.encode()).digest() != info.message_imprint.message:
             return None
     except (ValueError, binascii.Error):
         return None
+    # Without certificates to trust, a time is a claim.
     if not roots:
         return info.gen_time, False
     builder = rfc3161.VerifierBuilder()

@@ -164,6 +164,7 @@ class TableWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._stream is not None:
+            # Outermost, as the writer still writes when it is closed.
             with self._stream:
                 if self._writer is not None:
                     self._writer.close()
@@ -366,6 +367,7 @@ def _of_objects(rows: list[dict[str, Any]]) -> FileTable:
 def _column(values: list[Any]) -> Any:
     import pyarrow as pa
 
+    # Arrow would give each structure of a column the members of all others.
     if not any(isinstance(value, dict | list) for value in values):
         try:
             return pa.array([without_surrogates(v) if isinstance(v, str) else v for v in values])

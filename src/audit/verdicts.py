@@ -211,6 +211,8 @@ class Calls:
         lasts = {bare(state.last): run for run, state in self.runs.items()}
         covered: set[str] = set()
         for head in self._heads:
+            # The first call of a resumed run follows the last one of the run before, so one head covers
+            # both.
             while head in lasts and lasts[head] not in covered:
                 covered.add(lasts[head])
                 head = bare(self.runs[lasts[head]].first)
@@ -239,6 +241,8 @@ class RunState:
             return
         if not record.has_its_hash:
             self._wrong.append(record)
+        # Almost always so in a journal, and then nothing is kept: the memory does not grow with the number
+        # of calls.
         if record.call == self.number + 1:
             self._go_on(record)
         else:
@@ -253,6 +257,7 @@ class RunState:
 
     def settle(self) -> tuple[list[ReadRecord], list[range]]:
         """Puts what was out of order into order: the records that are there twice, and the missing calls."""
+        # A table may have been sorted by anything, so the order of the rows proves nothing.
         rest, self._rest = sorted(self._rest, key=attrgetter("call")), []
         twice: list[ReadRecord] = []
         missing: list[range] = []

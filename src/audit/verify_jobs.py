@@ -63,6 +63,7 @@ def judge_pieces(
     pending: deque[tuple[_Piece, Future[_Found]]] = deque()
     try:
         for piece in _pieces(path):
+            # Not `map`, which would hand in all pieces of a large journal at once.
             pending.append((piece, pool.submit(look_at, piece, frozenset(heads))))
             if len(pending) > _AHEAD:
                 judging.take(*_first(pending), on_progress)
@@ -70,6 +71,7 @@ def judge_pieces(
             judging.take(*_first(pending), on_progress)
     finally:
         for _, looking in pending:
+            # After an error nobody waits for what has not begun.
             looking.cancel()
 
 
@@ -100,6 +102,8 @@ class _Judging:
             if isinstance(item, JournalLine):
                 self._judge.take(replace(item, number=item.number + self._lines))
             elif not self._judge.take_span(span := item.moved(self._lines)):
+                # The lines of a span were summed up, not kept, so they are read again in the rare case that
+                # it does not fit.
                 with piece.file.open("rb") as stream:
                     for line in lines_between(stream, piece.part, span.start, span.end, first=span.first):
                         self._judge.take(line)
@@ -117,6 +121,7 @@ def _pieces(path: Path) -> Iterator[_Piece]:
             start = 0
             while start < size:
                 stream.seek(start + _PIECE)
+                # On to the end of the line, so that no line is in two pieces.
                 stream.readline()
                 end = min(stream.tell(), size)
                 yield _Piece(part, file, start, end)
@@ -140,12 +145,14 @@ def look_at(piece: _Piece, heads: Collection[str]) -> _Found:
             span = longer or plain
             if span is None:
                 found.append(line)
+            # What follows a torn line was written after a crash, and goes on from the last whole line.
             if not line.torn:
                 chain = line.stated_chain
             last = line.number
         if span is not None:
             found.append(span)
         stream.seek(piece.start)
+        # `lines_between` passes over empty lines, but they have a number.
         data = stream.read(piece.end - piece.start)
     return _Found(found, data.count(b"\n") + (not data.endswith(b"\n")))
 
@@ -153,6 +160,7 @@ def look_at(piece: _Piece, heads: Collection[str]) -> _Found:
 def _plain(line: JournalLine, chain: str, heads: Collection[str]) -> Span | None:
     """The span that a line is if nothing is to be said of it."""
     follows, own = line.linked(chain)
+    # The judge has to see lines with the hashes that were given, so these end a span.
     if not follows or line.torn or not line.is_as_written or own in heads:
         return None
     try:

@@ -98,6 +98,8 @@ class Rule:
                 for steps in _pointers(self.value):
                     before, now = _sorted_at(before, steps), _sorted_at(now, steps)
             case RuleKind.TOLERANCE:
+                # Only the new document changes, so that a difference that remains is shown with what is on
+                # record.
                 now = _rounded_to(before, now, float(self.value), texts=True)
         return before, now
 
@@ -153,6 +155,7 @@ class ReplayRules:
         """These rules and others, each once, in the order in which they are applied."""
         known: dict[Rule, Rule] = {}
         for rule in (*self.rules, *others):
+            # The same rule with another reason is the same rule.
             known.setdefault(replace(rule, why=""), rule)
         order = list(RuleKind)
 
@@ -277,6 +280,7 @@ def _patterns(before: str, now: str) -> list[Rule]:
                 continue
             shapes = {_shape(word), _shape(new)}
             start = "(?m)^" if not place else re.escape(one[place - 1]) + " "
+            # The word before changes as well, and cannot say where this one is.
             if place and one[place - 1] != other[place - 1]:
                 start = ""
             found[Rule(RuleKind.PATTERN, start + (shapes.pop() if len(shapes) == 1 else r"\S+"))] = None
@@ -297,6 +301,7 @@ def _pointers(rule: str) -> Iterator[tuple[str, ...]]:
     if steps[0] in MEMBERS:
         yield steps
     else:
+        # People write the pointer into a result as they see it; it is there in two forms.
         yield from (("result", *steps), ("structured_result", *steps))
 
 

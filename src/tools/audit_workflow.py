@@ -149,6 +149,7 @@ def audit_workflows(
     left = iter(records)
     calls, path, before = list(islice(left, MOST_STEPS)), file, ""
     for number in range(2, sys.maxsize):
+        # One workflow ahead, as each names the one behind it.
         following = list(islice(left, MOST_STEPS))
         other = file.with_name(f"{file.stem}-{number}{file.suffix}")
         exported = audit_workflow(
@@ -227,6 +228,7 @@ def save_after_run(
         file = target_of(setting, data_area, run)
         if file is None:
             return None
+        # Several threads hand in records; their numbers are those of the journal.
         ordered = sorted(records, key=lambda record: (record.run, record.call))
         saved = save_audit_workflow(ordered, file, question=question, answer=answer)
     # An impossible file name raises ValueError, an unknown ~user RuntimeError.

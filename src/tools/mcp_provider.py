@@ -312,8 +312,11 @@ class MCPToolProvider:
         if servers is None:
             route = connection.route_from_settings(self)
             connection.refuse_commands(route)
+            # Only for its error: a name that KNIME does not know is a wrong setting, and seen before the
+            # node runs.
             find_credential(ctx, route.credential)
             return
+        # The addresses are not known yet; with any other one the rest of the settings can be checked.
         connection.route_from_settings(self, url="https://host/mcp", credential="")
         if chosen_column(self.server_url_column) is None:
             texts = [column.name for column in servers if _is_text(column)]
@@ -341,6 +344,7 @@ class MCPToolProvider:
             return requests
         token = credential_from_port(port)
         unnamed = {r.row: r.server for r in requests if r.error is None and r.credential is None}
+        # A token is meant for one server: another one could use it against the first.
         check_one_origin(unnamed.values())
         return [replace(r, credential=token) if r.row in unnamed else r for r in requests]
 
@@ -364,6 +368,7 @@ class MCPToolProvider:
             for name in ("server_url", "credentials", "prefix")
             if (column := chosen_column(getattr(self, f"{name}_column")))
         }
+        # Two settings may name the same column, and a selection must not.
         columns = servers[list(dict.fromkeys(wanted.values()))].get().to_pyarrow()
         ids = columns.column(0).to_pylist()
         texts = {name: columns.column(column).to_pylist() for name, column in wanted.items()}
@@ -392,6 +397,7 @@ class MCPToolProvider:
             for tool in provision.tools
         ]
         if choices:  # KNIME drops empty arrays
+            # Several Providers may lead into one Caller, so each needs a variable of its own.
             asked = [outcome.request for outcome in provision.outcomes]
             prefix = asked[0].prefix if len(asked) == 1 else ""
             name = variable_name(prefix, [request.server for request in asked], taken=ctx.flow_variables)

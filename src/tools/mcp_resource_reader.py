@@ -214,6 +214,7 @@ def _read(
     for content in contents:
         error = reading.changed(uri, digest, content.digest or "", row)
         if error is not None:
+            # A resource is taken as a whole or not at all.
             return [_Content(row, uri, digest=content.digest, error=str(error))]
     return contents
 

@@ -84,6 +84,7 @@ def texts_of_rows(parameters: Any) -> list[tuple[str, dict[str, str | None]]]:
 def _text(cell: Any) -> str:
     if isinstance(cell, bool):
         return str(cell).lower()
+    # Columns of decimals hold whole numbers as 5.0, which is not what a URI or a prompt means.
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
@@ -128,6 +129,7 @@ class Reading:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            # First, as it writes the journal's last line, whose hash is the head.
             self._sessions.__exit__(kind, error, trace)
         finally:
             journal = self.run.journal
@@ -144,6 +146,7 @@ class Reading:
         raw: dict[str, Any] = {}
         problem: MCPError | None = None
         try:
+            # Before anything is kept of it: journal, table and files get the answer without secrets.
             raw = self.run.secrets.data(get(), self._hidden)
         except Canceled:
             raise

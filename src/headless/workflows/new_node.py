@@ -56,6 +56,7 @@ def new_node(
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for name, value in changes.items():
+        # A group is completed setting by setting, as KNIME refuses a document in which one is missing.
         both = isinstance(value, dict) and isinstance(merged.get(name), dict)
         merged[name] = _merged(merged[name], value) if both else value  # pyright: ignore[reportUnknownArgumentType]
     return merged

@@ -38,6 +38,7 @@ _FIT_MISSING: Final = frozenset({"NEQ", "IS_MISSING"})
 class RowFilterNode:
     def ready(self, node: NativeNode) -> Ready:
         for criterion in read_row_filter(node).criteria:
+            # A pattern that cannot be read is found before anything runs.
             _test(criterion)
         return Ready(Ports(("Data Table",), (True,), ("Filtered Table",)))
 
@@ -71,6 +72,7 @@ def _is_other(cell: Any, criterion: Criterion) -> bool:
     """Whether a cell is of another kind than the values of the criterion, if this has any."""
     if criterion.value is None:
         return False
+    # A boolean is an `int` for Python, but no number for KNIME.
     is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
     return not (is_number if criterion.type != "string" else isinstance(cell, str))
 

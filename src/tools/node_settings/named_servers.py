@@ -53,7 +53,9 @@ def read_entries(file: Path) -> dict[str, Entry]:
         raise FileFailed(f"{file} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise FileFailed(f"{file} is not UTF-8 text") from None
+    # In this order, as a comment may stand behind the last comma.
     for pattern in (_COMMENTS, _LAST_COMMA):
+        # Both expressions match strings first and keep them: what looks like a comment in a URL is none.
         text = pattern.sub(lambda match: match[1] or "", text)
     try:
         found = json.loads(text or "{}")
@@ -62,6 +64,7 @@ def read_entries(file: Path) -> dict[str, Entry]:
     content = cast("dict[str, Any]", found if isinstance(found, dict) else {})
     nested = content.get("mcp")  # the settings.json of VS Code has the servers one level deeper
     inner = cast("dict[str, Any]", nested if isinstance(nested, dict) else {})
+    # Most programs write `mcpServers`, VS Code `servers`.
     servers = content.get("mcpServers", content.get("servers", inner.get("servers", {})))
     if not isinstance(servers, dict) or not isinstance(found, dict):
         raise FileFailed(f"{file} has no object 'mcpServers' with a server per name")

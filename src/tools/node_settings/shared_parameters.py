@@ -148,6 +148,7 @@ def is_connected(port: int) -> Callable[[Any], bool]:
     def connected(context: Any) -> bool:
         try:
             spec = context.get_input_specs()[port]
+            # A port group is a list, which is empty if nothing is connected to it.
             return bool(cast("list[Any]", spec)) if isinstance(spec, list) else spec is not None
         except Exception as error:
             _log.debug("Input %s in the dialog: %s", port, type(error).__name__)

@@ -153,9 +153,11 @@ def _list_all(
                         message = f"Server {number} of {len(requests)}: {server} {what}"
                         on_progress(number / len(requests), message)
         finally:
+            # Those that are being asked look at it: the pool waits for them when it is left.
             stop.set()
             for future in pending:
                 future.cancel()
+    # In the order of the rows, whoever answered first.
     return [future.result() for future in futures]
 
 
@@ -200,6 +202,7 @@ def _combined(listings: Sequence[_Listing], name_filter: NameFilter) -> Provisio
     )
     offered: dict[str, set[str]] = {}
     for outcome, definitions in listings:
+        # The same server may be in several rows, with a credential each.
         offered.setdefault(outcome.request.server, set()).update(each.name for each in definitions)
     foreign = foreign_identifiers(offered)
     outcomes = [
@@ -225,6 +228,7 @@ def _provided(
     request: ServerRequest, definition: ToolDefinition, shown_name: str, foreign: dict[str, str]
 ) -> ProvidedTool:
     assert request.route is not None, "a server without a route has no tools"
+    # The digest is that of the definition that people see in the table: a call compares it.
     pinned = replace(request.route, tool=None, digest=definition.digest)
     return ProvidedTool(
         definition=definition,

@@ -202,6 +202,7 @@ def _window(before: str, now: str) -> tuple[str, str]:
         return before, now
     pairs = enumerate(zip(before, now, strict=False))
     differs = next((i for i, (one, other) in pairs if one != other), min(len(before), len(now)))
+    # Comparing lines takes quadratic time in the worst case, so it has to see few of them.
     start = max(0, differs - _BEFORE)
     return _part(before, start), _part(now, start)
 

@@ -113,6 +113,7 @@ def extract_parameter_descriptions(obj: object) -> tuple[list[dict[str, Any]], b
     tabs = [entry for entry in described if "options" in entry]
     loose = [entry for entry in described if "options" not in entry]
     if loose:
+        # As KNIME's dialog does: settings outside of groups get a tab of their own, which is the first.
         tabs.insert(0, {"name": "Options", "description": "", "options": loose})
     return tabs, True
 
@@ -154,6 +155,7 @@ class _Layout:
         return element
 
     def _scope_of(self, subject: object) -> str:
+        # From the root, as a rule may be about a setting of another group.
         found = self._search(self._root, subject, _ROOT)
         if found is None:
             raise ValueError(f"the subject of a rule is not a setting of this node: {subject}")

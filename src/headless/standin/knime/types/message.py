@@ -97,6 +97,7 @@ def _shown(part: MessageContentPart) -> str:
 
 def _call(storage: dict[str, Any]) -> ToolCall:
     arguments = storage["2"]
+    # KNIME stores the arguments as JSON text; what was stored as something else stays as it is.
     return ToolCall(
         storage["1"], storage["0"], json.loads(arguments) if isinstance(arguments, str) else arguments
     )
