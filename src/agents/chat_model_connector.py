@@ -288,6 +288,7 @@ class OpenAICompatibleChatModelConnector:
             seconds = min(_CHECK_SECONDS, spec.settings.timeout)
             names = list_models(endpoint, seconds=seconds, is_canceled=ctx.is_canceled)
             name = spec.settings.listed_name
+            # A warning only: services take names that they do not list, such as aliases and deployments.
             if names and name not in names:
                 warnings.append(_unlisted_warning(name, names))
         if any(warnings):

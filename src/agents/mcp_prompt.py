@@ -191,6 +191,7 @@ class MCPPrompt:
                 row=row,
                 fix=f"It has {', '.join(names) or 'none'}",
             )
+        # A missing cell leaves the value of the dialog, an empty text replaces it.
         given |= {name: cell for name in names if (cell := cells.get(name)) is not None}
         missing = [each.name for each in definition.arguments if each.is_required and each.name not in given]
         if missing:
@@ -239,6 +240,7 @@ def _shown(reading: server_reading.Reading, content: ContentBlock) -> tuple[str,
             pass
     if isinstance(content, ImageContent):
         encoded = base64.b64encode(content.data).decode()
+        # The form that KNIME's Message cells are read into as well.
         url = {"url": f"data:{content.mime_type};base64,{encoded}"}
         return text, file, {"type": "image_url", "image_url": url}
     return text, file, {"type": "text", "text": text}

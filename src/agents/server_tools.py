@@ -108,6 +108,7 @@ def _opened(
         by_route: dict[ServerRoute, MCPClient] = {}
         for client in clients:
             closing.callback(client.close)
+            # The route says which client makes a call, so it has to be of one client.
             if by_route.setdefault(ServerRoute(client.server.url), client) is not client:
                 raise SettingInvalid(
                     "Two clients are of the same server", setting="server_url", server=client.server.url

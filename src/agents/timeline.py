@@ -92,6 +92,7 @@ def one_line(text: str, limit: int = _LONGEST_PREVIEW) -> str:
 
 def arguments_line(call: ToolFinished) -> str:
     """The arguments of a call on one line; with secrets marked if the call has a record."""
+    # The arguments of a record have marks in place of secrets; those of the request have not.
     if call.reply.record is not None:
         return one_line(call.reply.record.arguments or "")
     if call.reply.unfinished:

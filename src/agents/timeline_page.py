@@ -316,6 +316,7 @@ class _Clock:
         if self.start is None or self.total <= 0:
             return None
         left = min(max(100 * (at - self.start).total_seconds() / self.total, 0.0), 99.5)
+        # So wide at least that the eye finds it.
         width = min(max(100 * seconds / self.total, 0.4), 100 - left)
         inner = element("div", style=f"margin-left:{left:.2f}%;width:{width:.2f}%")
         return element(

@@ -67,6 +67,7 @@ def offered_prompts(run: Run, routes: Iterable[ServerRoute]) -> tuple[list[Offer
     """The prompts of all servers, and why some could not be asked."""
     found: list[OfferedPrompt] = []
     problems: list[MCPError] = []
+    # A route is of one tool, and each server is asked once.
     for route in dict.fromkeys(replace(route, tool=None, digest=None) for route in routes):
         try:
             listed = run.pool.client(route).list_prompts(is_canceled=run.is_canceled)

@@ -115,6 +115,7 @@ class ConversationLayout:
                     fix="Choose another name for the conversation column or the error column",
                 )
             seen_names.add(name)
+        # The class is frozen.
         object.__setattr__(self, "columns", tuple(names))
 
     def schema(self) -> Any:
@@ -292,6 +293,7 @@ def json_text(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
+        # Python writes and reads NaN and Infinity, which other readers of JSON refuse.
         finite = json.loads(json.dumps(value), parse_constant=str)
         text = json.dumps(finite, ensure_ascii=False)
     return without_surrogates(text)
@@ -315,6 +317,7 @@ def _parts(block: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _as_png(data: bytes, mime_type: str) -> bytes | None:
     """The image as PNG, the only format in cells; None if the image cannot be converted."""
+    # Servers mislabel images, and a cell with other bytes would be a broken one.
     if mime_type == "image/png" and data.startswith(_PNG):
         return data
     try:

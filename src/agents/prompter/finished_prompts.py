@@ -168,6 +168,8 @@ class FinishedPrompts:
             if earlier.finished is None:
                 self._gone_on[prompt.row] = earlier.whole_turns(), kept
         rows = {prompt.row for prompt in prompts}
+        # What nobody has taken: calls of prompts that are another text now, whose outcome counts all the
+        # same.
         left = chain.from_iterable(self._records.values())
         self.unfinished = [record for record in left if record.input_row in rows]
 
@@ -210,11 +212,13 @@ class FinishedPrompts:
         Removes the files of the runs before: those that were gone on with, and complete ones of the same kind
         (see `Journal.about`).
         """
+        # The next resumption reads one file only, so it has to hold all conversations.
         for line in self._taken_over.values():
             self._note({**line, "run": self._run})
         if self.trouble:
             return
         for path in {*self._files, *self._path.parent.glob(f"*{_SUFFIX}")} - {self._path}:
+            # Files of other nodes stay, and so do those of runs that may still be resumed.
             if path in self._files or is_complete(path.with_suffix(SUFFIX), about):
                 path.unlink(missing_ok=True)
 
@@ -229,6 +233,8 @@ class FinishedPrompts:
         before: Path | None = None
         is_whole = earlier.outcome == "complete"  # see `keep_until_next`
         for record in earlier.records:
+            # A record that was itself taken over is in the file of the run that made the call, which is
+            # read as well.
             if is_whole or record.resumed_from is None:
                 self._records[record.run, record.input_row].append(record)
         for line in _lines(path):
@@ -253,6 +259,7 @@ class FinishedPrompts:
 
     def _write(self, line: dict[str, Any]) -> None:
         data = f"{canonical_json(line)}\n".encode()
+        # Opened for each line, so that nothing is left in a buffer when the process is killed.
         with self._lock, open(self._path, "ab", opener=_open_private) as file:
             file.write(data)
 
@@ -323,6 +330,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
     with path.open("rb") as file:
         for number, data in enumerate(file, 1):
+            # The process was killed while it wrote.
             if not data.endswith(b"\n"):
                 return
             try:
@@ -342,4 +350,5 @@ def _digest(prompt: Prompt) -> str:
 
 
 def _open_private(path: str, flags: int) -> int:
+    # Conversations may hold what only their user is to read.
     return os.open(path, flags, 0o600)

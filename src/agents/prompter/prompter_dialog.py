@@ -567,6 +567,7 @@ def _check_prompt_column(column: str, data: list[Any]) -> None:
             setting="prompt_column",
             fix="Add a 'Data inputs' port and connect the table, or choose <none>",
         )
+    # The spec is missing while the node before has not been configured.
     if data[0] is not None and column not in text_columns(data[0]):
         raise SettingInvalid(
             f"The first table of the Data inputs has no text column '{column}'",

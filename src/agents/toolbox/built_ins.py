@@ -92,6 +92,7 @@ class BuiltIns:
             return None
         if request.name == self.finder:
             return self._answer(request, self._find)
+        # A tool that a model calls without having found it is one that it knows from the conversation.
         if request.name in self._toolset.by_name:
             self._bind(request.name)
         return None
@@ -139,6 +140,7 @@ class BuiltIns:
     def _bind(self, *names: str) -> None:
         """Binds tools from now on; the least recently used tools make room for them."""
         with self._lock:
+            # Only then may tools have to go.
             is_new = not self._last_uses.keys() >= set(names)
             self._last_uses.update((name, next(self._uses)) for name in names)
             room = self._budget
@@ -146,6 +148,7 @@ class BuiltIns:
             last_used = sorted(uses, key=uses.__getitem__, reverse=True) if is_new else []
             for place, bound in enumerate(self._toolset.by_name[name] for name in last_used):
                 room -= token_estimate([bound.definition])
+                # What one search gives always stays, however large it is.
                 if place >= _MOST_FOUND and (room < 0 or place >= _MOST_FUNCTIONS - 1):
                     del self._last_uses[bound.name]
 

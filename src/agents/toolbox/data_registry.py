@@ -123,6 +123,7 @@ class DataRegistry:
             return item.data
         with self._lock:
             if item.id not in self._hosted:
+                # Once per table and only when somebody wants it: KNIME writes each table to a file.
                 self._hosted[item.id] = self._to_table(item.data)
             return self._hosted[item.id]
 

@@ -44,7 +44,9 @@ def remember(links: Links, tool: MCPTool, blocks: Iterable[ContentBlock]) -> Non
     """Remembers what a result has linked; the oldest links are forgotten."""
     for block in blocks:
         if isinstance(block, ResourceLink) and block.uri:
+            # So that it becomes the newest one.
             links.pop(block.uri, None)
+            # Only that server is asked: a link of one server must not make the agent read at another.
             links[block.uri] = replace(tool.route, tool=None, digest=None)
             if len(links) > _MOST_LINKS:
                 del links[next(iter(links))]
@@ -83,8 +85,10 @@ def reads_resources(run: Run) -> Run:
 def _read(call: CallInProgress) -> ToolAnswer:
     assert isinstance(call.tool, MCPTool)
     client = call.run.pool.client(call.tool.route)
+    # From here on the outcome is unknown if nothing comes back.
     call.sent()
     raw = client.read_resource(call.arguments["uri"], is_canceled=call.is_canceled)
+    # A token may have been renewed since.
     call.run.secrets.learn(client.secrets())
     call.server_version, call.protocol = client.server.version, client.server.protocol_version
     return answer_of(CallToolResult.from_raw({"content": [_block(block) for block in contents_of(raw)]}))

@@ -68,6 +68,7 @@ class FormField:
 
     def _chosen(self, text: str) -> str:
         values = [value for value, _ in self.choices]
+        # A value that is a number counts before the place of a choice.
         if text not in values and text.isdecimal() and 0 < int(text) <= len(values):
             return values[int(text) - 1]
         titles = {title.casefold(): value for value, title in self.choices}
@@ -106,6 +107,7 @@ def checked_form(schema: Mapping[str, Any], content: Mapping[str, Any]) -> dict[
     checked, _ = ArgumentValidator.for_schema(canonical_json(schema)).check(content)
     for name, raw in as_object(schema.get("properties")).items():
         kind, value = as_object(raw).get("format"), checked.get(name)
+        # JSON Schema leaves formats to the reader, and the validator for arguments does not check them.
         if kind in _FORMATS and isinstance(value, str) and not _has_format(str(kind), value):
             raise ArgumentsInvalid(f"This is not {_FORMATS[str(kind)]}", pointer=f"/{name}")
     return checked
@@ -128,6 +130,7 @@ def _kind_of(part: Mapping[str, Any]) -> tuple[FieldKind | None, tuple[tuple[str
 
 
 def _choices(part: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    # Choices of one are `oneOf`, choices of several `anyOf`.
     titled = part.get("oneOf") or part.get("anyOf")
     if isinstance(titled, list):
         options = [as_object(option) for option in cast("list[Any]", titled)]

@@ -30,10 +30,12 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
+    # As `asyncio.to_thread` does, whose threads the end of the process would wait for.
     context = copy_context()
     context.run(_waited_for.set, done)
 
     def tell(result: T | None, error: BaseException | None) -> None:
+        # Nobody waits any more, and a canceled future takes no result.
         if done.cancelled():
             return
         if error is None:
@@ -105,6 +107,7 @@ class _Thread(threading.Thread):
             except queue.Empty:
                 if self._threads.remove_idle(self):
                     return
+                # `run` took it off the list at this moment, so the work is about to come.
                 continue
             work()
             del work  # frees its arguments and result while this thread waits
