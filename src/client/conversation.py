@@ -247,7 +247,7 @@ class Conversation:
     def _cancel(self, request_id: int, error: BaseException) -> None:
         """Tells the server that its reply is no longer wanted.
 
-        https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation: over modern
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation: over modern
         HTTP closing the stream cancels, and a notification must not be sent. Elsewhere a closed stream does
         not cancel.
         """

@@ -256,9 +256,8 @@ class Listings:
                     if is_large:
                         self._check_length(entry)
                     tool = ToolDefinition.from_raw(entry)
-                    # https://modelcontextprotocol.io/specification/2026-07-28/basic/transports: over HTTP a
-                    # tool with a malformed `x-mcp-header` MUST be left out; over stdio the annotation means
-                    # nothing.
+                    # https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http:
+                    # a tool with a malformed `x-mcp-header` MUST be left out; over stdio it means nothing.
                     if mirrors and (arguments := mirrored_arguments(tool.input_schema)):
                         mirrored.setdefault(tool.name, arguments)
                     tools.append(tool)

@@ -1,7 +1,7 @@
 """Calls that ask something of a client of 2026-07-28: the questions are results, the answers a new request.
 
 Servers of this revision send no requests:
-https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/mrtr. A call that asks goes on in the
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr. A call that asks goes on in the
 background, and is found again by the ``requestState`` of the next request.
 """
 

@@ -70,7 +70,8 @@ _FIX: Final = "Correct the arguments; nothing was sent"
 _SHOWN_LEVELS: Final = 5
 _GONE: Final = object()
 _ROUNDS: Final = 8  # JSON text inside of parsed JSON text
-_KEY: Final = "knime-mcp/idempotency-key"  # https://modelcontextprotocol.io/specification: `_meta`, key names
+# https://modelcontextprotocol.io/specification/2025-11-25/basic#_meta has the rules for the names of keys.
+_KEY: Final = "knime-mcp/idempotency-key"
 _NO_WORKFLOWS: Final = (
     "Use the MCP Agent Prompter or KNIME's Agent Prompter node for workflow tools, in KNIME Analytics"
     " Platform 5.8 or later"

@@ -106,7 +106,7 @@ def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
     """Chooses the issuer: the wanted one, which the metadata must name, else the first.
 
     Credentials belong to one issuer, and an MCP server must not be able to redirect them to another.
-    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
     """
     if wanted is None:
         return first

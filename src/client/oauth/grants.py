@@ -70,7 +70,7 @@ class Situation:
     def may_use(self, client: Client) -> bool:
         """Whether a client that was registered by hand belongs to this issuer.
 
-        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding:
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding:
         refused if the client has a secret and no issuer was configured, as a hostile MCP server could name
         its own authorization server and collect the secret.
         """
@@ -197,7 +197,7 @@ class AuthorizationCode:
     def _client(self, situation: Situation, user_agent: UserAgent, scope: str | None) -> tuple[Client, str]:
         """Chooses the client: registered by hand, described by a published document, or registered now.
 
-        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#client-registration-approaches
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#client-registration
         """
         server = situation.found.server
         if self.client is not None and situation.may_use(self.client):
@@ -415,7 +415,7 @@ def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: 
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
-        # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#dynamic-client-registration:
+        # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#dynamic-client-registration:
         # the default would be "web", which forbids loopback redirects.
         "application_type": "native",
     }

@@ -4,7 +4,7 @@ OAuth discovery makes a client fetch URLs that a stranger chose, from inside the
 fetch therefore uses https (http on this machine only), goes to public addresses unless the MCP server itself
 is in the same kind of network, connects to exactly the address that was checked, follows no redirect, and
 ends after 64 KiB or when a clock runs out.
-https://modelcontextprotocol.io/specification/2025-11-25/basic/security_best_practices#server-side-request-forgery-ssrf
+https://modelcontextprotocol.io/docs/2025-11-25/tutorials/security/security_best_practices#server-side-request-forgery-ssrf
 """
 
 import ipaddress

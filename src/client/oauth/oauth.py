@@ -215,7 +215,7 @@ class OAuth:
         login = self._login
         previous = self._previous_issuer(discovered)
         if login is not None and login.issuer != discovered.server.issuer:
-            # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
+            # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
             self._forget()
             login = None
         if (

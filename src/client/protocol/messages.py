@@ -343,8 +343,8 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> Messag
 
 def encode_header_value(value: str) -> str:
     """A value as header text: unchanged if that is safe, else as ``=?base64?…?=``."""
-    # https://modelcontextprotocol.io/specification/2026-07-28/basic/transports, *Value Encoding*: visible
-    # ASCII without blanks at its ends stays; what looks encoded itself is encoded, too.
+    # https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#value-encoding:
+    # visible ASCII without blanks at its ends stays; what looks encoded itself is encoded, too.
     plain = all(" " <= character <= "~" for character in value) and value == value.strip(" ")
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value

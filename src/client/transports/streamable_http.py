@@ -257,7 +257,7 @@ class StreamableHttp(Transport):
         failures = 0
         while response is None:
             # Without an id there is nothing to resume from; modern streams never resume
-            # (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports).
+            # (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
             if not cursor.last_id or self._version is None or era_of(self._version) is Era.MODERN:
                 raise ConnectError(
                     "The server ended the stream without its reply",
