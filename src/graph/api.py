@@ -137,6 +137,7 @@ class GraphRun:
         watched = replace(hooks, on_node_complete=complete, on_node_error=failed)
         try:
             result = executor.run(self.tool, arguments, hooks=watched, controller=self.controller)
+        # Also what is no `Exception`: `result` would wait for ever otherwise.
         except BaseException as error:
             self._future.set_exception(error)
         else:

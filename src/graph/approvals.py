@@ -85,12 +85,14 @@ def decided(node: ApproveNode, line: Line, record: NodeRecord) -> dict[str, Any]
             fix="Call the tool with a client that can be asked (elicitation); or run it in a terminal, or"
             " decide before: graph run --approve NODE, or --deny NODE",
         )
+    # A person's time is not the run's.
     with run.clock.stopped():
         decision = ask(Question(node=node.id, message=text, is_stopped=line.is_stopped))
     if decision is not None:
         if run.durable is not None:
             run.durable.keep(record.place, "decision", decision.to_json(), run)
         return decision.to_json()
+    # Whoever stopped the run wants to read that, not that nobody has decided.
     if line.is_stopped():
         raise run.stopped()
     raise RunError(
@@ -101,6 +103,8 @@ def decided(node: ApproveNode, line: Line, record: NodeRecord) -> dict[str, Any]
 def _client_that(client: RunClient | None) -> Approver | None:
     """Asks the client that called, by elicitation; None if it cannot be asked."""
     modes = None if client is None else client.capabilities.get("elicitation")
+    # https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#capabilities: an empty
+    # object stands for forms only.
     if client is None or modes is None or (modes and "form" not in modes):
         return None
 

@@ -74,4 +74,5 @@ def route_of(config: ServerConfig) -> ServerRoute:
     """The server's name in records: its URL without possible secrets, or ``stdio:<name>``."""
     if isinstance(config, StdioConfig):
         return ServerRoute(url=f"stdio:{config.name}")
+    # Keys of services often stand in the query.
     return ServerRoute(url=config.url.partition("?")[0])

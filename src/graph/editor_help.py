@@ -198,6 +198,7 @@ def _described(shape: Shape) -> str:
 
 
 def _indent(text: str) -> int:
+    # Blank lines are inside of whatever is around them.
     return len(text) - len(text.lstrip()) if text.strip() else 1 << 30
 
 

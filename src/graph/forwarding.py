@@ -59,6 +59,7 @@ class ForwardingSessions:
         try:
             yield session.mcp
         finally:
+            # First of all: what the server still says must not reach the client of the next call.
             session.run = session.to = None
             with self._lock:
                 self._used.discard(session)
@@ -70,6 +71,8 @@ class ForwardingSessions:
 
     def _taken(self, questions: frozenset[str]) -> ForwardingSession:
         with self._lock:
+            # A session has told its server once what can be asked, so it fits only clients that can be
+            # asked the same. The last one that was used is the least likely to have ended.
             found = next((free for free in reversed(self._free) if free.questions == questions), None)
             if found is None:
                 found = ForwardingSession(self._connect, questions, logs=self._publication.logs)
@@ -105,6 +108,8 @@ class ForwardingSession:
         if run is None or client is None:
             return nobody(params)
         modes = as_mapping(client.capabilities.get("elicitation"))
+        # https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#capabilities: servers
+        # must not ask in a mode that the client has not declared.
         if params.get("mode", "form") == "url" and method == "elicitation/create" and "url" not in modes:
             return RpcError(INVALID_PARAMS, "The client does not open pages")
         with run.clock.stopped():  # a person's time is not the run's

@@ -85,6 +85,7 @@ async def serve_http(
             if reload is not None:
                 group.start_soon(reload.run, service)
             await serve(listeners, on_ready=ready, on_end=end)
+            # `reload` waits for changes without an end.
             group.cancel_scope.cancel()
     finally:
         service.close()

@@ -51,6 +51,8 @@ class InputRounds:
             conversation = Conversation(self._call, asked)
         else:
             found = self._waiting.pop(state, None)
+            # The specification, *Server Requirements*: a state is what an attacker may have made up. This
+            # one is random, and only finds a call with the same tool and arguments.
             if found is None or not found.is_about(asked):
                 raise Refused(INVALID_PARAMS, "No call waits for these answers any more; call again")
             conversation = found
@@ -60,6 +62,7 @@ class InputRounds:
             return conversation.task.result()
         if len(self._waiting) >= _MOST_WAITING:
             self._give_up(next(iter(self._waiting)))
+        # A new one for each round, so that old answers cannot be sent twice.
         state = secrets.token_urlsafe(24)
         self._waiting[state] = conversation
         loop = asyncio.get_running_loop()
@@ -113,6 +116,7 @@ class Conversation:
         try:
             await asyncio.wait({self.task, news}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
+            # The client has left or canceled the request that carries this round.
             self.task.cancel()
             raise
         finally:

@@ -89,6 +89,7 @@ class NodeShapes:
             node = self.nodes.get(node_id)
             shape = ANY if node is None else self._of(node)
             if getattr(node, "on_error", None) is not None:
+                # The output of a node whose error was caught is that error.
                 shape = either(shape, _ERROR)
             self._made[node_id] = shape
         return self._made[node_id]
@@ -118,6 +119,7 @@ class NodeShapes:
                 items = self.of_expression(node.items.text, whose, []).flat()
                 given = {"item": items, "index": Shape.of("number", whose=whose)}
                 entry = Shape(kinds=frozenset({"object"}), fields=given, others=Others.NONE, whose=whose)
+                # Inside of the body it is the entry, after it the list of results.
                 return either(entry, list_of(self._last_outputs(node.body, node.next), whose))
             case ApproveNode():
                 texts = {name: Shape.of("string", whose=whose) for name in ("by", "comment")}

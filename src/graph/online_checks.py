@@ -115,6 +115,7 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
             problems.append(_problem(message, _at(node, "args"), Severity.ERROR))
     for name, value in args.items():
         if name not in properties:
+            # A schema without any properties says nothing of the arguments.
             if schema.get("additionalProperties", True) is False or properties:
                 fix = did_you_mean(name, properties)
                 refused = schema.get("additionalProperties") is False
@@ -144,6 +145,7 @@ def _violation(schema: Any, value: Any) -> str | None:
     """The problem of a literal value, or None. Schemas with references are not checked."""
     import jsonschema_rs
 
+    # A reference leads into the whole schema, of which this is a part.
     if not isinstance(schema, dict) or "$ref" in str(as_mapping(schema)):
         return None
     try:

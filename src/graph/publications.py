@@ -64,6 +64,7 @@ class ToolChange:
         changed = {"title": self.title, "description": self.description, "annotations": self.annotations}
         own = {key: value for key, value in changed.items() if value is not None}
         schema = self._schema(as_mapping(raw.get("inputSchema")))
+        # The document makes calls, not tasks; and `_meta` is between the server and its client.
         kept = {key: value for key, value in raw.items() if key not in {"execution", "_meta"}}
         return {**kept, **own, "name": name, "inputSchema": schema}
 
@@ -73,6 +74,7 @@ class ToolChange:
         values = {theirs.get(name, name): value for name, value in arguments.items()}
         for name, change in self.arguments.items():
             if change.hidden:
+                # A caller may name it all the same, unless the schema forbids more arguments.
                 values.pop(name, None)
             elif change.value is not ABSENT:
                 values[name] = change.value
@@ -137,6 +139,7 @@ def read_publications(
 ) -> dict[str, Publication]:
     """The publications of a document, by server; problems are in the findings."""
     found: dict[str, Publication] = {}
+    # Only names that the document gives can be checked: servers are not asked when it is read.
     taken = dict.fromkeys(own_tools, "of the document")
     for server, written in as_mapping(raw.get("publish")).items():
         path = ("publish", server)

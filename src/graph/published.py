@@ -109,9 +109,11 @@ class Published:
     ) -> None:
         change = publication.changes.get(raw["name"], ToolChange())
         name = f"{publication.prefix}{change.name or raw['name']}"
+        # The document's own tools come first: a server must not take the place of one of them.
         taken = found.keys() | {tool.name for tool in self._document.tools}
         name = name if name not in taken else f"{server}_{name}"
         try:
+            # Even with the server's name in front.
             if name in taken:
                 raise SettingInvalid("its name is taken", setting="publish", fix="Give the server a 'prefix'")
             listed = change.described(raw, name)
@@ -171,6 +173,8 @@ class Published:
         except MCPError as error:
             what = f"The server '{tool.server}' did not answer: {error.what}"
             raise RunError(what, tool=tool.listed["name"], kind="call", fix=error.fix) from None
+        # What else a result has, such as `resultType`, belongs to the server's revision, not to the
+        # client's.
         return {key: result.raw[key] for key in _RESULT if key in result.raw}
 
     def resources(self, *, templates: bool) -> list[dict[str, Any]]:
@@ -203,6 +207,7 @@ class Published:
             try:
                 result = self._sessions.client(server).read_resource(own)
             except ServerError as error:
+                # Another server may have it: URIs say nothing of the server.
                 refusals.append(Refused(error.code or INVALID_PARAMS, error.what))
             except MCPError as error:
                 raise Refused(INVALID_PARAMS, f"The server '{server}' did not answer: {error.what}") from None
@@ -212,6 +217,7 @@ class Published:
                     for content in as_list(result.get("contents"))
                 ]
                 return {"contents": contents}
+        # The first place was the surest, so its reason tells the most.
         raise refusals[0] if refusals else Refused(_NOT_FOUND, "Resource not found", uri=uri)
 
     def _places(self, uri: str) -> Iterator[tuple[str, str]]:
@@ -270,6 +276,7 @@ class Published:
                 _text(params, "name"), as_mapping(params.get("arguments"))
             )
         if self.has("logs"):
+            # The session keeps the level and filters by it; servers are asked for everything.
             offered["logging/setLevel"] = lambda _: {}
         return {method: partial(answered, work) for method, work in offered.items()}
 
@@ -290,6 +297,7 @@ class Published:
                 _log.warning("the %s of the server '%s' cannot be listed: %s", what, server, error.sentence)
                 return None
 
+        # Without `with`, which would wait for the slowest server.
         pool = ThreadPoolExecutor(max_workers=max(len(asked), 1))
         lists = {server: pool.submit(listed, server) for server in asked}
         pool.shutdown(wait=False)
@@ -347,6 +355,8 @@ def _pattern(template: str) -> re.Pattern[str]:
     parts: list[str] = []
     end = 0
     for variable in _VARIABLE.finditer(template):
+        # With an operator a value may hold slashes and more; a plain one has these escaped (RFC 6570,
+        # section 3.2.2).
         parts += [re.escape(template[end : variable.start()]), ".*" if variable[1] else "[^/?#]*"]
         end = variable.end()
     return re.compile("".join([*parts, re.escape(template[end:])]), re.DOTALL)

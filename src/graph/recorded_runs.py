@@ -88,6 +88,7 @@ def _view(records: Sequence[NodeRecord], at: str | None) -> View:
         fix = did_you_mean(at, {record.node_id for record in records})
         fix = fix or f"It has executions 0 to {len(records) - 1}"
         raise SettingInvalid(f"The run has no execution '{at}'", setting="at", fix=fix)
+    # A node in a loop has run several times: its id means the last time.
     seen = records[numbers[-1]]
     view = View(None)
     for depth, name in enumerate(seen.branch):

@@ -190,6 +190,7 @@ class Controller:
             self._require("step", RunStatus.PAUSED)
             self._steps += 1
             self._leave()
+            # It returns after the node, not before it, so that callers see what the node did.
             return self._changed.wait_for(lambda: self._status is not RunStatus.RUNNING, timeout)
 
     def stop(self) -> None:

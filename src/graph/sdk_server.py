@@ -95,6 +95,7 @@ class _Peer:
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         request, result = _QUESTIONS[method]
         asked = request.model_validate({"method": method, "params": dict(params)})
+        # So that over HTTP it goes into the stream of that request: the other stream may not be open.
         of = ServerMessageMetadata(related_request_id=self._ctx.request_id)
         try:
             answer = await self._ctx.session.send_request(asked, result, metadata=of)
@@ -112,6 +113,8 @@ class _Peer:
         if not _takes_any_json(self._ctx):
             return is_loud(level, self._least_level)
         least = cast("dict[str, Any]", self._ctx.meta or {}).get("io.modelcontextprotocol/logLevel")
+        # https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging: nothing without
+        # a level in the request.
         return least is not None and is_loud(level, least)
 
 
@@ -201,6 +204,7 @@ class GraphServer:
         for connection in list(self._connections):
             try:
                 await connection.notify(method, None)
+            # One client that is gone must not keep the others from being told.
             except Exception as error:
                 _log.debug("a client was not told of the change: %s", type(error).__name__)
 

@@ -126,6 +126,7 @@ def read_mcp_file(
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
+        # Only for its errors: the reader of YAML that finds the positions takes more than JSON.
         json.loads(text)
         source = read(text, _RULES)
     except FileNotFoundError:
@@ -270,6 +271,8 @@ class ServerReading:
                     "A relative folder starts at the file's own folder",
                 )
         args = [self._filled(text, (*path, "args", index)) for index, text in enumerate(args_written)]
+        # Most programs start servers in their own working folder, and files that were written for these go
+        # on working.
         if cwd_written is None and _is_relative_to_process(args, cwd):
             cwd = Path.cwd()
         self._look_for(name, command, cwd, (*path, "command"))
@@ -327,6 +330,7 @@ class ServerReading:
                 self._ignored((*path, "requestInit", key))
         filled = self._all_filled(own_headers, (*path, "headers"))
         replaced = {header.lower() for header in filled}
+        # Names of headers have no case, so one of both would be sent twice.
         return {header: text for header, text in headers.items() if header.lower() not in replaced} | filled
 
     def _ignored(self, path: KeyPath) -> None:
@@ -350,6 +354,7 @@ class ServerReading:
         return {key: self._filled(text, (*path, key)) for key, text in texts.items()}
 
     def _filled(self, text: str, path: KeyPath) -> str:
+        # Documents are also checked where their secrets are not, such as in an editor.
         if self._environ is None:
             return text
         filled, missing = substitute(text, self._environ, self._taken)
@@ -383,6 +388,7 @@ def substitute(text: str, environ: Mapping[str, str], taken: set[str]) -> tuple[
             return match[1]
         name = match[2] or match[4]
         if name in environ:
+            # Others, such as HOME, would be marked wherever their text stands.
             if is_secret_variable(name):
                 taken.add(environ[name])
             return environ[name]

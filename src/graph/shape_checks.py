@@ -111,6 +111,7 @@ class ShapeChecks:
             fix = did_you_mean(name, wanted.fields)
             if name not in wanted.fields and wanted.fields and (fix or wanted.others is Others.NONE):
                 closed = schema.get("additionalProperties") is False
+                # Schemas are open by default, and only what looks like a typing error is worth a warning.
                 if fix or closed:
                     message = f"{self._node}: the tool '{node.tool}' has no argument '{name}'"
                     self._findings.warn(message, (*path, name), fix)
