@@ -217,6 +217,7 @@ class GraphChecks:
         if exit_ not in reached:
             message = f'Tool "{tool.name}" exit node "{exit_}" is not reachable from entry node "{entry}"'
             self._findings.error(message, next(p.path for p in tool.nodes if p.id == exit_))
+        # One search from the exit tells it of all nodes; a search from each node would take quadratic time.
         backwards: dict[str, list[str]] = {}
         for start, targets in graph.items():
             for target in targets:

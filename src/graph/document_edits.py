@@ -42,6 +42,7 @@ def at(data: Any, path: Path) -> Any:
 
 def with_value(data: Any, path: Path, value: Any) -> Any:
     """The document with a value at a path; None takes the key or entry away."""
+    # What was read stays as it is: the studio compares both to write the change back.
     changed = deepcopy(data)
     if not path:
         return value
@@ -64,6 +65,7 @@ def with_value(data: Any, path: Path, value: Any) -> Any:
 
 def _with_entry(entries: list[Any], index: int, value: Any) -> None:
     if value is None:
+        # A slice, as the entry may be gone already.
         del entries[index : index + 1]
     elif index >= len(entries):
         entries.append(value)
@@ -110,6 +112,7 @@ def connected(data: Any, nodes: Path, source: str, way: str, target: str, *, dia
     if key == "branches" and not rest:
         node["branches"] = [*as_list(node.get("branches")), target]
     elif key == "conditions" and not rest:
+        # A rule that always holds, as one without a rule would be the default of the other dialect.
         condition = {"rule": True, "target" if dialect is Dialect.TARGET else "next": target}
         node["conditions"] = [*as_list(node.get("conditions")), condition]
     elif rest:
@@ -133,6 +136,7 @@ def without_node(data: Any, nodes: Path, node_id: str) -> Any:
         meeting = entry.get("next")
         if isinstance(entry.get("branches"), list):
             moved = [follow if branch == node_id else branch for branch in entry["branches"]]
+            # A branch that would begin where the branches end is empty, which a document must not have.
             entry["branches"] = [branch for branch in moved if branch not in (None, meeting)]
         for condition in map(as_mapping, as_list(entry.get("conditions"))):
             for key in ("next", "target"):

@@ -117,6 +117,7 @@ def load_document(
     Raises:
         DocumentError: The document cannot be served; contains all problems.
     """
+    # Shapes only make warnings, and serving has to begin soon.
     checked = check_document(path, dialect=dialect, mcp_file=mcp_file, environ=environ, judged=False)
     if checked.document is None:
         raise DocumentError(str(path), checked.problems)
@@ -177,6 +178,7 @@ def check_text(
     servers, mcp_problems = _servers(findings, raw, path, mcp_file, environ)
     reading = ToolReading(findings, NodeReading(findings, chosen.dialect), raw)
     placed = reading.placed()
+    # Also servers with mistakes, which are told already: a node that calls one is not wrong as well.
     known = set(servers) | _names(raw)
     checks = GraphChecks(findings, chosen.dialect, known, [tool.name for tool in placed])
     for tool in placed:
@@ -185,6 +187,7 @@ def check_text(
     tools, shapes = _check_shapes(findings, raw, placed, called or {}) if judged else (None, {})
     if not judged:
         _check_syntax(findings, placed)
+    # Last, as it looks across all tools.
     checks.recursion(placed)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
@@ -306,6 +309,7 @@ def javascript_scalar(text: str) -> Any:
         return math.nan
     if infinite := _INFINITE.fullmatch(text):
         return -math.inf if infinite[1] == "-" else math.inf
+    # `010` is ten here, as in YAML 1.2; Python's `int` would refuse it with base 0.
     if (whole := _INT.fullmatch(text)) and len(text) <= _LONGEST:
         digits = whole[2]
         base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2], 10)
@@ -392,6 +396,7 @@ def _servers(
     if mcp_file is None:
         return servers, []
     others, problems = read_mcp_file(Path(mcp_file), environ, without=_names(raw))
+    # The document's own servers win.
     return {**others, **servers}, problems
 
 

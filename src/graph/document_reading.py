@@ -75,6 +75,7 @@ class ToolReading:
     def placed(self) -> list[PlacedTool]:
         """Reads the tools, in the order of the document; of those with the same name the first one counts."""
         shared = self._raw.get("nodes")
+        # Read once for all tools, so that a mistake in them is told once.
         everywhere = self._nodes(as_list(shared), ("nodes",)) if isinstance(shared, list) else None
         placed_tools: dict[str, PlacedTool] = {}
         for index, raw in enumerate(as_list(self._raw.get("tools"))):
@@ -429,6 +430,8 @@ class NodeReading:
             return self._template(raw, path)
         templates: dict[str, Template] = {}
         for name, value in raw.items():
+            # In this dialect every text with a dollar is an expression, as in the reference; nothing below
+            # the top level is.
             is_expression = isinstance(value, str) and value.startswith("$")
             templates[name] = self._expression(value, (*path, name)) if is_expression else value
         return templates

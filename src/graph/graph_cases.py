@@ -272,6 +272,7 @@ class ReplayedCalls:
                 raise ArgumentsInvalid(message)
             self._left = [recorded for recorded in self._left if recorded is not found]
         if found.result is not None:
+            # Cases are written by hand and by other programs, which have null for nothing.
             null_is_absent = found.result.get("structuredContent", 0) is None
             return CallToolResult.from_raw(found.result, null_is_absent=null_is_absent)
         said = found.error or {}
@@ -330,6 +331,7 @@ def run_case(
         error, history = failed, cast("tuple[NodeRecord, ...]", failed.history)
     failures = list(_failures(case, result, error, history))
     if call is None:
+        # An error that names the call already says it.
         failures += [text for text in replayed.unknown if error is None or text not in error.sentence]
         failures += replayed.left()
     nodes = frozenset((record.tool.name, record.node_id) for record in history if record.tool is not None)
@@ -361,6 +363,7 @@ def _failures(
     elif error is not None and (case.error is None or case.error not in error.sentence):
         expected = "" if case.error is None else f" instead of '{case.error}'"
         yield f"the run failed{expected}: {error.sentence}"
+    # The nodes of branches run side by side, so their order is another one each time.
     ran = tuple(record.node_id for record in history if not record.branch)
     if case.path is not None and ran != case.path:
         yield f"path: expected {' → '.join(case.path)}; it was {' → '.join(ran)}"
@@ -446,6 +449,7 @@ def recorded_case(
         ended = executor.run(tool, arguments, hooks=hooks, is_canceled=is_canceled)
         history, case = ended.history, replace(case, result=secrets.shown(ended.result))
     except RunError as error:
+        # Neither is what the tool does.
         if error.kind == "stopped" or document.tool(tool) is None:
             raise
         history, case = error.history, replace(case, error=secrets.text(error.cause))

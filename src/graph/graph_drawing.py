@@ -166,6 +166,8 @@ Bend = tuple[int, int]
 
 class _Layout:
     def __init__(self, texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -> None:
+        # From the entry on, so that the edges which close a cycle are those that a reader would call
+        # backward.
         self.nodes = sorted(texts, key=lambda node: node != entry)
         self.ways = ways
         self.back = self._ways_back()
@@ -207,6 +209,7 @@ class _Layout:
     def _layers(self) -> dict[str, int]:
         layer = dict.fromkeys(self.nodes, 0)
         forward = [way for number, way in enumerate(self.ways) if number not in self.back]
+        # Without cycles the longest way has at most as many edges as there are nodes, so this always ends.
         for _ in self.nodes:
             moved = False
             for source, target, _ in forward:
@@ -246,6 +249,7 @@ class _Layout:
             below.setdefault(upper, []).append(lower)
         for row in self.rows:
             self._spread(row, [0.0] * len(row))
+        # Down and up in turn: each way sorts by the neighbours that have just been placed.
         for sweep in range(_SWEEPS):
             neighbours = below if sweep % 2 else above
             for row in reversed(self.rows) if sweep % 2 else self.rows:

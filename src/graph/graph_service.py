@@ -93,6 +93,7 @@ class GraphService:
             def changed(method: str) -> None:
                 published.forget()
                 if self._loop is not None and self.on_change is not None:
+                    # Notifications come in the threads of clients.
                     asyncio.run_coroutine_threadsafe(self.on_change(method), self._loop)
 
             api.sessions.watch(changed)
@@ -145,6 +146,7 @@ class GraphService:
         with self._used_changed:
             old = self._api
             self._serve(api)
+            # Otherwise the last of its runs closes it.
             unused = old not in self._used_by
         if unused:
             await anyio.to_thread.run_sync(old.close)
@@ -167,9 +169,11 @@ class GraphService:
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool, and reports progress if asked for; canceling the coroutine ends the run."""
+        # A run with a name writes into its journal, so it is no quick one.
         if report is None and RUN_KEY in asked.meta:
             return await self._run(asked, None)
         if report is None:
+            # In the event loop itself: a thread would cost several times what a short run takes.
             run_result = self._quick_runs.run(asked.tool, asked.arguments)
             return (
                 await self._run(asked, None) if run_result is None else _answer(asked, run_result, self._api)
@@ -196,6 +200,7 @@ class GraphService:
                 hooks = replace(hooks, on_progress=reporter.tool, on_node_start=reporter.node)
             with self._used() as api:
                 try:
+                    # The document's own tools come first, as in the list.
                     if api.published is not None and api.document.tool(asked.tool) is None:
                         tool = api.published.tool(asked.tool)
                         return _passed_on(asked, tool, api, hooks, reporter, is_canceled)
@@ -215,6 +220,7 @@ class GraphService:
         try:
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
         except anyio.get_cancelled_exc_class():
+            # The thread cannot be stopped: the run looks at this between nodes and while it waits.
             canceled.set()
             raise
 
@@ -327,6 +333,7 @@ class _Reporter:
         while (said := await self._queue.get()) is not None:
             count += 1
             if isinstance(said, str):
+                # The specification wants progress to increase: the number of messages does.
                 await report(float(count), None, said)
             else:
                 await report(said.progress, said.total, said.message)
@@ -356,6 +363,8 @@ def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
     text = without_surrogates(json_text)
     if text is not json_text:  # a lone surrogate, as from a broken escape, cannot be sent
         value = json.loads(text)
+    # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content: the same as
+    # text, for clients that know no structured content.
     blocks = [{"type": "text", "text": text}, *(_media(value) if _MAY_HAVE_MEDIA.search(text) else ())]
     result: dict[str, Any] = {"content": blocks, "structuredContent": value}
     return _with_history(asked, result, run.history, api)
@@ -444,6 +453,7 @@ class QuickRuns:
         except Exception:  # the run in another thread reports the error
             return None
         finally:
+            # The longer it held up the other clients, the longer it is not tried again.
             share = (time.monotonic() - before) * 1000 / _MOST_MILLISECONDS
             if share > 0.5:
                 self._pauses[tool] = round(_PAUSE * share)

@@ -73,6 +73,7 @@ class GraphLanguage:
         checked = self._check(uri)
         if self._online and checked.document is not None:
             self._called[uri] = called | check_online(checked.document).tools
+            # After the first answer, which an editor shows at once: servers may take seconds.
             self._check(uri)
 
     def _changed(self, asked: Any) -> None:
@@ -86,6 +87,7 @@ class GraphLanguage:
 
     def _check(self, uri: str) -> CheckedDocument:
         document = self.server.workspace.get_text_document(uri)
+        # Without the environment: variables that are set only where it runs are no mistakes in an editor.
         checked = check_text(document.source, path=_path(uri), called=self._called.get(uri))
         if checked.shapes or uri not in self._known:  # what can still be read helps with what cannot yet
             self._known[uri] = checked
