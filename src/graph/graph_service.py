@@ -173,7 +173,7 @@ class GraphService:
         if report is None and RUN_KEY in asked.meta:
             return await self._run(asked, None)
         if report is None:
-            # In the event loop itself: a thread would cost several times what a short run takes.
+            # In the event loop itself: handing it to a thread takes as long as such a run.
             run_result = self._quick_runs.run(asked.tool, asked.arguments)
             return (
                 await self._run(asked, None) if run_result is None else _answer(asked, run_result, self._api)

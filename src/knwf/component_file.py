@@ -171,6 +171,8 @@ def write_component(
     file is newer. A file that says the same already is left as it is. KnwfError if `check` finds an error.
     """
     stored = _stored(path)
+    # KNIME offers an update of every linked copy when the time in the file is another one, so it changes
+    # only with the component.
     before = _changed(stored.get(TEMPLATE_FILE, b""))
     if before is None or _component_files(component, face, before) != stored:
         files = _component_files(component, face, changed)

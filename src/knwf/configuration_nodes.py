@@ -128,6 +128,7 @@ def _default(settings: Configuration, node_id: int) -> tuple[Entry | Config, ...
             string("login", str(settings.value)),
         )
         return (
+            # A password never goes into a file.
             boolean("isSavePassword", value=False),
             Config("credentialsValue", login),
             boolean("useServerLoginCredentials", value=False),

@@ -48,6 +48,7 @@ def to_model(
 def from_model(model: Config) -> tuple[dict[str, Any], str]:
     """The JSON document of settings, and the version of the extension that saved it, else "0.0.0"."""
     values = {child.key: _value(child) for child in model if not child.key.endswith(_MARKER_END)}
+    # KNIME's Python side reads the absence of a version like this.
     return {MODEL: values}, model.text(VERSION_KEY, "0.0.0")
 
 
@@ -81,6 +82,7 @@ def _setting(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, 
         return Config(key, (marker,))
     items = None if value is None else _sequence(value, path)
     if kind.endswith(_ARRAY_END):
+        # Only an empty array needs its marker: the elements of another one have types.
         if not items:
             return Config(key, (marker, integer("array-size", 0), boolean(_NULL_KEY, items is None)))
         element = kind.removesuffix(_ARRAY_END)

@@ -66,6 +66,7 @@ class Archive:
             raise KnwfError(f"{self._label} is no workflow archive: {error}") from None
         try:
             self.name, self._files = self._list_files()
+        # Nobody else has the file yet to close it.
         except BaseException:
             self._zip.close()
             raise
@@ -143,6 +144,8 @@ def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str,
     try:
         with os.fdopen(handle, "wb") as file:
             zip_into(file, {f"{folder}/{name}": files[name] for name in sorted(files)})
+            # Before the file takes its name: after a crash there is the old file or the new one, not an
+            # empty one.
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(_mode_of(target))  # mkstemp's files are for their owner only
@@ -159,6 +162,7 @@ def zip_into(file: IO[bytes], entries: Mapping[str, bytes], *, stored: Collectio
         for name, data in entries.items():
             info = zipfile.ZipInfo(name, date_time=_NO_TIME)
             info.compress_type = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+            # Otherwise both depend on the system on which it is written.
             info.create_system, info.external_attr = 3, 0o100644 << 16
             archive.writestr(info, data)
 
@@ -168,6 +172,7 @@ def _mode_of(target: Path) -> int:
     try:
         return stat.S_IMODE(target.stat().st_mode)
     except OSError:
+        # It can only be read by setting it.
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask

@@ -466,9 +466,11 @@ def created_columns(node: NativeNode) -> tuple[Column, ...]:
         raise KnwfError(f"{node_label(node)} has not as many cells as places for them")
     cells = dict(zip(zip(rows, indices, strict=True), texts, strict=True))
     height = max((row for row, _ in cells), default=-1) + 1
+    # A few cells with a large row number would make a table that fills the memory.
     if height > len(texts) * 1000:
         raise KnwfError(f"{node_label(node)} has a cell in row {height - 1}, but hardly any cells")
     columns: list[Column] = []
+    # Keys are numbers as texts, of which 10 would stand before 2.
     for column in sorted(properties.configs(), key=lambda config: config.key.zfill(9)):
         if column.value("SkipThisColumn") is True:
             continue

@@ -120,6 +120,8 @@ def read_node(settings: Config, node_id: int, position: Position) -> tuple[Nativ
 
 def node_settings(node: NativeNode) -> Config:
     """The settings file of a node, with KNIME's keys in KNIME's order."""
+    # KNIME loads what is saved as idle with wrong settings silently with the defaults, and misses the data
+    # of what is saved as executed.
     state = NodeState.CONFIGURED if node.state is NodeState.EXECUTED else node.state
     children: list[Entry | Config] = [
         string("node_file", "settings.xml"),
@@ -226,6 +228,7 @@ def _read_controls(variables: Config | None) -> tuple[VariableControl, ...]:
             exposed = config.text("exposed_variable") or None
             controls += [VariableControl(path, used, exposed)] if used or exposed else []
         else:
+            # Taken from the end, so that the controls are in the order of the file.
             pending += [((*path, inner.key), inner) for inner in reversed(config.configs())]
     return tuple(controls)
 

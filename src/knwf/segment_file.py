@@ -110,7 +110,9 @@ def write_segment(segment: Segment) -> bytes:
         Config("input_ports", (integer("num_inputs", len(segment.inputs)), *inputs)),
         Config("output_ports", (integer("num_outputs", len(segment.outputs)), *outputs)),
     )
+    # In this order: KNIME reads the stream once, and wants the metadata first.
     entries = {_METADATA: to_xml(Config(_METADATA, metadata)), _WORKFLOW: inner.getvalue()}
+    # Packed already.
     zip_into(outer, entries | dict(segment.behind), stored=frozenset({_WORKFLOW}))
     return outer.getvalue()
 
@@ -128,6 +130,7 @@ def segment_digest(data: bytes) -> str:
         for path, content in files.items():
             if not path.startswith(_MADE):
                 said[f"workflow/{path}"] = _content(path, content)
+    # A digest is needed of what any server or program put there, also of what cannot be read.
     except (KnwfError, KeyError):
         return f"sha256:{hashlib.sha256(data).hexdigest()}"
     text = json.dumps(said, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -213,13 +216,16 @@ def _stream(data: bytes, most: int) -> Iterator[tuple[str, bytes]]:
             raise KnwfError("it ends within the header of a file")
         _, _, flags, method, _, _, crc, packed, _, name_size, extra_size = _HEADER.unpack_from(data, at)
         at += _HEADER.size
+        # APPNOTE, appendix D: without the flag, names are in code page 437.
         name = data[at : at + name_size].decode("utf-8" if flags & _UTF8 else "cp437", "replace")
         at += name_size + extra_size
+        # The end of a stored entry whose size follows can only be guessed.
         if flags & 0x1 or method not in (_STORED, _DEFLATED) or (method == _STORED and flags & _SIZE_FOLLOWS):
             raise KnwfError(f"{name[:200]!r} is packed in a way that KNIME does not use")
         if method == _DEFLATED:
             unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
             try:
+                # One byte more than is allowed, so that too much is noticed without unpacking it all.
                 body = unpacking.decompress(view[at:], most + 1)
             except zlib.error as error:
                 raise KnwfError(f"{name[:200]!r} cannot be read: {error}") from None
@@ -232,6 +238,7 @@ def _stream(data: bytes, most: int) -> Iterator[tuple[str, bytes]]:
         if len(body) > most:
             raise KnwfError(f"{name[:200]!r} unpacks to more than {most} bytes, which is not allowed")
         if flags & _SIZE_FOLLOWS:
+            # APPNOTE, 4.3.9.3: the signature of a descriptor may be missing.
             marked = 4 if data[at : at + 4] == _DESCRIPTOR else 0
             crc = int.from_bytes(data[at + marked : at + marked + 4], "little")
             at += marked + 12

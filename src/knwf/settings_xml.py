@@ -268,6 +268,7 @@ class _XmlReader:
         parser = expat.ParserCreate()
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
+        # Entities are declared there, and a few nested ones expand to gigabytes.
         parser.StartDoctypeDeclHandler = self._refuse_doctype
         try:
             parser.Parse(data, True)

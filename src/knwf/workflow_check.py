@@ -94,6 +94,7 @@ def _check_node(node: Node, workflow: Workflow, connected: set[tuple[int, int]])
             yield from _check_native_node(node, where)
             yield from _check_inputs(node, connected, where)
         case OtherNode(kind="broken"):
+            # The reader has told of it.
             if not any(problem.where == where for problem in workflow.problems):
                 yield Problem("error", where, node.problem or "it is broken")
         case OtherNode():

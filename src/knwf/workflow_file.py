@@ -127,6 +127,7 @@ def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:
 
 def workflow_files(workflow: Workflow) -> dict[str, bytes]:
     """The files of a workflow, by their path in its folder; KnwfError if `check` finds an error."""
+    # A file that KNIME refuses is worse than none, as it is found when somebody opens it.
     errors = [problem for problem in check(workflow) if problem.severity == "error"]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -147,6 +148,7 @@ def workflow_files(workflow: Workflow) -> dict[str, bytes]:
                 raise KnwfError(f"{node_label(node)}: {error}") from None
     files["workflow.knime"] = to_xml(_workflow_settings(workflow))
     if workflow.description is not None:
+        # What else the file says, such as tags and links, stays as long as the description is the same.
         kept = files.get(METADATA_FILE)
         if kept is None or _described(kept) != workflow.description:
             files[METADATA_FILE] = _metadata(workflow.description)
@@ -200,6 +202,7 @@ def folder_name(name: str) -> str:
 
     Characters that folder names do not allow become ``_``; ``workflow.knime`` then holds the original name.
     """
+    # Cut as bytes, as that is what file systems count, and perhaps within a character.
     plain = (
         _NOT_IN_WORKFLOW_FOLDER.sub("_", name).encode("utf-8")[:_MAX_FOLDER_BYTES].decode("utf-8", "ignore")
     )
