@@ -234,6 +234,7 @@ def agent(
     if answer_schema:
         answer_schema = text_or_file(answer_schema, "--answer-schema")[0]
     if ask:
+        # Last, so that it holds only where no rule of the person decides.
         settings = replace(settings, rule=[*(settings.rule or ()), "ask *"])
     urls = server or []
     routes = connection.routes(urls) if urls or connection.servers else []
@@ -245,6 +246,7 @@ def agent(
             if html is not None:
                 write_page(html, run.page())
             code = _show(run, as_json=as_json)
+            # While the block still stands, so that a pipe that has closed is an error of this command.
             sys.stdout.flush()
     return code
 

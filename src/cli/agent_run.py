@@ -113,6 +113,7 @@ class AgentRun:
             is_chat = what["kind"] == "chat"
             earlier, finished = (None, None) if is_chat else self._kept(sessions.run.id)
             if not is_chat:
+                # Without one in the command, it is that of the interrupted run.
                 what["question"] = what["question"] or self._open_question(finished)
             open_journal(
                 self._settings.journal,
@@ -137,6 +138,7 @@ class AgentRun:
         self._runs = PromptRuns(prompter=self._agent, keep_errors=True, finished=self._finished)
         prompt = Prompt(text=question, history=tuple(history))
         try:
+            # Workflow tools make tables, which KNIME's API allows only while a node runs.
             with self._host.tables_usable() if self._host is not None else nullcontext():
                 self._runs.run([prompt], is_canceled=self._interrupt, on_event=self._timeline)
         finally:
@@ -266,6 +268,7 @@ class AgentRun:
             return []
         provision = sessions.provide(routes, include=self._settings.include, prefix=self._settings.prefix)
         failed = [outcome.error for outcome in provision.failed if outcome.error is not None]
+        # Without any tool the model could only guess.
         if len(failed) == len(routes):
             raise failed[0]
         for error in failed:
@@ -366,6 +369,7 @@ def _fallback(settings: AgentSettings, first: ChatModelSettings, credential: Cre
         return None
     name = settings.fallback_key_env
     other = fallback_of(first, settings.fallback_model, base_url=settings.fallback_url, credential=name)
+    # A key is meant for one endpoint.
     if other.route is not first.route:
         credential = Credentials(ConnectionOptions(bearer_env=name))(name)
     return create_model(other, credential)

@@ -34,6 +34,7 @@ class AgentTimeline(StatusLine):
                 self._text += text
                 self.show(self._text[-400:].replace("\n", " ")[-80:])
             case ModelRetried(iteration=iteration, reason=reason, wait=wait):
+                # What came before the attempt failed is not part of the answer.
                 self._text = ""
                 self._line((f"Turn {iteration}: the model again in {wait:.1f} s. {reason}", "yellow"))
             case ModelAnswered():

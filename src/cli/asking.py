@@ -45,6 +45,7 @@ class PersonAsked:
         self._say(json.dumps(dict(plan.arguments or {}), indent=2, ensure_ascii=False))
         while True:
             answer = self._read("y(es), a(lways this tool), n(o) and why, e(dit): ")
+            # The end of the input is no consent.
             word, _, reason = (answer or "no").strip().partition(" ")
             match word.lower():
                 case "y" | "yes":
@@ -83,6 +84,7 @@ class PersonAsked:
     def _entered(self, form: Mapping[str, Any], form_field: FormField) -> dict[str, Any] | Deny:
         """The value of a field under its name, nothing for one that is left out, or no answer at all."""
         required = [form_field.name] if form_field.is_required else []
+        # Each field is checked as it is typed, not all of them at the end.
         alone = {"type": "object", "properties": {form_field.name: form["properties"][form_field.name]}}
         while True:
             typed = self._read(_prompt(form_field))

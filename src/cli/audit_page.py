@@ -56,6 +56,7 @@ def audit_pages(
     saved file is: its picture is shown if it is the one on record.
     """
     left = iter(records)
+    # Known before the first page is made, which links to the others.
     count = -(-sum(run.count for run in verification.runs) // _MOST_CALLS)
     files = [
         file if not n else file.with_name(f"{file.stem}-{n + 1}{file.suffix}") for n in range(max(count, 1))
@@ -159,6 +160,7 @@ def _pictures(record: CallRecord, find: Callable[[str], Path | None]) -> Iterato
             file = find(name) if blob["mime_type"].startswith("image/") else None
             if file is None or blob["size"] > _LARGEST_PICTURE:
                 continue
+            # A page is not to show a picture that somebody put there later.
             if is_as_saved(file, blob["sha256"], blob["size"]):
                 yield data_image(file.read_bytes(), blob["mime_type"], description=file.name)
 

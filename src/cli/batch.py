@@ -139,6 +139,7 @@ def batch(
     if repeat_unknown and resume is None:
         raise UsageError("--repeat-unknown needs --resume: it is about the calls of an interrupted run.")
     _check_files(table, out, records, audit, resume)
+    # All of it before the first call: a file that cannot be written must not cost the results.
     check_folder(save_dir)
     from .batch_run import run_and_write, table_run
     from .sessions import Sessions
@@ -197,6 +198,7 @@ def _with_decimal_points(table: FileTable, tool: MCPTool) -> FileTable:
     """The table with ``1.234,5`` as ``1234.5`` in the columns of numbers; other texts stay as they are."""
     from ..client.validation.argument_schemas import parameters_in
 
+    # A file with types has numbers, not texts that look like some.
     if table.typed:
         return table
     wanted = parameters_in(tool.parameter_schema)

@@ -132,6 +132,7 @@ def _records(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
         try:
             yield found.add
         finally:
+            # Only now: the types of the columns depend on the records of all calls.
             for piece in found.pieces():
                 file.write(piece)
             if found.warning:
@@ -150,6 +151,7 @@ def _json(out: Path | None) -> Generator[Sink]:
 
     def add(outcome: CallOutcome) -> None:
         nonlocal comma
+        # Standard output may have another encoding than UTF-8, which the file always has.
         write(f"{comma}\n  {json.dumps(json_record(outcome.record), ensure_ascii=out is None)}")
         comma = ","
 

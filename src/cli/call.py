@@ -64,6 +64,7 @@ def call(
     tool, *rest = words
     pairs = split_pairs(rest)
     given = _json_object(json_arguments)
+    # Before the server is asked: a call must not be made that then cannot be recorded.
     check_journal(audit)
     check_folder(save_dir)
     with Interrupt() as interrupt:

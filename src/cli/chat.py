@@ -149,6 +149,7 @@ def _turn(
             run.turn(question, [*conversation, *begun])
     except Canceled:
         note("Stopped. The question is forgotten; what tools have done stays done.")
+        # As it was before the question: a turn with calls and no answer would confuse the model.
         return conversation
     finally:
         stop.turn = None

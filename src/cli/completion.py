@@ -34,6 +34,7 @@ Offer = tuple[str, str]
 
 def first_word() -> str | None:
     """The command on the line that the shell wants to have completed, None outside of completion."""
+    # fish and zsh give the first, bash the second.
     typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
     words = typed.split()
     return words[1] if len(words) > 1 else None
@@ -121,6 +122,8 @@ def _tools(context: typer.Context) -> dict[str, Any]:
         file = _file(server)
         if not file.is_file() or time.time() - file.stat().st_mtime > _FRESH:
             with suppress(Exception):
+                # What is kept from earlier is better than nothing, so a server that does not answer changes
+                # nothing.
                 keep_tools(server, _listed(server))
         return json.loads(file.read_text(encoding="utf-8"))
     return {}

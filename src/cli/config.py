@@ -81,6 +81,7 @@ def add(
         }
     else:
         entry = {"url": route.uri}
+    # Also what the person has typed: a token in a URL or an argument is one, too.
     entry, variables = without_secrets(name, entry)
     write_entries(servers_file(), {**entries, name: entry})
     say(f"{name} is {where(entry)}. Next: knime-mcp list {name}")

@@ -81,6 +81,7 @@ class ColumnCheck:
 def inside(folder: Path, path: str) -> Path:
     """Finds a file in the folder; ToolError for files that do not exist, or are outside."""
     root = folder.resolve()
+    # Resolved before it is compared, as links may lead outside.
     file = (root / path).resolve()
     names = ", ".join(known_file.name for known_file in _files(root))
     if not file.is_relative_to(root):

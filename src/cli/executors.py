@@ -154,6 +154,7 @@ def _check_workers(client: Client, address: str) -> None:
     if not versions:
         raise CommandError(f"The Dask cluster at {address} has no workers. Start some.")
     for worker, version in versions.items():
+        # Calls are sent as objects of this version's classes.
         if version != VERSION:
             has = version if isinstance(version, str) else f"none that can be loaded ({_named(version)})"
             raise CommandError(

@@ -71,6 +71,7 @@ def check_output(file: Path | None) -> None:
         return
     if file.is_dir():
         raise UsageError(f"{file} is a folder. Name a file.")
+    # Of a link, what it leads to is written.
     target = Path(os.path.realpath(file))
     folder = target.parent if file.is_symlink() else file.parent
     if not folder.is_dir():

@@ -100,6 +100,7 @@ def record(
         except RunError as error:
             complain(coded(secrets.text(error.sentence), error.error_code))
             return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
+    # A case of the same name is recorded anew.
     others = [other for other in before if other.name != case.name]
     text = json.dumps({"cases": [one.to_json() for one in (*others, case)]}, ensure_ascii=False, indent=2)
     with writing(kept_in):
@@ -108,6 +109,7 @@ def record(
     note(f"Saved '{case.name}' in {kept_in}: {' → '.join(case.path or ())}, {count}")
     if case.error is not None:
         note(f"The run failed, which the case expects: {case.error}")
+    # At once, as a case that fails by itself would be blamed on the next change.
     failures = run_case(document, case).failures
     if failures:
         complain(

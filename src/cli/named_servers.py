@@ -55,6 +55,7 @@ def named_server(name: str) -> ServerConfig | None:
 
 def unknown_name(word: str) -> UsageError | None:
     """The error for a word that looks like a name and is none; None if it may be meant as a URL."""
+    # A word with a dot may be a host without its scheme.
     if not is_name(word) or "." in word:
         return None
     names = ", ".join(sorted(known_entries())) or "none yet"
@@ -103,6 +104,7 @@ def for_every_program(entry: Entry, file: Path) -> tuple[Entry, list[str]]:
     VS Code asks people for ``${input:NAME}``; VS Code and Cursor know the folder that is open.
     """
     folder = file.resolve().parent
+    # The folder that VS Code has open is the one around it.
     if folder.name in {".vscode", ".cursor"}:
         folder = folder.parent
     known = {"workspaceFolder": str(folder), "userHome": str(Path.home())}

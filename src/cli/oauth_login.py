@@ -40,6 +40,7 @@ def log_in(options: LoginOptions) -> ExitCode:
         Interrupt() as interrupt,
         LoopbackBrowser(_opener(show_only=options.no_browser), port=options.port) as browser,
     ):
+        # Asked first, as the challenge names the metadata and the scopes (RFC 9728, section 5.1).
         challenge = _challenge(server, network, interrupt)
         if challenge is None:
             say(f"{origin_and_path(server)} lets everybody in; there is nothing to log in to.")
@@ -55,6 +56,7 @@ def log_in(options: LoginOptions) -> ExitCode:
         made = authorization.log_in(challenge.challenge, interrupt)
         with MCPClient(server, auth=authorization, network=network) as mcp:
             tools = mcp.list_tools(is_canceled=interrupt)
+        # The test call may have renewed the token.
         made = authorization.login or made
     if options.print_token:
         print_text(made.tokens.access_token)
@@ -68,6 +70,7 @@ def log_out(url: str) -> ExitCode:
     server = ServerRoute.parse(url).url
     store = KeyringStore()
     known = login_from_text(store.load(login_key(server)) or "")
+    # The client that was registered for the login goes with it.
     if known is not None:
         store.delete(client_key(known.issuer))
     if not store.delete(login_key(server)):
@@ -104,6 +107,7 @@ def _challenge(server: str, network: NetworkSettings, interrupt: Interrupt) -> _
     client = MCPClient(server, auth=probe, network=network)
     try:
         client.connect(is_canceled=interrupt)
+        # Some servers let everybody connect, and ask who it is at the first request.
         client.list_tools(is_canceled=interrupt)
     except AuthError:
         if not probe.asked:

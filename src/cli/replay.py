@@ -208,6 +208,7 @@ def replay(
             with reading_records():
                 run.execute(executor, concurrency, audit, out, raw_csv=raw_csv)
         finally:
+            # Also of a replay that was canceled or failed: the page has what there is.
             if html is not None:
                 write_page(html, run.page(file.name))
     run.print()

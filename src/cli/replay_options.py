@@ -119,6 +119,7 @@ def check_on_record(
 
 def _check_servers(options: ReplayOptions, routes: set[ServerRoute]) -> None:
     for old in options.servers:
+        # By the rules of the replay themselves: a beginning of a URL counts as well.
         if all(ReplayOptions(servers={old: _ANOTHER}).route(route) == route for route in routes):
             named = ", ".join(sorted({route.url for route in routes})) or "none"
             raise UsageError(f"No call on record is to the server {old} of --server; they are to: {named}.")

@@ -121,6 +121,7 @@ class ReplayRun:
         )
         run.run_workflow = workflow_runner(host, self._interrupt)
         run.workflow_digest = workflow_digest
+        # Workflow tools make tables, which KNIME's API allows only while a node runs.
         stack.enter_context(host.tables_usable())
 
     def _names(self) -> Iterator[str]:

@@ -166,6 +166,7 @@ def _run(
     from ..headless.workflows import RunOptions, run_workflow
     from ..headless.workflows.run_results import write_results
 
+    # Before any file or folder is made: a name that is wrong is an error of usage.
     _check(workflow, settings, servers, tables, host)
     check_folder(out)
     folder = Path(tempfile.mkdtemp(prefix="knime-mcp-run-")) if out is None else out / "workflow"
@@ -205,6 +206,7 @@ def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
         raise CommandError(f"{file} cannot be read as a workflow: {error}.") from None
     containers = {node_label(node) for node in workflow.nodes if isinstance(node, OtherNode)}
     for problem in workflow.problems:
+        # What is in metanodes and components is read later, and told with their names.
         if problem.severity == "warning" and problem.where not in containers:
             note(f"{problem.where}: {problem.what}")
     return workflow, load_host()
@@ -281,9 +283,11 @@ def _show(report: RunReport) -> None:
         say(f"{own.outcome.label} - {own.port}: {size}", "bold")
         names = _telling(data)
         shown = data.slice(0, _ROWS_SHOWN).select(names).to_pylist()
+        # One row with many columns is read from top to bottom.
         if len(shown) == 1 and len(names) > _COLUMNS_SHOWN:
             show(table(None, ["", ""], [[name, _cell(shown[0][name], 400)] for name in names]))
             continue
+        # What went wrong must not be among the columns that are cut off.
         if "Error" in names[_COLUMNS_SHOWN:]:
             names = [*names[: _COLUMNS_SHOWN - 1], "Error"]
         names = names[:_COLUMNS_SHOWN]
@@ -363,6 +367,7 @@ def _knime_type(kind: Any) -> Any:
         is_plain = inner is not None and not types.is_nested(inner) and not types.is_temporal(inner)
         return pa.list_(inner) if is_plain else None
     if types.is_integer(kind):
+        # KNIME has no unsigned numbers, and half of `uint32` is beyond its integers.
         return pa.int64() if kind.bit_width == 64 or kind == pa.uint32() else pa.int32()
     if types.is_floating(kind) or types.is_decimal(kind):
         return pa.float64()

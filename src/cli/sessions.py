@@ -60,6 +60,7 @@ class Sessions:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Without making it for that: `run` is made when it is first used.
         if "run" in vars(self):
             try:
                 self.run.__exit__(kind, error, trace)
@@ -105,6 +106,7 @@ class Sessions:
         if named is not None and named.kind == "url":
             url, headers = named.url.partition("#")[0], {**headers, **named.headers}
             secrets = (*secrets, *named.taken)
+        # The person's own header wins over a stored login, which would replace it.
         is_signed = any(name.lower() == "authorization" for name in headers)
         return MCPClient(
             url,

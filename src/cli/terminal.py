@@ -148,6 +148,7 @@ def read_line(prompt: str, is_stopped: Callable[[], bool]) -> str | None:
     err().print(plain(prompt), end="")
     while not is_stopped():
         if (line := typed_line(_POLL_SECONDS)) is not None:
+            # An empty text is the end of the input: a line that was left empty has its line feed.
             return line or None
     return None
 

@@ -184,6 +184,7 @@ def create(
     with _store(keys_file) as store:
         secret, key = store.create(name, map(Scope, wanted), rate_limit=rate_limit, days=days)
     note(f"Key {key.id} for {key.name}: {', '.join(sorted(key.scopes))}. Send it in the header X-API-Key.")
+    # Alone on standard output, for $(...) in a shell.
     say(secret)
     return ExitCode.OK
 

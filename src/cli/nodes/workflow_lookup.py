@@ -56,6 +56,7 @@ def _outline(file: Path) -> Outline:
     from ...knwf import KnwfError
 
     data = file.read_bytes()
+    # By the content, as outlines come with all kinds of endings.
     if data[:1].isspace() or data[:1] in (b"{", b"["):
         return read_outline(data.decode("utf-8", "replace"))
     try:
