@@ -157,21 +157,20 @@ def read_workbook(file: Path) -> Sheet:
     """
     import zipfile
 
-    with _openpyxl(), warnings.catch_warnings():
+    with file.open("rb") as stream, file.open("rb") as again, _openpyxl(), warnings.catch_warnings():
         from openpyxl import load_workbook
 
         warnings.simplefilter("ignore")  # of what openpyxl does not keep when it writes a file again
         try:
-            with zipfile.ZipFile(file) as archive:
+            with zipfile.ZipFile(stream) as archive:
                 # A small archive may unpack to more than the memory holds.
                 unpacked = sum(part.file_size for part in archive.infolist())
             if unpacked > _UNPACKED:
                 raise WorkbookError(f"unpacks to {unpacked:,} bytes, of which {_UNPACKED:,} are allowed")
             # openpyxl gives either values or formulas; only both show a formula whose value is missing.
-            with file.open("rb") as stream, file.open("rb") as again:
-                values: Any = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
-                formulas: Any = load_workbook(again, read_only=True, keep_links=False)
-                return _joined(values, formulas)
+            values: Any = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
+            formulas: Any = load_workbook(again, read_only=True, keep_links=False)
+            return _joined(values, formulas)
         except WorkbookError:
             raise
         except zipfile.BadZipFile:

@@ -195,3 +195,8 @@ def test_a_workbook_that_unpacks_to_too_much_is_not_unpacked(tmp_path, monkeypat
     monkeypatch.setattr(excel_files, "_UNPACKED", 1_000)
     with pytest.raises(TableError, match=r"t.xlsx unpacks to [\d,]+ bytes, of which 1,000 are allowed"):
         read_table_file(saved(tmp_path / "t.xlsx", ["a"], [1]))
+
+
+def test_a_workbook_that_is_not_there_is_no_broken_one(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_table_file(tmp_path / "t.xlsx")
