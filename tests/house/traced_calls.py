@@ -141,4 +141,5 @@ if __name__ == "__main__":
 
     use_standin()
     made = WORKS[sys.argv[1]](sys.argv[2])
-    print(json.dumps({"modules": sorted(made.modules), "functions": made.functions}))
+    said = {"modules": sorted(made.modules), "functions": made.functions, "loaded": sorted(sys.modules)}
+    print(json.dumps(said))
