@@ -42,7 +42,7 @@ from ..system import try_to_lock
 from ..types.texts import canonical_json
 from ..version import VERSION
 from .journal_lines import SECOND, JournalEnd, JournalError, end_of, part_file
-from .record import CallRecord, chained, chained_with_text, line_chain, utc_text
+from .record import CallRecord, chained, line_chain, line_of, simple_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -189,7 +189,7 @@ class Journal:
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
             start |= {"format": _FORMAT, "who": who(), "what": dict(what or {})}
             # A torn line stays, and the start of the next run shows that it is torn.
-            self._write(canonical_json(start), before="\n" if end.due else "")
+            self._write(canonical_json(start).encode(), before=b"\n" if end.due else b"")
         except BaseException:
             self._close_files()
             raise
@@ -201,7 +201,8 @@ class Journal:
             JournalWriteError: The line could not be written; the call must not be made.
         """
         line = {"key": call.key, "plan": call.plan, "tool": call.tool_name, "row": call.input_row}
-        self.note("sent", line)
+        with self._lock:
+            self._write(simple_json({"kind": "sent", "run": self.run, "at": _now(), **line}))
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:
         """Writes a line of another kind than a call, see `journal_lines.LINES`. No secrets.
@@ -210,7 +211,7 @@ class Journal:
             JournalWriteError: The line could not be written.
         """
         with self._lock:
-            self._write(canonical_json({"kind": kind, "run": self.run, "at": _now(), **fields}))
+            self._write(canonical_json({"kind": kind, "run": self.run, "at": _now(), **fields}).encode())
 
     def append(self, record: CallRecord) -> CallRecord:
         """Writes a finished call, and returns it with its completion number and its place in the chain.
@@ -220,9 +221,9 @@ class Journal:
         """
         with self._lock:
             # Count and head move only when the line is written: a failed write leaves no gap in the chain.
-            written, text = chained_with_text(record, self.head, call=self.count + 1)
+            written = chained(record, self.head, call=self.count + 1)
             try:
-                self._write(text)
+                self._write(line_of(written))
             except JournalWriteError as error:
                 self._why_lost = self._why_lost or error
                 self._lost.append(record)
@@ -246,7 +247,7 @@ class Journal:
                 self._look_at = self._synced_at = 0.0
                 try:
                     self._refuse_if_lost()
-                    self._write(canonical_json({"kind": "end", **end, "at": _now()}))
+                    self._write(canonical_json({"kind": "end", **end, "at": _now()}).encode())
                     if self._sealer is not None:
                         self._seal(self._sealer, with_time_stamp=True)
                 finally:
@@ -277,7 +278,7 @@ class Journal:
         except SignatureError as error:  # the calls were made: their record is kept without it
             stamp = None
             _log.warning("%s: %s", self.path.name, error)
-        self._put(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}))
+        self._put(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}).encode())
         self._signed_at = self.count
 
     def _refuse_if_lost(self) -> None:
@@ -308,7 +309,7 @@ class Journal:
             _log.warning("%s goes on in one file: %s", self.path.name, error)
             return
         try:
-            self._put(canonical_json({"kind": "next", "part": self._part + 1}))
+            self._put(simple_json({"kind": "next", "part": self._part + 1}))
             # Now, as nobody syncs this file later: the next line goes into another one.
             if self._fsync != "never":
                 os.fsync(self._file.fileno())
@@ -318,7 +319,7 @@ class Journal:
             raise
         self._go_on_in(file, self._part + 1)
 
-    def _write(self, line: str, *, before: str = "") -> None:
+    def _write(self, line: bytes, *, before: bytes = b"") -> None:
         """Writes a line, which is a JSON object, with its place in the chain."""
         if self._can_tell_deleted and time.monotonic() >= self._look_at:
             if not self._links():
@@ -331,14 +332,14 @@ class Journal:
         if self._most is not None and self._size >= self._most:
             self._begin_part()
         if self._part > 1 and not self._size:
-            self._put(canonical_json({"kind": "part", "number": self._part}))
+            self._put(simple_json({"kind": "part", "number": self._part}))
 
-    def _put(self, line: str, *, before: str = "") -> None:
+    def _put(self, line: bytes, *, before: bytes = b"") -> None:
         # Unbuffered, and one write per line, so that the operating system has it even if this process dies.
         # Without the closing brace, before which the chain is put.
-        text = memoryview(line.encode())[:-1]
+        text = memoryview(line)[:-1]
         chain = line_chain(self._chain, text)
-        pieces: tuple[bytes | memoryview, ...] = (before.encode(), text, b',"chain":"%b"}\n' % chain.encode())
+        pieces: tuple[bytes | memoryview, ...] = (before, text, b',"chain":"%b"}\n' % chain.encode())
         if len(text) < _LARGE:  # a copy of a large one would be as much memory again
             pieces = (b"".join(pieces),)
         written = 0

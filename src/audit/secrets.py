@@ -328,10 +328,10 @@ class _Arguments:
         self.found: dict[str, list[str]] = {}
 
     def hide(self, arguments: Mapping[str, Any], *schemas: str) -> dict[str, Any]:
-        parsed = (_schema_with_secrets(text) for text in schemas)
-        roots = [_Part(schema, schema) for schema in parsed if schema is not None]
+        parsed = [schema for text in schemas if (schema := _schema_with_secrets(text)) is not None]
+        roots = [_Part(schema, schema) for schema in parsed]
         # The schema as a whole is declared secret: so is each argument.
-        if any(part.is_secret for part in roots):
+        if roots and any(part.is_secret for part in roots):
             return {name: self._whole(value, pointer_step(name)) for name, value in arguments.items()}
         return self._copy(dict(arguments), roots, "")
 

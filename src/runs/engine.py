@@ -19,7 +19,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, cast
 
 from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
-from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, prepare, status_of, utc_text
+from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
 from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent, file_ending
@@ -391,7 +391,7 @@ class CallInProgress:
     def prepare(self) -> None:
         """Makes the record's beginning while the server is busy; not if its texts are large."""
         if sum(len(value) for value in self.arguments.values() if isinstance(value, str)) <= 1_000_000:
-            prepare(self._begun())
+            self._begun()
 
     def scrubbed(self, answer: ToolAnswer) -> ToolAnswer:
         """Marks the secrets in an answer's text and structured value; its blocks stay unchanged.
@@ -449,12 +449,12 @@ class CallInProgress:
         self.note = f"{self.note} {text}" if self.note else text
 
     def _outcome(self, problem: Exception | None, answer: ToolAnswer | None, **ending: Any) -> CallOutcome:
-        record = self._begun()
-        hidden = HiddenSecrets(
-            salt=self._marker.salt.hex(), arguments=self._in_arguments, answer=self._in_answer
-        )
-        record = record.but(
-            secrets=hidden.to_json(),
+        secrets = None
+        if self._in_arguments or self._in_answer:
+            salt = self._marker.salt.hex()
+            secrets = HiddenSecrets(salt=salt, arguments=self._in_arguments, answer=self._in_answer).to_json()
+        record = self._begun().but(
+            secrets=secrets,
             attempts=self.attempts,
             key=self.key,
             server_version=self.server_version,

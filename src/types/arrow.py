@@ -94,7 +94,7 @@ def _encode(tools: Sequence[Tool | None]) -> pa.StructArray:
         for values, entry in zip(columns, TOOL_STORAGE, strict=True)
     ]
     kinds = columns[TOOL_TYPE]
-    # Not by `is_null`, here as in `_decode`: it imports `pyarrow.compute`, a fifth of a node's first execution.
+    # Not by `is_null`, nor always by `is_valid` below: they import `pyarrow.compute`, which takes long.
     mask = pa.array([kind is None for kind in kinds], pa.bool_()) if isinstance(kinds, list) else None
     return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=mask)
 

@@ -16,9 +16,9 @@ from knime_mcp.audit.record import (
     Link,
     chain_hash,
     chained,
-    chained_with_text,
+    line_of,
     link_of,
-    prepare,
+    simple_json,
 )
 from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool, to_json_text
@@ -103,18 +103,19 @@ ANY_TEXT = st.text(max_size=9) | st.sampled_from(["", '"\\\x00\n', "half \ud83d"
         },
     ),
     st.sampled_from(["", "sha256:0", 'a "quoted" one']),
-    st.booleans(),
 )
-def test_the_text_of_a_record_is_its_canonical_json_and_has_the_hash_that_is_checked(
-    values, previous, is_prepared
-):
-    if is_prepared:
-        prepare(record(1, **values).but(status=CallStatus.FAILED, result=None, attempts=0))
-    written, text_written = chained_with_text(record(1, **values), previous, call=7)
-    assert text_written == canonical_json({"kind": "call", **written.to_json()})
+def test_the_line_of_a_record_is_its_canonical_json_and_has_the_hash_that_is_checked(values, previous):
+    written = chained(record(1, **values), previous, call=7)
+    assert line_of(written).decode() == canonical_json({"kind": "call", **written.to_json()})
     link = link_of(written.to_json(), "line 1")
     assert (link.call, link.previous) == (7, previous)
     assert chain_hash(link.previous, link.texts) == link.hash
+
+
+def test_each_character_is_written_as_in_canonical_json():
+    characters = "".join(chr(n) for n in range(0x110000) if not 0xD800 <= n < 0xE000)
+    value = {"b": ["", characters, 0, -1, 2**40, None], "a": characters, "é": True, "😀": 0.25, "\uffff": {}}
+    assert simple_json(value).decode() == canonical_json(value)
 
 
 def test_lone_surrogates_are_hashed_as_they_are_written():

@@ -145,7 +145,7 @@ from importlib.machinery import SourceFileLoader
 
 class WithAnotherField(SourceFileLoader):
     def get_data(self, path):
-        new = b'model: Annotated[str | None, Recorded("The model.", "Model", known="early")] = None'
+        new = b'model: Annotated[str | None, Recorded("The model.", "Model")] = None'
         before, after = super().get_data(path).split(b"    tool_name:")
         return before + b"    " + new + b"\\n    tool_name:" + after
     def get_code(self, name):

@@ -1,4 +1,4 @@
-"""A call crosses few of our own modules, and a node loads little: real calls are traced, as arrows are held."""
+"""A call crosses few of our own modules, and a node loads little for it: real calls are traced."""
 
 import json
 import subprocess
