@@ -272,6 +272,12 @@ class ConnectionOptions:
 
     def by_name(self, word: str) -> ServerRoute | None:
         """The route to the server that `knime-mcp config` knows by this name; None for a URL."""
+        if " " in word.strip() and "://" not in word and not word.startswith(_PREFIX):
+            # The text is not repeated: commands may hold secrets.
+            raise UsageError(
+                "The server is neither a URL nor a name; it looks like a command. Give a command as"
+                " --stdio 'COMMAND', and no URL."
+            )
         if "/" in word or word.startswith(_PREFIX):
             return None
         from .named_servers import named_server, unknown_name

@@ -94,6 +94,13 @@ def test_a_program_that_does_not_exist(cli):
     assert "no-such-program-4711" in done.json["error"]["what"]
 
 
+def test_a_command_in_the_place_of_a_url_is_pointed_to_stdio(cli):
+    done = cli("list", f"env API_KEY={CANARY} npx some-server")
+    assert done.code == 2
+    assert "--stdio 'COMMAND'" in done.err
+    assert CANARY not in done.err
+
+
 def test_variables_are_passed_on_by_name_and_kept_out_of_records(cli):
     env = {"API_KEY": CANARY, "OTHER": "not passed"}
     done = cli("call", "--stdio", command(), "--env", "API_KEY", "env", "--json", env=env)
