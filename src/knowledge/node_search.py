@@ -185,6 +185,7 @@ def search(
     )
     shown = hits[offset : offset + limit]
     _add_reasons(reader, shown, nearness)
+    # Phrases have words of other languages as well, so such a word was found as it is.
     translated = (entry for entry in instead.items() if not is_asked(reader, entry[0]))
     return SearchAnswer(
         hits=tuple(shown), total=len(hits), corrected=(*translated, *corrected.items()), cut=query.cut
@@ -343,6 +344,7 @@ class Expansion:
             return 0.8
         if word in self.synonyms:
             return 0.6
+        # Nearly all words end here, without the search for a stem.
         if word[0] != own[0]:
             return 0.0
         if stem(word) == self.word.stem:
@@ -397,6 +399,7 @@ def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
         synonyms = (*synonyms, word.text[:-1])
     nodes = len(reader)
     count = _count(reader, word)
+    # As BM25 weighs words: https://www.sqlite.org/fts5.html#the_bm25_function
     weight = math.log(1 + (nodes - count + 0.5) / (count + 0.5)) if count <= nodes else 0.1
     if count == 1 and not word.parts and (near := _corrected(reader, word.text)):
         synonyms = (*synonyms, near)  # the word may be a typing error that is the beginning of a rare word
@@ -500,6 +503,7 @@ def _search(reader: CatalogueReader, expression: str) -> list[tuple[int, float]]
         expression,
         _ROWS,
     )
+    # FTS5's ranks are better the smaller they are.
     return [(row, -rank) for row, rank in rows]
 
 

@@ -82,6 +82,7 @@ def compact(text: str) -> str:
 def unaccented(text: str) -> str:
     if text.isascii():
         return text
+    # Letters are taken apart from their accents, and ligatures and wide forms become plain letters.
     plain = unicodedata.normalize("NFKD", text)
     return "".join(letter for letter in plain if not unicodedata.combining(letter))
 
@@ -178,6 +179,7 @@ def parse_query(text: str) -> Query:
 
 def stem(word: str) -> str:
     """The word without its ending: ``filter`` for ``filtering`` and ``filters``."""
+    # The longest first, as `ing` is an end of `ings`.
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             return _undoubled(word[: -len(ending)])
@@ -192,6 +194,7 @@ def within_one_edit(left: str, right: str) -> bool:
     if shared is None:
         return True
     a, b = left[shared:], right[shared:]
+    # In this order: a letter changed, added, missing, or swapped with the next.
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1::-1] == b[:2] and a[2:] == b[2:])
 
 

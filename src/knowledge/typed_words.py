@@ -153,6 +153,7 @@ def typed_words(text: str) -> tuple[str, ...]:
     if len(text) > _LONGEST:
         return ()
     read = unaccented(text).casefold().replace("_", " ")
+    # In their order: a date has numbers in it, which would be taken for numbers otherwise.
     for put, shape in _LITERALS:
         read = shape.sub(put, read)
     read = " ".join(read.split())

@@ -127,6 +127,7 @@ def vocabulary() -> Vocabulary:
                 spelled[key] = (*spelled.get(key, ()), phrase)
     compact = {phrase.replace(" ", ""): entry for phrase, entry in entries.items()}
     return Vocabulary(
+        # The phrases themselves win where one is written like another without its space.
         entries=compact | entries,
         functions={
             folded(name): Entry(phrase=name, tool=_EXCEL, targets=(target,))
@@ -164,6 +165,7 @@ class _Language:
         """The English translation of a word or compound; empty if there is none."""
         if not self.has_compounds:
             return self._english(word)
+        # Also with oe read as ö, of which folding has made an o.
         spellings = dict.fromkeys((word, _UMLAUT.sub(r"\1", word)))
         ways = (self._english(spelled) or self._compound(spelled, is_known) for spelled in spellings)
         return next(filter(None, ways), "")

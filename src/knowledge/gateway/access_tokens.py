@@ -92,6 +92,8 @@ class TokenVerifier:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError):
             return None
+        # RFC 8725, sections 3.1 and 3.11: neither the algorithm nor the kind of token is the sender's
+        # choice.
         if header.get("alg") not in _ALGORITHMS or str(header.get("typ", "jwt")).lower() not in _TYPES:
             return None
         for key in await self._keys_for(header.get("kid")):
@@ -116,6 +118,7 @@ class TokenVerifier:
             return None
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
+        # Providers differ: `scope` is of RFC 8693, `scp` and `roles` are Microsoft's.
         granted = {name for claim in ("scope", "scp", "roles") for name in _names(claims.get(claim))}
         who = next((str(claims[name]) for name in ("client_id", "azp", "sub") if claims.get(name)), "unknown")
         return Caller(
@@ -129,6 +132,7 @@ class TokenVerifier:
         async with self._lock:
             age = time.monotonic() - self._fetched
             found = self._named(kid)
+            # A provider that changes its keys names one that is not known yet.
             if age > _KEPT_SECONDS or (not found and age > _PAUSE_SECONDS):
                 await self._fetch()
                 found = self._named(kid)
@@ -148,6 +152,7 @@ class TokenVerifier:
             if not self._keys:
                 raise unavailable(why, "The provider of logins does not answer. Try again later.") from None
             _log.warning(why)
+        # Also after a failure, so that a provider that is down is not asked for each token.
         self._fetched = time.monotonic()
 
     async def _discovered(self) -> str:
@@ -163,6 +168,7 @@ class TokenVerifier:
                 document = await _fetched(url)
             except (OSError, ValueError):
                 continue
+            # RFC 8414, section 3.3: metadata of another issuer must not be used.
             if document.get("issuer") == self._issuer and is_trusted(str(document.get("jwks_uri"))):
                 return str(document["jwks_uri"])
         raise LookupError(f"{self._issuer} has no metadata with jwks_uri; GATEWAY_OAUTH_JWKS_URL can name it")

@@ -92,6 +92,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         self._lock = threading.Lock()
         with self._reported():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # SQLite would make the file with the rights of the process's umask.
             os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
             self._open()
 
@@ -137,6 +138,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         if len(presented) > _LONGEST or prefix != KEY_PREFIX or not secret:
             return None
         key = self.working(key_id)
+        # In constant time, so that the time of an answer says nothing of the digest.
         return key if key is not None and hmac.compare_digest(key.digest, _digest(secret)) else None
 
     def working(self, key_id: str) -> ApiKey | None:
@@ -172,12 +174,15 @@ class KeyStore(AbstractContextManager["KeyStore"]):
             self._db.close()
 
     def _open(self) -> None:
+        # Before the file is opened: replaced in between, it is opened once more, which does no harm.
         found = self.path.stat()
         db = sqlite3.connect(self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None)
         try:
+            # A key that was shown must be there after a power failure, and a revoked one stay revoked.
             db.execute("PRAGMA synchronous = FULL")
             if db.execute("PRAGMA page_count").fetchone() == (0,):
                 _fill(db)
+            # The setting may name any file, and another program's database must not get our tables.
             if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
                 raise KeyStoreError(
                     f"{self.path} is a database, but not one of keys",
@@ -266,6 +271,8 @@ class RateLimiter:
         with self._lock:
             now = self._now()
             left, since = self._buckets.get(key, (per_minute, now))
+            # A bucket that fills evenly: with fixed minutes twice as many requests would pass at the turn
+            # of one.
             left = min(left + (now - since) * per_minute / 60, per_minute)
             passes = left >= 1
             self._buckets[key] = (left - passes, now)

@@ -161,6 +161,7 @@ class AllowedSearches:
         if unknown := ", ".join(sorted(set(body) - set(keys)))[:200]:
             what = f"A search body may not have {unknown}. Allowed: {', '.join(sorted(keys))}."
             raise does_not_fit(NAME, "/query", what)
+        # Before the schema, which refers to itself and is checked by recursion.
         if _levels(body) > _DEEPEST:
             raise does_not_fit(NAME, "/query", f"is nested deeper than {_DEEPEST} levels")
         try:

@@ -110,6 +110,7 @@ class ElasticsearchTool(ToolSource):
             raise _refused_by_server(error.status_code, error.body) from None
         except TransportError as error:
             raise unavailable(f"Elasticsearch: {type(error).__name__}", _UNAVAILABLE) from None
+        # How the index is spread over machines is nobody's business.
         answer: dict[str, Any] = {key: value for key, value in found.items() if key != "_shards"}
         if len(json.dumps(answer)) > _LARGEST_ANSWER:
             raise MCPError(
@@ -127,6 +128,7 @@ def _refused_by_server(status: int, body: Any) -> MCPError:
     found = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
     error: Any = found.get("error")
     kind = str(cast("dict[str, Any]", error).get("type", "")) if isinstance(error, dict) else ""
+    # The only word of the server that goes to the caller: messages quote the query and name hosts.
     kind = kind if kind.replace("_", "").isalnum() else ""
     message = f"Elasticsearch answered {status}{f' ({kind})' if kind else ''}"
     if status == 400:

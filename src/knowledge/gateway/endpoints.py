@@ -121,6 +121,7 @@ async def describe_tool(request: Request, tool_name: str) -> Response:
 
 def _kind(body: Any) -> str:
     if isinstance(body, dict):
+        # Also of a request with mistakes, so that its errors are told for the form that was meant.
         return "rpc" if "method" in body or "jsonrpc" in body else "bare"
     return "rpc" if isinstance(body, RPCToolCall) else "bare"
 

@@ -100,11 +100,14 @@ class ToolRegistry:
         """
         entry = self._entry(name)
         try:
+            # A copy in plain types, which the validator reads, and without NaN, which it would take for a
+            # number.
             clean: dict[str, Any] = json.loads(canonical_json(dict(arguments)))
         except (ValueError, RecursionError):
             raise does_not_fit(name, "", "a number that JSON does not have, or too deeply nested") from None
         clean = {**entry.defaults, **clean}
         schema = entry.tool.parameters
+        # Before the validator, as its words for this do not name the arguments that there are.
         missing = next((wanted for wanted in schema.get("required", ()) if wanted not in clean), None)
         if missing is not None:
             raise does_not_fit(
@@ -235,6 +238,7 @@ class Gateway(Door):
         with self.observed(name, arguments, record):
             if registry.is_brief(name, checked):
                 return self.noted(name, registry.invoke_tool(name, checked))
+            # The thread goes on, as Python cannot stop it; its caller does not wait for that.
             with anyio.fail_after(self.settings.gateway_tool_timeout):
                 found = await anyio.to_thread.run_sync(
                     registry.invoke_tool, name, checked, abandon_on_cancel=True
@@ -299,6 +303,7 @@ class TTLCache(Generic[V]):
             if found is not None:
                 self._kept[key] = found  # at the end, as the most recently used value
         if self._on_lookup is not None:
+            # Outside of the lock, as it calls code of others.
             self._on_lookup(found is not None)
         return None if found is None else found[1]
 

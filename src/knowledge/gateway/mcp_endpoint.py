@@ -92,6 +92,8 @@ class MCPEndpoint:
         if not self._door.settings.mcp_enabled:
             raise unavailable("MCP_ENABLED is false", "The tools are switched off on this gateway.")
         origin = request.headers.get("origin", "")
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning:
+        # against DNS rebinding.
         if from_elsewhere(request) and origin not in self._door.settings.cors_origins:
             raise invalid_request("Web pages of other origins may not call this server.", status=403)
         caller = await caller_of(request)
@@ -104,10 +106,12 @@ class MCPEndpoint:
             return request
         request = await with_body(request, kind="application/json")
         body = await request.body()
+        # The scope depends on what is asked for, which only the body says.
         called = _called(body)
         require(request, caller, KeyScope.TOOLS_READ if called is None else KeyScope.TOOLS_EXECUTE)
         if called is not None and called in self._tools():
             record_of(request).tool = called
+        # The SDK reads the body itself, and it can be read from the connection once only.
         return replayed(request, body)
 
 

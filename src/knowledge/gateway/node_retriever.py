@@ -88,6 +88,7 @@ class NodeKnowledgeRetriever(ToolSource):
     ) -> NodeKnowledgeResponse:
         """The knowledge about each name, in order. Results without knowledge always have metadata."""
         started = time.perf_counter()
+        # Asked once each, and answered as often as they were named.
         names = list(dict.fromkeys(node_names))
         known = dict(zip(names, self.know(names), strict=True))
         results = [

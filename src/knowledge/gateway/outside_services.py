@@ -130,6 +130,7 @@ class _Service:
             found = json.loads(content)
         except (ValueError, RecursionError):
             found = None
+        # Before the body is looked at: a proxy that stands in for the service answers in HTML.
         if response.status_code in _AWAY:
             raise unavailable(f"{self.name} answered {response.status_code}", _FOR_CALLERS)
         if response.status_code >= 300:
