@@ -284,7 +284,7 @@ def _rules(node: Any) -> ReplayRules:
 
 
 def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
-    """Reads the input of the node; `head` is the expected head hash, or empty."""
+    """Reads the node's input; `head` is the expected head hash, or empty. `InputInvalid` for no records."""
     from ..audit.table_formats import TableError
     from ..runs.replaying import recording_of
     from ..types.columns import read_tools, tool_column_names

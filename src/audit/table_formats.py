@@ -133,7 +133,7 @@ def wrong_ending(file: Path, endings: tuple[str, ...], what: str) -> str:
 
 
 def read_table_file(file: Path) -> FileTable:
-    """Reads a table in the format that the ending of the file's name says."""
+    """Reads a table in the format that the ending of the file's name says; `TableError` if it is none."""
     read = _format(file).read
     if read is None:
         raise TableError(wrong_ending(file, READABLE, "read"))

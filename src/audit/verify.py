@@ -66,7 +66,7 @@ def verify_file(
 def verify_table(
     table: pa.Table, tools: Sequence[Tool | None] | None = None, *, head: str | Anchors | None = None
 ) -> Verification:
-    """Verifies a table *Tool calls*, with its rows in any order; for ``head`` see `verify_file`.
+    """Verifies a table *Tool calls*, its rows in any order; see `verify_file`. `TableError` without calls.
 
     ``tools`` are those of the rows, if the caller has read them already.
     """

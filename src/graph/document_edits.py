@@ -41,7 +41,7 @@ def at(data: Any, path: Path) -> Any:
 
 
 def with_value(data: Any, path: Path, value: Any) -> Any:
-    """The document with a value at a path; None takes the key or entry away."""
+    """The document with a value at a path; None takes it away. `GraphEditError` if the place is gone."""
     # What was read stays as it is: the studio compares both to write the change back.
     changed = deepcopy(data)
     if not path:

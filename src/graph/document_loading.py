@@ -287,7 +287,7 @@ _LONGEST: Final = 1100
 
 
 def read_yaml(text: str, file: str) -> Yaml:
-    """Reads a document. Duplicate keys, unknown tags and similar mistakes are in `Yaml.problems`."""
+    """Reads a document, or raises `DocumentError`; duplicate keys and the like are in `Yaml.problems`."""
     try:
         # As in js-yaml, the last line always has an end, which matters for a block at the end of the file.
         return read(text if text.endswith(("\n", "\r")) else f"{text}\n", _RULES)

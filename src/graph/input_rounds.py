@@ -46,7 +46,7 @@ class InputRounds:
         state: str | None,
         answers: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Begins a call, or goes on with the one of a `state`; the result may ask for input."""
+        """Begins a call, or goes on with that of a `state` (`Refused`: there is none); may ask for input."""
         if state is None:
             conversation = Conversation(self._call, asked)
         else:

@@ -129,7 +129,7 @@ class Published:
         return [_for(tool.listed, any_json=any_json) for tool in self.tools().values()]
 
     def tool(self, name: str) -> PublishedTool:
-        """A server's tool by the name that clients know."""
+        """A server's tool by the name that clients know; `RunError` if there is none."""
         tools = self.tools() if self.has("tools") else {}
         if name not in tools:
             known = ", ".join([*(tool.name for tool in self._document.tools), *tools])
@@ -243,7 +243,7 @@ class Published:
         return found
 
     def prompt(self, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """The messages of a prompt."""
+        """The messages of a prompt; `Refused` if there is none, or its server gives none."""
         found = self.prompts().get(name)
         if found is None:
             raise Refused(INVALID_PARAMS, f"There is no prompt '{name}'")

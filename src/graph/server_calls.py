@@ -152,7 +152,7 @@ def _taken(result: CallToolResult, record: NodeRecord) -> Any:
 
 
 def output_of(result: CallToolResult) -> Any:
-    """The output of a node, from the result of its call.
+    """The output of a node, from the result of its call; `RunError` if it has no list of blocks.
 
     As in the reference, the structured content, if there is any; otherwise only the first block: its text,
     parsed if it is JSON, or the whole block if it has no text; `UNDEFINED` if there is no block.
@@ -306,7 +306,7 @@ class GraphSessions:
         self._on_changed = on_changed
 
     def client(self, server: str) -> MCPClient:
-        """The client of a server; it connects when it is first used."""
+        """The client of a server, which connects when it is first used; `SettingInvalid` if there is none."""
         with self._lock:
             client = self._clients.get(server)
             if client is not None:

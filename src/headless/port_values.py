@@ -106,7 +106,7 @@ def _described(column: Column) -> Column:
 
 
 def source_table(data: Any, row_ids: str) -> Any:
-    """A table for execute(), from Arrow data or a table. Needs a running backend."""
+    """A table for execute(), from Arrow data or a table, else `HeadlessError`. Needs a running backend."""
     if isinstance(data, knime_table.ArrowSourceTable):
         return data
     made: Any = (

@@ -197,7 +197,7 @@ def concatenate_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """Makes a Concatenate node; without settings it has KNIME's defaults."""
+    """Makes a Concatenate node; without settings it has KNIME's defaults. `KnwfError` for too few inputs."""
     settings = settings or Concatenation()
     if inputs < CONCATENATE_INPUTS:
         raise KnwfError(f"a Concatenate node has at least {CONCATENATE_INPUTS} inputs, not {inputs}")

@@ -208,7 +208,7 @@ def may_hold_tools(column: knext.Column) -> bool:
 
 
 def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[str]:
-    """Names of the tool columns of a table: the wanted one or, for `AUTO`, None and "", all of them."""
+    """Names of a table's tool columns: the wanted one, or all for `AUTO`, None, ""; else `SettingInvalid`."""
     if not wanted or wanted == AUTO:
         return [column.name for column in schema if is_tool_column(column)]
     chosen = next((column for column in schema if column.name == wanted), None)

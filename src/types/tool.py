@@ -397,7 +397,7 @@ def parse_declared(text: str) -> tuple[dict[str, Any] | None, dict[str, Any] | N
 
 @lru_cache(maxsize=1024)
 def parse_ports(text: str) -> tuple[ToolPort, ...]:
-    """Parses the JSON text of a workflow tool's ports, "" for none, once per distinct text."""
+    """Parses the JSON text of a workflow tool's ports, "" for none, or raises ValueError; cached by text."""
     value: Any = parse_json(text) if text else []
     if not isinstance(value, list):
         raise ValueError("it is JSON, but not a list of ports")

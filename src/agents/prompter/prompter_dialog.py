@@ -473,7 +473,7 @@ def answers_layout(node: Any, rows: Any | None) -> AnswersLayout:
 
 
 def history_column(node: Any, history: Any | None) -> str | None:
-    """Finds the column of the history with the messages, None without a history."""
+    """The column of the history with the messages, None without one; `SettingInvalid` if it has none."""
     from .conversation_history import conversation_columns, default_column
 
     if history is None:
@@ -509,7 +509,7 @@ def history_error_column(node: Any, history: Any | None) -> str | None:
 
 
 def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) -> None:
-    """Checks the settings against the connected inputs; makes no connection."""
+    """Checks the settings against the connected inputs, with `SettingInvalid`; makes no connection."""
     check_calls(node, tools)
     column = prompt_column_of(node)
     if column is not None:
@@ -523,7 +523,7 @@ def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) ->
 
 
 def check_calls(node: Any, tools: Any | None) -> None:
-    """Checks the settings that say which calls an agent may make."""
+    """Checks the settings that say which calls an agent may make; raises `SettingInvalid`."""
     from ...types.columns import tool_column_names
     from ..toolbox.call_rules import CallLimits, CallRules
 

@@ -176,7 +176,7 @@ def read_identity(file: Path) -> IdentityAssertion:
 
 
 def key_algorithm(pem: str) -> str:
-    """The signature algorithm that a private key is for: the usual one of its kind."""
+    """The usual signature algorithm for a private key of its kind; `SettingInvalid` if it is no key."""
     signing_library()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa

@@ -110,7 +110,7 @@ def kind_of(name: str, value: Any) -> VariableType:
 
 
 def parsed(name: str, kind: VariableKind, text: str) -> Any:
-    """The value of a variable from a text on the command line, where lists are written with commas."""
+    """A variable's value from a text of the command line, lists with commas; `RunError` if it is none."""
     if kind in ELEMENTS:
         scalar = ELEMENTS[kind]
         return tuple(parsed(name, scalar, part) for part in text.split(",")) if text else ()

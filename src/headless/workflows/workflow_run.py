@@ -141,7 +141,7 @@ def _configuration_nodes(workflow: Workflow, name: str) -> list[NativeNode]:
 
 
 def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]:
-    """The callers' tables by id of their Workflow Input nodes."""
+    """The callers' tables by id of their Workflow Input nodes; `RunError` for a name that there is not."""
     nodes = {
         read_boundary(node).parameter: node.id
         for node in workflow.nodes
@@ -155,7 +155,7 @@ def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]
 
 
 def unpack_data_area(workflow: Workflow, folder: Path) -> None:
-    """Writes the files of the workflow's data area into its folder; existing files are kept."""
+    """Writes the data area's files into the folder, or raises `RunError`; existing files are kept."""
     for path, content in workflow.files.items():
         target = folder / path
         try:

@@ -150,7 +150,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         return self._keys("ORDER BY created_at, id")
 
     def revoke(self, which: str) -> ApiKey:
-        """Revokes the key with this id, or with this name if only one valid key has it."""
+        """Revokes the key with this id, or this name if only one valid key has it; else `SettingInvalid`."""
         found = [key for key in self.all() if key.id == which]
         found = found or [key for key in self.all() if key.name == which and key.works()]
         if len(found) != 1:

@@ -63,7 +63,7 @@ _TEMPLATE: Final = re.compile("|".join(re.escape(template) for template in TEMPL
 
 
 def header_lines(text: str) -> tuple[tuple[str, str], ...]:
-    """The headers in the setting ``extra_headers``: one per line, as ``Name: value``."""
+    """The headers in ``extra_headers``: one per line, as ``Name: value``, or `SettingInvalid`."""
     headers: list[tuple[str, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -354,7 +354,7 @@ def _private_key(password: str) -> str | None:
 
 
 def credential_from_port(port: Any) -> Credential:
-    """The token of a credential port, as a credential without user name, to be sent as Bearer token."""
+    """The Bearer token of a credential port, without user name; `SettingInvalid` if it has none."""
     try:
         kind, parameters = str(port.spec.auth_schema), str(port.spec.auth_parameters)
     except (ValueError, AttributeError, KeyError):
@@ -515,7 +515,7 @@ def routes_of(tools: list[Tool]) -> list[ServerRoute]:
 
 
 def data_area(ctx: Any) -> Path:
-    """The workflow's data area, for the files of a run, with the folder of the journals in it."""
+    """The data area, with the folder of the journals, which is made; `FileFailed` if it cannot be."""
     folder = Path(ctx.get_workflow_data_area_dir())
     try:
         (folder / JOURNALS).mkdir(parents=True, exist_ok=True)
