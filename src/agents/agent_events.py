@@ -62,7 +62,7 @@ class TokenBudget:
 
     @staticmethod
     def parse_prices(text: str) -> tuple[float, float]:
-        """Reads ``1.25, 10``: prices of a million tokens read, and written; else `SettingInvalid`. Empty is free."""
+        """Reads ``1.25, 10``: prices of a million tokens read and written or none; else `SettingInvalid`."""
         try:
             read, written = map(float, (text.strip() or "0,0").split(","))
         except ValueError:

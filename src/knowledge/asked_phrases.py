@@ -100,6 +100,7 @@ class _Phrases:
         if key not in self.roots:
             return _NOWHERE
         if key not in self._places:
+            # Read key by key, as a query has few of them.
             ((text,),) = reader.rows("SELECT places FROM asked WHERE key = ?", key)
             listed: dict[int, list[Place]] = defaultdict(list)
             for phrase, position, closeness, share in json.loads(text):
@@ -152,6 +153,7 @@ def asked_for(reader: CatalogueReader, words: Iterable[str]) -> dict[int, Asked]
         for closeness, places in keys:
             for row, near in places.nearest.items():
                 if closeness * near > closest.get(row, 0.0):
+                    # Of several meanings of a word the closest counts, and not their sum.
                     closest[row] = closeness * near
         for row, closeness in closest.items():
             together[row] = together.get(row, 0.0) + weight * closeness

@@ -43,6 +43,7 @@ def telling_words(words: Iterable[str]) -> list[str]:
 @cache
 def root(word: str) -> str:
     """The word without its ending: ``zeil`` for *Zeile* and *Zeilen*, ``group`` for *grouped*."""
+    # Plurals such as *rows*, whose roots would be too short below.
     if len(word) == _SHORTEST_ROOT and word.endswith("s") and not word.endswith("ss"):
         return word[:-1]
     for ending in _ENDINGS:
@@ -62,6 +63,7 @@ def meanings(word: str) -> Mapping[str, float]:
 
 def compound(word: str, known: frozenset[str]) -> tuple[str, ...]:
     """The two words that a German compound joins, whose roots are both known; empty if it joins none."""
+    # A word that has a meaning of its own is not taken apart.
     if len(word) < _SHORTEST_COMPOUND or root(word) in _related():
         return ()
     for end in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):

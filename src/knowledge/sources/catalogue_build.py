@@ -172,6 +172,7 @@ def _read_packs(packs: Sequence[Path], with_own: bool) -> list[Pack]:
     own = [read_pack(path, shown_as=f"packs/{path.name}") for path in own_packs()] if with_own else []
     given = [read_pack(path) for path in packs]
     names = {pack.name for pack in given}
+    # A pack that is given takes the place of ours with its name.
     return [*(pack for pack in own if pack.name not in names), *given]
 
 
@@ -192,6 +193,7 @@ def write_catalogue(
     _refuse_duplicates(ordered)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path.parent)
+    # In the same folder, as only there a file can take the place of another at once.
     handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=path.parent)
     os.close(handle)
     new = Path(name)
@@ -201,10 +203,12 @@ def write_catalogue(
                 origin = _fill(db, ordered, list(old_names), tell)
         except sqlite3.OperationalError as error:  # the disk is full, or broken
             raise OSError(errno.EIO, str(error), str(path)) from None
+        # A catalogue is for everybody on the machine; temporary files are for their owner.
         new.chmod(0o644)
         with new.open("rb+") as file:
             file.write(checksum(file).to_bytes(4, "little"))
             file.flush()
+            # Before it takes its name, so that a power failure leaves the old catalogue or the new one.
             os.fsync(file.fileno())
         _put_in_place(new, path)
     finally:
@@ -262,6 +266,7 @@ def _fill(
     words: set[str] = set()
     for row, node in enumerate(nodes, 1):
         body = packed(node)
+        # Of each node's own, so that the end of one and the beginning of the next cannot be mistaken.
         content.update(hashlib.sha256(body).digest())
         _add_node(db, row, node, body)
         texts = _texts(node)
@@ -274,6 +279,7 @@ def _fill(
         content.update(repr(values).encode())
         db.execute("INSERT INTO old_names VALUES (?, ?, ?, ?, ?)", values)
     tell(("Indexing", 0, 2))
+    # The index has no texts of its own: it is made of those in `texts`.
     db.execute("INSERT INTO search (search) VALUES ('rebuild')")
     db.execute("INSERT INTO search (search) VALUES ('optimize')")
     phrases, asked = phrase_tables(nodes)
@@ -384,4 +390,5 @@ def _put_in_place(new: Path, path: Path) -> None:
             f"{path} cannot be replaced: {error.strerror}",
             fix="Stop the programs that read it, or build to another file with --out.",
         ) from None
+    # The name itself is in the folder, which is written apart from the file.
     sync_folder(path.parent)

@@ -116,6 +116,7 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
             result.skipped.append(Skipped(what=shown(root.resolve().name), where=shown(root), reason=reason))
     kept = _without_duplicates(found, result)
     successors = _successors(kept)
+    # After all plug-ins, as any of them may name categories and hold successors.
     result.nodes = completed(_finished(node, categories, successors) for node in kept)
     return result
 

@@ -78,10 +78,12 @@ def find_bundles(root: Path) -> list[Path]:
     if root.is_file():
         return [root]
     active = _active_bundles(root)
+    # An installation keeps older versions of plug-ins in the same folder, which it does not use.
     if active is not None:
         return active
     found: list[Path] = []
-    # (folder, whether its descriptions belong to a folder further up, which was found already)
+    # (folder, whether its descriptions belong to a folder further up, which was found already); folders
+    # behind links are not entered, as they may lead around.
     pending = [(root, False)]
     while pending:
         folder, covered = pending.pop()
@@ -120,6 +122,7 @@ def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
             raise UnreadableError(f"cannot be read: {error}") from None
         headers = _headers(bundle)
         _open_inner_jars(bundle, archives, headers)
+        # Behind the semicolon are directives of OSGi, such as `singleton:=true`.
         named = headers.get("Bundle-SymbolicName", "").partition(";")[0].strip()
         bundle.name = named or shown(bundle.location.name.removesuffix(".jar"))
         # In source checkouts `.qualifier` stands for a part that the build fills in.
@@ -289,6 +292,7 @@ def category_names(path: str, categories: Mapping[str, str]) -> tuple[str, ...]:
 def read_manifest(data: bytes) -> dict[str, str]:
     """The main section of a ``MANIFEST.MF``."""
     headers: dict[str, str] = {}
+    # Before it is decoded: a line of 72 bytes may end within a character.
     for line in _CONTINUED.sub(b"", data).decode("utf-8", "replace").splitlines():
         if not line.strip():
             break
@@ -299,6 +303,7 @@ def read_manifest(data: bytes) -> dict[str, str]:
 
 def read_properties(data: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
+    # Java's format for properties is Latin-1, with escapes for what that lacks.
     for line in data.decode("latin-1").replace("\\\r\n", "").replace("\\\n", "").splitlines():
         key, separator, value = line.strip().partition("=")
         if separator and not key.startswith(("#", "!")):

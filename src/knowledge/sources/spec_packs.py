@@ -109,6 +109,7 @@ def parse_pack(text: str, *, file: str) -> Pack:
     old_names = (*type_names, *_old_names(root, nodes))
     _check_duplicates(nodes, problems)
     _check_references(nodes, problems)
+    # Only now, so that a person sees all problems of a pack at once.
     if problems:
         raise _refused(problems)
     return Pack(name=name, version=version, types=types, nodes=nodes, old_names=old_names)
