@@ -191,6 +191,7 @@ class Toolkit:
         if asked.tool not in _SCHEMAS:
             raise Refused(INVALID_PARAMS, f"There is no tool '{asked.tool}'")
         arguments = dict(asked.arguments or {})
+        # A result and no error of the protocol, as a model reads only results.
         if fault := violation(compiled(_SCHEMAS[asked.tool]), arguments, "The arguments"):
             return _failed(fault)
         try:
@@ -212,6 +213,7 @@ class Toolkit:
         def work() -> _Result:
             with self._lock:
                 self._is_ended = lambda: canceled.is_set() or self._closing.is_set()
+                # The person may change the file in an editor at the same time.
                 self._desk.look()
                 return action(**arguments)
 
@@ -222,6 +224,7 @@ class Toolkit:
             raise
 
     def _save(self) -> None:
+        # Looked at last: a call that was canceled a moment ago must not change the file.
         if self._is_ended():
             raise GraphEditError("The call was canceled, so nothing was saved")
         self._desk.save()
@@ -303,6 +306,7 @@ class Toolkit:
                 f"Nothing was changed. With the change, the document would have {found}:{told}"
             )
         failed = [outcome for outcome in self._outcomes(checked.document) if outcome.failures]
+        # Only what the change broke: cases that failed before are not the agent's fault.
         broken = [one for one in failed if before is None or not self._outcome(before, one.case).failures]
         if broken:
             told = "".join(f"\n  {one.case.name}: {'; '.join(one.failures)}" for one in broken)
@@ -355,6 +359,7 @@ class Toolkit:
         result = await self._service.call(wanted, report)
         history: list[Raw] = result["_meta"][HISTORY_KEY]
         self._context = {record["nodeId"]: record["output"] for record in history if "output" in record}
+        # It was asked for here, for the values; the client gets it only if it asked as well.
         if not asked.meta.get(HISTORY_KEY):
             del result["_meta"]
         return result

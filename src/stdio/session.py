@@ -192,6 +192,7 @@ class StdioSession:
             case {"jsonrpc": "2.0", "id": number, "method": str() as method, **rest} if _is_id(number):
                 return await self._reply_to(number, method, rest.get("params"))
             case {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}:
+                # By its JSON text, as 1 and "1" are two ids.
                 if (scope := self._running.get(_to_json(number))) is not None:
                     scope.cancel()
             case {"jsonrpc": "2.0", "id": number, "result": dict()}:
@@ -257,6 +258,7 @@ class StdioSession:
             raise Refused(_UNSUPPORTED, what, supported=[_MODERN], requested=version)
         if version is None or _CAPABILITIES_KEY not in meta:
             raise Refused(INVALID_PARAMS, f"'_meta' must have '{_MODERN_KEY}' and '{_CAPABILITIES_KEY}'")
+        # The first request decides for the whole connection.
         self._is_modern = True
         info = self._service.info
         same: dict[str, Any] = {"ttlMs": _SAME_FOR_MS, "cacheScope": "public"}
@@ -287,6 +289,8 @@ class StdioSession:
         self.capabilities = _object(params.get("capabilities"))
         info = self._service.info
         welcome: dict[str, Any] = {
+            # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation:
+            # otherwise the latest one that the server supports.
             "protocolVersion": asked if asked in _REVISIONS else _REVISIONS[-1],
             "capabilities": self._capabilities,
             "serverInfo": _described(info),

@@ -78,6 +78,7 @@ def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Problems in the order of the file, each once."""
     return tuple(
         sorted(
+            # Several checks find the same.
             dict.fromkeys(problems),
             key=lambda problem: (
                 problem.file or "",
@@ -194,6 +195,7 @@ class Fields:
         if value is REQUIRED:
             self.misfit(f"'{key}' is missing", self.path, self._findings.hints.forms.get(key))
             return None
+        # By identity: a default may be of no kind that a file can have.
         if value is default or self._fits(value, (*self.path, key), kinds):
             return value
         return None if default is REQUIRED else default

@@ -129,6 +129,7 @@ def _text(text: str, rules: Rules, indent: int, flow: bool, style: str, comment:
 
 def _fits_block(text: str) -> bool:
     lines = text.split("\n")
+    # Its indentation would be taken for that of the block.
     if not text.strip() or lines[0][:1] in ("", " "):
         return False
     return all(_SIMPLE.fullmatch(line) for line in lines)
@@ -137,6 +138,7 @@ def _fits_block(text: str) -> bool:
 def _block(text: str, indent: int, mark: str, comment: str) -> str:
     body = text.rstrip("\n")
     ends = len(text) - len(body)
+    # https://yaml.org/spec/1.2.2/#8112-block-chomping-indicator
     chomp = "-" if ends == 0 else "" if ends == 1 else "+"
     lines = [f"{' ' * indent}{line}" if line else "" for line in body.split("\n")]
     return "\n".join([f"{mark}{chomp}{comment}", *lines, *[""] * max(ends - 1, 0)])
@@ -147,6 +149,7 @@ def _is_plain(text: str, rules: Rules, *, flow: bool) -> bool:
         return False
     if flow and _BREAKS_FLOW.search(text):
         return False
+    # What would be read back as something else, by this reader or an older one, needs quotes.
     return rules.scalar(text) == text and text.lower() not in _OLD_TRUTHS
 
 

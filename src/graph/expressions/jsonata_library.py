@@ -46,6 +46,7 @@ def _missing() -> list[str]:
     return missing
 
 
+# When it is imported, not in the middle of a run that needs the missing part.
 if _missing():
     raise ImportError(
         f"The installed jsonata-python has no {', '.join(_missing())}, which graphs need."
@@ -66,6 +67,7 @@ def with_names(function: Any, **names: Any) -> Any:
 
     The library is not changed, as other programs in this process may use it.
     """
+    # The function's own module stays as it is: other code in this process may use the library, too.
     names = {**function.__globals__, **names}
     return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 

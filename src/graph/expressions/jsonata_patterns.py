@@ -350,6 +350,7 @@ def _scaled(number: float, digits: int) -> tuple[float, int]:
 
 def _rounded(number: float, places: int) -> str:
     """The number's shortest decimal text, rounded; halves go to the even neighbour."""
+    # The default context rounds to 28 digits.
     exact = Context(prec=_MOST_DIGITS + places)
     return f"{Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, exact):f}"
 

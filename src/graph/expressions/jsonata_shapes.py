@@ -173,6 +173,7 @@ class _Inference:
         shape, label, many = place.context, place.label, False
         is_root = place.context is self._root
         for index, step in enumerate(part.steps):
+            # The operators `@`, `#` and `%` bring in contexts of other steps.
             if getattr(step, "focus", None) or getattr(step, "index", None) or getattr(step, "tuple", None):
                 return ANY
             if step.type == "name":
@@ -356,6 +357,7 @@ class _Inference:
             for argument in arguments:
                 self.value(argument, place)
             return ANY
+        # `f ~> g` composes two functions, and `value ~> g` calls one.
         is_function = part.lhs.type in {"apply", "function", "variable"} and not given.kinds
         return self._called(part.lhs, name, arguments, place, ANY if is_function else given)
 

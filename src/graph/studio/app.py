@@ -121,10 +121,13 @@ class Studio:
             return value if then is None else then()
 
         async def endpoint(request: Request) -> Response:
+            # Pages of other sites can send forms and plain texts without asking; for JSON browsers ask
+            # first.
             if not request.headers.get("content-type", "").startswith("application/json"):
                 return _refused("Requests are JSON", 415)
             try:
                 asked = as_mapping(json.loads(await request.body()))
+                # Checks and servers take a while, and the other pages and runs must not wait.
                 value = await anyio.to_thread.run_sync(answered, asked)
             except ConflictError as error:
                 return _refused(error.sentence, 409)
@@ -214,6 +217,7 @@ class Studio:
         return StreamingResponse(self._news(), media_type="text/event-stream")
 
     async def _news(self) -> AsyncIterator[str]:
+        # Something to begin with: a page that connects again may have missed a change.
         awake, news = asyncio.Event(), {"document"}
         awake.set()
         self._watchers[awake] = news
@@ -294,9 +298,11 @@ class _OwnPage:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host, origin = headers.get("host", ""), headers.get("origin")
+        # By DNS rebinding a page of another site reaches this machine under a name of its own.
         if host.rpartition(":")[0] not in _HOSTS or origin not in (None, f"http://{host}"):
             await _refused("This page is for its own browser only", 403)(scope, receive, send)
             return
+        # The body is read whole, so its length has to be known before.
         size = headers.get("content-length", "0")
         if not size.isdecimal() or int(size) > _LARGEST or "transfer-encoding" in headers:
             await _refused("The request is too large", 413)(scope, receive, send)

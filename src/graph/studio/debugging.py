@@ -78,6 +78,7 @@ class Debugger:
             if self._run is not None and self._run.is_active:
                 raise GraphEditError("A run is going on", fix="Stop it first")
             earlier = () if begin is None or self._run is None else self._run.records()[:begin]
+            # Started anew only if they are others: a run is not to wait for its servers each time.
             if self._sessions is None or self._servers != document.servers:
                 if self._sessions is not None:
                     self._sessions.close()
@@ -98,6 +99,7 @@ class Debugger:
             case "pause":
                 controller.pause()
             case "step":
+                # The page is told of the next pause, so nothing waits here.
                 controller.step(timeout=0)
             case "resume":
                 controller.resume()
@@ -295,6 +297,8 @@ class _Given:
             if node.id in self._pins and not _is_called(record):
                 self.used.add(record.index)
                 return self._pins[node.id]
+            # A node may have run several times at one place, in a loop: its outputs are taken in that
+            # order.
             outputs = self._earlier.get(_place(record))
             if not outputs:
                 return ABSENT

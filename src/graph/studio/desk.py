@@ -141,12 +141,14 @@ class Desk:
             ConflictError: The file changed since it was read; `overwrite` writes it all the same.
         """
         with self._lock:
+            # Once more just before writing, as somebody may have saved since.
             self.look()
             if self._theirs is not None and not overwrite:
                 raise ConflictError(
                     "The file was changed by somebody else",
                     fix="Compare both, then take theirs or keep yours",
                 )
+            # In the same folder, as only there a file can take the place of another at once.
             beside = self.file.with_name(f".{self.file.name}.studio")
             try:
                 beside.write_bytes((self._mark + self.text).encode("utf-8"))
@@ -164,6 +166,7 @@ class Desk:
             text = self._read()
             if text is None or text == (self._on_disk if self._theirs is None else self._theirs):
                 return False
+            # Both sides say the same now, whoever wrote it.
             if text == self.text or text == self._on_disk:
                 self._on_disk, self._theirs = text, None
             elif self.is_saved:

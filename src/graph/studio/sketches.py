@@ -100,6 +100,7 @@ def _ways(node: Raw) -> Iterator[_Way]:
 def _drawn(nodes: dict[int, Raw], path: Path, source: Yaml) -> Raw:
     ids = {node["id"] for node in nodes.values()}
     ways = [way for node in nodes.values() for way in _ways(node)]
+    # A way that leads nowhere yet is listed, but cannot be drawn.
     there = [way for way in ways if way.target in ids]
     loops = {
         node["id"]: (str(node.get("do")), str(node.get("next")))
