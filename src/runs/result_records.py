@@ -62,6 +62,8 @@ _LONGEST_HEADER: Final = 100
 _DEEPEST_LIST: Final = 5  # levels of an output schema
 _UNREAD: Final = "Unreadable line"
 """The column of what is no JSON among lines of JSON."""
+_NAMES: Final = ("columns", "column_names", "columnNames", "fields", "headers", "header")
+"""The keys under which databases give the names of a table's columns."""
 _BESIDE: Final = 2
 """The most plain values of an object whose objects may hold the records."""
 
@@ -72,8 +74,9 @@ def find_records(structured: Any) -> Iterator[tuple[str, Records]]:
     """Finds the lists of records in a structured result, each with its name.
 
     The value itself may be a list of records, with an empty name, or an object that holds some: those on the
-    highest level that has any, such as ``data.items``. Nobody looks into the objects of an object that has
-    more plain values than a status and a count: it is a record itself.
+    highest level that has any, such as ``data.items``, also as names of columns beside rows of values. Nobody
+    looks into the objects of an object that has more plain values than a status and a count: it is a record
+    itself.
     """
     value = _unwrapped(structured)
     if records := _records_in(value):
@@ -81,6 +84,7 @@ def find_records(structured: Any) -> Iterator[tuple[str, Records]]:
     level = [("", as_object(value))]
     while level:
         found = [(name, records) for name, inner in _members(level) if (records := _records_in(inner))]
+        found = found or [table for name, entry in level for table in _named_rows(name, entry)]
         if found:
             yield from found
             return
@@ -102,12 +106,13 @@ def single_record(structured: Any, text: str) -> dict[str, Any]:
     value = _unwrapped(structured)
     if value == []:
         return {}
-    if record := as_object(value) or as_object(structured):
+    if record := as_object(value):
         return record
-    for content in _contents(text):
+    for content in _contents(value if isinstance(value, str) else text):
         with suppress(ValueError, RecursionError):
-            return as_object(json.loads(_json_in(content)))
-    return {}
+            if record := as_object(json.loads(_json_in(content))):
+                return record
+    return as_object(structured)
 
 
 def _unwrapped(value: Any) -> Any:
@@ -143,6 +148,22 @@ def _records_in(value: Any) -> Records:
     if not any(entries) or not all(entry is None or isinstance(entry, dict) for entry in entries):
         return []
     return [entry or {} for entry in entries]
+
+
+def _named_rows(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, Records]]:
+    """The rows of a table that databases give as names of columns beside lists of values."""
+    names = next(
+        (cast("list[Any]", entry[key]) for key in _NAMES if isinstance(entry.get(key), list)), list[Any]()
+    )
+    if not names or not all(isinstance(each, str) for each in names) or len(set(names)) < len(names):
+        return
+    for key, inner in entry.items():
+        rows = cast("list[Any]", inner) if isinstance(inner, list) else []
+        if rows and all(isinstance(row, list) and len(cast("list[Any]", row)) == len(names) for row in rows):
+            yield (
+                f"{name}.{key}".removeprefix("."),
+                [dict(zip(names, row, strict=True)) for row in rows],
+            )
 
 
 def _in_text(text: str) -> list[tuple[str, Records]]:

@@ -65,6 +65,29 @@ def test_what_is_no_list_of_records(text):
     assert records_of(None, text) == []
 
 
+def test_names_of_columns_beside_rows_of_values_are_records():
+    answer = {
+        "columns": ["n", "f"],
+        "types": ["BIGINT", "TEXT"],
+        "rows": [[1, "a"], [2, None]],
+        "rowCount": 2,
+    }
+    rows = [{"n": 1, "f": "a"}, {"n": 2, "f": None}]
+    assert records_of(answer, "") == [("rows", rows)]
+    assert records_of({"result": json.dumps(answer)}, "") == [("rows", rows)]
+    assert records_of({"data": {"headers": ["n", "f"], "values": [[1, "a"]]}}, "") == [
+        ("data.values", [{"n": 1, "f": "a"}])
+    ]
+    assert records_of({"columns": ["n", "n"], "rows": [[1, 2]]}, "") == []
+    assert records_of({"columns": ["n", "f"], "rows": [[1]]}, "") == []
+    assert records_of({"columns": ["n", 2], "rows": [[1, 2]]}, "") == []
+
+
+def test_an_object_as_text_in_the_wrapping_of_an_sdk_is_one_record():
+    assert single_record({"result": '{"t": 21.5}'}, '{"t": 21.5}') == {"t": 21.5}
+    assert single_record({"result": "no JSON"}, "no JSON") == {"result": "no JSON"}
+
+
 def test_structured_content_comes_first_and_one_object_is_one_record():
     assert records_of({"rows": TWO, "n": 2}, "a,b\n1,2\n3,4") == [("rows", TWO)]
     assert records_of({"t": 21.5}, "21.5") == []
