@@ -163,11 +163,9 @@ def _run(
     interrupt: Interrupt,
 ) -> tuple[RunReport, list[Path]]:
     workflow, host = _loaded(file)
-    from ..headless.workflows import RunOptions, run_workflow
+    from ..headless.workflows import OptionInvalid, RunOptions, run_workflow
     from ..headless.workflows.run_results import write_results
 
-    # Before any file or folder is made: a name that is wrong is an error of usage.
-    _check(workflow, settings, servers, tables, host)
     check_folder(out)
     folder = Path(tempfile.mkdtemp(prefix="knime-mcp-run-")) if out is None else out / "workflow"
     report: RunReport | None = None
@@ -183,7 +181,10 @@ def _run(
                 inputs={name: read_input(path, host) for name, path in tables.items()},
                 watcher=progress,
             )
-            report = run_workflow(workflow, host, options)
+            try:
+                report = run_workflow(workflow, host, options)
+            except OptionInvalid as error:
+                raise UsageError(str(error)) from None
         if out is None:
             return report, []
         with writing(out):
@@ -210,31 +211,6 @@ def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
         if problem.severity == "warning" and problem.where not in containers:
             note(f"{problem.where}: {problem.what}")
     return workflow, load_host()
-
-
-def _check(
-    workflow: Workflow,
-    settings: Mapping[str, str],
-    servers: Mapping[str, str],
-    tables: Mapping[str, Path],
-    host: ExtensionHost,
-) -> None:
-    """Refuses names that the workflow does not have."""
-    from ..headless.workflows import RunError
-    from ..headless.workflows.workflow_plan import opened
-    from ..headless.workflows.workflow_run import with_inputs, with_servers, with_settings
-    from ..knwf import KnwfError
-    from ..types.errors import SettingInvalid
-
-    try:
-        whole = opened(workflow, host).workflow
-        with_servers(whole, servers, host.id)
-        with_settings(whole, settings)
-        with_inputs(workflow, tables)
-    except (RunError, SettingInvalid) as error:
-        raise UsageError(str(error)) from None
-    except KnwfError:
-        pass  # a broken Configuration node, which the run reports
 
 
 def _leave(folder: Path, *, keep: bool) -> None:

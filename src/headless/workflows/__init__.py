@@ -8,7 +8,7 @@
 from ..node_results import CredentialValue
 from .node_kind import RunError
 from .workflow_plan import NotRunnable, Step, label
-from .workflow_run import NodeOutcome, NodeStatus, RunOptions, RunReport, Watcher, run_workflow
+from .workflow_run import NodeOutcome, NodeStatus, OptionInvalid, RunOptions, RunReport, Watcher, run_workflow
 from .workflow_tools import ToolRunner, make_workflow_tool, tools_table
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "NodeOutcome",
     "NodeStatus",
     "NotRunnable",
+    "OptionInvalid",
     "RunError",
     "RunOptions",
     "RunReport",

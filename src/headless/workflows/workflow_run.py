@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -23,7 +24,7 @@ from ...knwf import (
 )
 from ...knwf.json_parameters import to_model
 from ...runs.replay_decision import ReplayOptions
-from ...types.errors import MCPError
+from ...types.errors import MCPError, SettingInvalid
 from ...types.routing import ServerRoute
 from ..node_results import CredentialValue, HeadlessError
 from .flow_variables import available, controlled, merged, parsed, workflow_stack
@@ -32,7 +33,7 @@ from .node_kind import Done, Job, RunError, World
 from .workflow_plan import label, opened, plan_opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
 
     from ...knwf import Node, Workflow
@@ -64,17 +65,31 @@ class RunOptions:
     watcher: Watcher | None = None  # receives the progress of the run
 
 
+class OptionInvalid(RunError):  # noqa: N818
+    """What a caller wants to set, give or replace is not in the workflow, or does not fit."""
+
+
+@contextmanager
+def _of_options() -> Generator[None]:
+    try:
+        yield
+    except (RunError, SettingInvalid) as error:
+        raise OptionInvalid(error.what, fix=error.fix) from None
+
+
 def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -> RunReport:
     """Plans and runs a workflow; the report has the outcome of each node, including failures.
 
-    NotRunnable, or RunError for a setting or input that the workflow does not have or that does not fit:
-    nothing was run.
+    NotRunnable, or OptionInvalid for a server, setting or input that the workflow does not have or that does
+    not fit: nothing was run, and no file was made.
     """
     found = opened(workflow, host)
-    found = replace(found, workflow=with_servers(found.workflow, options.servers, host.id))
+    with _of_options():
+        found = replace(found, workflow=with_servers(found.workflow, options.servers, host.id))
     plan = plan_opened(found, workflow, host)
-    changed, values = with_settings(plan.workflow, options.settings)
-    values |= with_inputs(workflow, options.inputs)
+    with _of_options():
+        changed, values = with_settings(plan.workflow, options.settings)
+        values |= with_inputs(workflow, options.inputs)
     unpack_data_area(workflow, options.workflow_dir)
     world = World(
         host=host,
