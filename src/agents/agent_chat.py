@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..runs.server_questions import ServerQuestions
     from ..tools.node_settings.connection import Sessions
     from .chat.chat_service import HandedOn
-    from .prompter.conversation_table import ConversationLayout, Entry
+    from .prompter.conversation_table import ConversationLayout, ConversationRow
     from .prompter.prompter import Prompter
 
 PAGE: Final = "views/agent_chat"
@@ -276,7 +276,7 @@ class MCPAgentChat:
         tools: Any,
         data: list[Any],
         sessions: Sessions,
-        entries: list[Entry],
+        entries: list[ConversationRow],
         earlier: HandedOn | None = None,
     ) -> Prompter:
         """The agent, whose data stay known from question to question."""
@@ -298,7 +298,7 @@ class MCPAgentChat:
             prompter.tool_options = replace(prompter.tool_options, rules=rules)
         return prompter
 
-    def _history(self, history: Any | None) -> tuple[ConversationLayout, list[Entry]]:
+    def _history(self, history: Any | None) -> tuple[ConversationLayout, list[ConversationRow]]:
         from .prompter.conversation_history import of_row, read_conversation
 
         layout = dialog.layout_of(self, None if history is None else history.schema)
@@ -349,7 +349,7 @@ class MCPAgentChat:
         return to_table(layout.table(entries)), to_table(calls_table(calls, form=form)), tables
 
 
-def _unused_id(entries: list[Entry]) -> int:
+def _unused_id(entries: list[ConversationRow]) -> int:
     """The first id of data that nobody has named in a conversation."""
     from .message_content import text_of
     from .toolbox.data_registry import next_ids

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..tools.node_settings.connection import Sessions
     from .agent_events import AgentOptions
-    from .prompter.conversation_table import ConversationLayout, Entry
+    from .prompter.conversation_table import ConversationLayout, ConversationRow
     from .prompter.prompt_runs import PromptRuns
     from .prompter.prompter import Prompt, Prompter
     from .toolbox.tool_executor import ToolOptions
@@ -328,7 +328,7 @@ class MCPAgentPrompter:
         from .prompter.conversation_history import of_row, read_conversation
         from .prompter.prompter import Prompt
 
-        entries: list[Entry] = []
+        entries: list[ConversationRow] = []
         if history is not None:
             column = dialog.history_error_column(self, history.schema)
             entries = read_conversation(history, layout.column, column)

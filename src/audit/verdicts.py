@@ -165,19 +165,19 @@ class Calls:
     """The chains of calls, run by run, in any order; what is in order is not kept."""
 
     def __init__(self, heads: Iterable[str] = ()) -> None:
-        self.runs: dict[str, RunState] = {}
+        self.runs: dict[str, CallsOfRun] = {}
         self._heads: dict[str, ReadRecord | None] = dict.fromkeys(heads)
 
     def take(self, record: ReadRecord) -> None:
         state = self.runs.get(record.run)
         if state is None:
-            state = self.runs[record.run] = RunState(record.run)
+            state = self.runs[record.run] = CallsOfRun(record.run)
         state.take(record)
         if self._heads and bare(record.hash) in self._heads:
             self._heads[bare(record.hash)] = record
 
-    def begun(self, run: str) -> RunState:
-        return self.runs.setdefault(run, RunState(run))
+    def begun(self, run: str) -> CallsOfRun:
+        return self.runs.setdefault(run, CallsOfRun(run))
 
     def origin_note(self, run: str) -> list[str]:
         """Says that a run goes on from one that is not here."""
@@ -220,7 +220,7 @@ class Calls:
 
 
 @dataclass(slots=True)
-class RunState:
+class CallsOfRun:
     """What is known of the calls of a run; the records that are out of order are kept until the end."""
 
     run: str

@@ -12,7 +12,7 @@ from ..agents.answer_schema import AnswerSchema
 from ..agents.chat.offered_prompts import filled_in, offered_prompts
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, fallback_of, model_route, more_fields
-from ..agents.prompter.conversation_table import ConversationLayout, Entry, MessageForm
+from ..agents.prompter.conversation_table import ConversationLayout, ConversationRow, MessageForm
 from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
@@ -30,7 +30,7 @@ from .command_errors import CommandError, UsageError, command_line_hint
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
-from .sessions import Sessions
+from .sessions import CommandSessions
 from .terminal import can_ask, complain, note
 from .workflow_files import load_host, workflow_runner, workflow_tools
 
@@ -101,7 +101,7 @@ class AgentRun:
         questions = ServerQuestions() if can_ask() else None
         with (
             self._timeline as timeline,
-            Sessions(self._connection, self._interrupt, questions=questions) as sessions,
+            CommandSessions(self._connection, self._interrupt, questions=questions) as sessions,
         ):
             timeline.show("asking the servers for their tools")
             tools: list[Tool] = [*self._tools(sessions, routes)]
@@ -132,7 +132,7 @@ class AgentRun:
             if finished is not None and not has_failed:
                 finished.forget()
 
-    def turn(self, question: str, history: Sequence[Entry]) -> None:
+    def turn(self, question: str, history: Sequence[ConversationRow]) -> None:
         """Asks a question that goes on with a conversation; raises `Canceled`."""
         self._timeline.show("the model reads the question")
         self._runs = PromptRuns(prompter=self._agent, keep_errors=True, finished=self._finished)
@@ -148,7 +148,7 @@ class AgentRun:
         self._usage += self.answered.timeline.usage
 
     @property
-    def history(self) -> list[Entry]:
+    def history(self) -> list[ConversationRow]:
         """The conversation that the settings name."""
         if self._settings.history is None:
             return []
@@ -157,11 +157,11 @@ class AgentRun:
         file = self._settings.history
         try:
             rows = json.loads(file.read_text(encoding="utf-8"))
-            return [Entry(message=message_of(row, row[_SAVED.column])) for row in rows]
+            return [ConversationRow(message=message_of(row, row[_SAVED.column])) for row in rows]
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise CommandError(f"{file} is no conversation that chat has saved ({error}).") from None
 
-    def save(self, file: Path, conversation: Sequence[Entry]) -> None:
+    def save(self, file: Path, conversation: Sequence[ConversationRow]) -> None:
         """Writes a conversation, with its secrets marked as in the records."""
         rows = [_SAVED.cells(entry) for entry in conversation]
         try:
@@ -179,7 +179,7 @@ class AgentRun:
         """The prompts that the servers offer, and why some could not be asked."""
         return offered_prompts(self._agent.run, self._routes)
 
-    def filled_in(self, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> list[Entry]:
+    def filled_in(self, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> list[ConversationRow]:
         """The messages of a prompt; raises `MCPError`."""
         return filled_in(self._agent.run, prompt, arguments)
 
@@ -262,7 +262,7 @@ class AgentRun:
         has_form = self.answered.ending in (Ending.ANSWER, Ending.LIMIT)
         return {"structured_answer": json.loads(self.answered.text) if has_form else None}
 
-    def _tools(self, sessions: Sessions, routes: list[ServerRoute]) -> list[Tool]:
+    def _tools(self, sessions: CommandSessions, routes: list[ServerRoute]) -> list[Tool]:
         """The tools of all servers that can be reached; a server that fails does not end the run."""
         if not routes:
             return []
@@ -279,7 +279,7 @@ class AgentRun:
         self,
         model: Any,
         tools: Sequence[Tool],
-        sessions: Sessions,
+        sessions: CommandSessions,
         routes: list[ServerRoute],
         host: ExtensionHost | None,
     ) -> Prompter:
@@ -375,7 +375,7 @@ def _fallback(settings: AgentSettings, first: ChatModelSettings, credential: Cre
     return create_model(other, credential)
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def _entry_json(entry: ConversationRow) -> dict[str, Any]:
     from langchain_core.messages import AIMessage, ToolMessage
 
     message = entry.message

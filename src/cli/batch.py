@@ -142,7 +142,7 @@ def batch(
     # All of it before the first call: a file that cannot be written must not cost the results.
     check_folder(save_dir)
     from .batch_run import run_and_write, table_run
-    from .sessions import Sessions
+    from .sessions import CommandSessions
 
     parameters = _renamed(read_table(table), pairs(column, "--column"), table)
     if arguments_column is not None and arguments_column not in parameters.columns:
@@ -152,7 +152,7 @@ def batch(
     with (
         Interrupt() as interrupt,
         going_on(resume, journal),
-        Sessions(connection, interrupt) as sessions,
+        CommandSessions(connection, interrupt) as sessions,
     ):
         found = sessions.find_tool(route, tool)
         if decimal_comma:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..audit.table_formats import FileTable
     from ..runs.call_values import CallOutcome
     from ..types.tool import MCPTool
-    from .sessions import Sessions
+    from .sessions import CommandSessions
 
     Sink: TypeAlias = Callable[[CallOutcome], None]
     """Takes finished calls in the order of the rows."""
@@ -41,7 +41,7 @@ def table_run(
     *,
     column: str | None,
     constants: dict[str, Any],
-    sessions: Sessions,
+    sessions: CommandSessions,
     concurrency: int,
     fail: bool,
     journal_file: Path | None,

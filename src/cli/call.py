@@ -70,10 +70,13 @@ def call(
     with Interrupt() as interrupt:
         from ..runs.call_values import PlannedCall
         from ..runs.checked_calls import described_tools
-        from .sessions import Sessions
+        from .sessions import CommandSessions
         from .terminal import CallProgress
 
-        with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
+        with (
+            CallProgress() as progress,
+            CommandSessions(connection, interrupt, on_progress=progress) as sessions,
+        ):
             definition = sessions.find_tool(route, tool)
             values = with_pairs(given, pairs, definition.parameter_schema)
             run = sessions.run_for([route], save_dir)

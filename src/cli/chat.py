@@ -19,7 +19,7 @@ from .terminal import complain, is_terminal, note, one_line, visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..agents.prompter.conversation_table import Entry
+    from ..agents.prompter.conversation_table import ConversationRow
     from .agent_run import AgentRun
 
 _ASK: Final = "ask * if not read-only"
@@ -74,7 +74,7 @@ def chat(
     return ExitCode.OK
 
 
-def _talk(run: AgentRun, stop: _Stop, conversation: list[Entry]) -> None:
+def _talk(run: AgentRun, stop: _Stop, conversation: list[ConversationRow]) -> None:
     lengths: list[int] = []  # of the conversation before each question
     while (line := _line()) is not None:
         command, _, rest = line.strip().partition(" ")
@@ -117,7 +117,7 @@ def _show_prompts(run: AgentRun) -> None:
     note("\n".join(lines) or "There are no prompts.")
 
 
-def _prompt(run: AgentRun, typed: str) -> list[Entry]:
+def _prompt(run: AgentRun, typed: str) -> list[ConversationRow]:
     """The messages of a prompt that is typed with its arguments; asks for those that are missing."""
     try:
         name, *pairs = shlex.split(typed)
@@ -142,8 +142,12 @@ def _prompt(run: AgentRun, typed: str) -> list[Entry]:
 
 
 def _turn(
-    run: AgentRun, stop: _Stop, question: str, conversation: list[Entry], begun: Sequence[Entry] = ()
-) -> list[Entry]:
+    run: AgentRun,
+    stop: _Stop,
+    question: str,
+    conversation: list[ConversationRow],
+    begun: Sequence[ConversationRow] = (),
+) -> list[ConversationRow]:
     try:
         with Interrupt() as stop.turn:
             run.turn(question, [*conversation, *begun])

@@ -67,12 +67,12 @@ class WorkerConnect:
 
     def __call__(self, route: ServerRoute) -> Run:
         """Makes a run for a server, with its credential."""
-        from .sessions import Sessions
+        from .sessions import CommandSessions
 
         try:
             for name in self.named:
                 self.options.by_name(name)
-            return Sessions(self.options, Interrupt()).run_for([route])
+            return CommandSessions(self.options, Interrupt()).run_for([route])
         except UsageError as error:  # such as a variable that is not set on the worker's machine
             raise SettingInvalid(f"The worker cannot connect: {error}", setting="executor") from None
 

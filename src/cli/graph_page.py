@@ -44,7 +44,7 @@ from ..yaml_text import as_list, as_mapping
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..graph.graph_drawing import Box, Drawing, Line
+    from ..graph.graph_drawing import Box, Drawing, DrawnLine
     from ..graph.graph_model import GraphDocument, Node, ToolDefinition
     from ..graph.server_configs import ServerConfig
 
@@ -289,7 +289,7 @@ def _marker(name: str) -> Html:
     return element("marker", path, id=f"head-{name}", orient="auto", markerUnits="userSpaceOnUse", **sizes)
 
 
-def _line(line: Line, taken: bool) -> Html:
+def _line(line: DrawnLine, taken: bool) -> Html:
     start, *between, end = line.points
     if line.is_back:
         corners = " ".join(f"L{x:.1f},{y:.1f}" for x, y in (*between, end))
@@ -306,7 +306,7 @@ def _line(line: Line, taken: bool) -> Html:
     return element("path", d=path, class_=kinds, marker_end=mark)
 
 
-def _label(line: Line) -> Html:
+def _label(line: DrawnLine) -> Html:
     """The label at the beginning of an edge, where the edges of one node are apart from each other."""
     (x0, y0), (x1, y1) = line.points[1:3] if line.is_back else line.points[:2]
     part = 0.3 if line.is_back else 0.65

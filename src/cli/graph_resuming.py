@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..audit.journal_reading import JournalContent
     from ..graph.api import McpGraphApi
-    from ..graph.durable_runs import DurableRun, EarlierRun
+    from ..graph.durable_runs import DurableRun, EarlierGraphRun
     from ..graph.graph_model import GraphDocument
     from ..runs.engine import Run
 
@@ -37,7 +37,7 @@ class Interrupted:
     """An interrupted run, and the journal that it is in."""
 
     content: JournalContent
-    earlier: EarlierRun
+    earlier: EarlierGraphRun
     repeat_unknown: bool
 
     @classmethod
@@ -86,6 +86,6 @@ class Interrupted:
         )
 
 
-def _listed(runs: Iterable[EarlierRun]) -> str:
+def _listed(runs: Iterable[EarlierGraphRun]) -> str:
     names = [f"{run.id} ({run.tool}, {run.outcome or 'interrupted'})" for run in runs]
     return f"It has: {', '.join(names) or 'none'}."

@@ -33,10 +33,10 @@ def inspect(
     of tools: what was done, what was seen, how long it took, and the next step where one fails.
     """
     route, _ = connection.one_route(url)
-    from .sessions import Sessions
+    from .sessions import CommandSessions
 
     seen = _Seen(route.url, [])
-    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+    with Interrupt() as interrupt, CommandSessions(connection, interrupt) as sessions:
         client = sessions.client(route, seen.steps.append)
         try:
             seen.server = client.connect(is_canceled=interrupt)

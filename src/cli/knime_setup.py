@@ -74,7 +74,7 @@ print("\\n" + json.dumps([list(sys.version_info[:3]), found, hiding, said]))
 """
 
 
-class Finding(NamedTuple):
+class SetupFinding(NamedTuple):
     """What was looked at, and what it means."""
 
     where: str
@@ -154,10 +154,10 @@ def doctor(
     is wrong.
     """
     places = [_one(knime)] if knime is not None else _found()
-    findings: list[Finding] = []
+    findings: list[SetupFinding] = []
     if not places:
         what = "No KNIME was found in the usual places"
-        findings.append(Finding("this computer", "wrong", what, "Name its folder: --knime FOLDER"))
+        findings.append(SetupFinding("this computer", "wrong", what, "Name its folder: --knime FOLDER"))
         findings += _look_at_python(Path(sys.executable), None)
     for place in places:
         findings += _look_at(place)
@@ -170,20 +170,20 @@ def doctor(
     return ExitCode.FAILED if wrong else ExitCode.OK
 
 
-def _look_at(place: Installation) -> Iterator[Finding]:
+def _look_at(place: Installation) -> Iterator[SetupFinding]:
     where, version = str(place.folder), place.version
-    wrong = partial(Finding, where, "wrong")
+    wrong = partial(SetupFinding, where, "wrong")
     if version is None:
-        yield Finding(where, "note", f"The version is not known: {place.plugins} has no org.knime.core")
+        yield SetupFinding(where, "note", f"The version is not known: {place.plugins} has no org.knime.core")
     else:
         shown = ".".join(map(str, version))
         if version < _OLDEST:
             yield wrong(f"KNIME {shown} is too old for the nodes", "Install KNIME 5.8 or newer")
         elif version < _ALL_DIALOGS:
             what = f"KNIME {shown}: the nodes' dialogs show less than in 5.8 and newer"
-            yield Finding(where, "note", what)
+            yield SetupFinding(where, "note", what)
         else:
-            yield Finding(where, "ok", f"KNIME {shown}")
+            yield SetupFinding(where, "ok", f"KNIME {shown}")
         if place.python_plugin is None:
             yield wrong(
                 "KNIME Python Integration is not installed, which runs nodes written in Python",
@@ -204,7 +204,7 @@ def _look_at(place: Installation) -> Iterator[Finding]:
     if entry is None:
         yield wrong(f"{config} has no entry {EXTENSION_ID}", install_it)
         return
-    yield Finding(where, "ok", f"{INI} names {config}, which has {EXTENSION_ID}")
+    yield SetupFinding(where, "ok", f"{INI} names {config}, which has {EXTENSION_ID}")
     source = Path(str(entry.get("src")))
     if not (source / "knime.yml").is_file():
         yield wrong(f"{config}: there is no knime.yml in its src, {source}", install_it)
@@ -225,9 +225,9 @@ def _python_of(entry: Mapping[str, Any]) -> Path | None:
     return Path(str(named)) if (named := entry.get("python_executable")) else None
 
 
-def _look_at_python(python: Path, place: Installation | None) -> Iterator[Finding]:
+def _look_at_python(python: Path, place: Installation | None) -> Iterator[SetupFinding]:
     where = str(python)
-    wrong = partial(Finding, where, "wrong")
+    wrong = partial(SetupFinding, where, "wrong")
     another = "Name another: knime-mcp knime install --python FILE"
     code = [] if place is None else _knimes_code(place)
     module = _MODULE if code else ""
@@ -252,16 +252,18 @@ def _look_at_python(python: Path, place: Installation | None) -> Iterator[Findin
     for folder in hiding:
         yield wrong(f"{folder} has a package 'knime', which hides KNIME's own", "Remove it")
     if isinstance(said, int):
-        yield Finding(where, "ok", f"KNIME's Python code loads the extension with {counted(said, 'node')}")
+        yield SetupFinding(
+            where, "ok", f"KNIME's Python code loads the extension with {counted(said, 'node')}"
+        )
     elif said is not None:
         yield wrong(f"KNIME's Python code cannot load the extension: {said}")
 
 
-def _look_at_packages(where: str, python: str, packages: Mapping[str, str | None]) -> Iterator[Finding]:
+def _look_at_packages(where: str, python: str, packages: Mapping[str, str | None]) -> Iterator[SetupFinding]:
     missing = [name for name, version in packages.items() if version is None]
     if missing:
         fix = f"{_shell(where)} -m pip install 'knime-mcp[knime]', with the path of the wheel or clone"
-        yield Finding(where, "wrong", f"Python {python} lacks {', '.join(missing)}", fix)
+        yield SetupFinding(where, "wrong", f"Python {python} lacks {', '.join(missing)}", fix)
     for name, below in _PACKAGES.items():
         version = packages.get(name)
         if below is None or version is None:
@@ -269,9 +271,11 @@ def _look_at_packages(where: str, python: str, packages: Mapping[str, str | None
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= below:
             limit = ".".join(map(str, below))
             fix = f"{_shell(where)} -m pip install '{name}<{limit}'"
-            yield Finding(where, "wrong", f"{name} {version} does not work with KNIME's Python code", fix)
+            yield SetupFinding(
+                where, "wrong", f"{name} {version} does not work with KNIME's Python code", fix
+            )
     if not missing:
-        yield Finding(where, "ok", f"Python {python} with all packages")
+        yield SetupFinding(where, "ok", f"Python {python} with all packages")
 
 
 def _knimes_code(place: Installation) -> list[Path]:
@@ -338,7 +342,7 @@ def _write(changes: list[Change], *, yes: bool, dry_run: bool) -> bool:
     return True
 
 
-def _print(findings: Iterable[Finding]) -> None:
+def _print(findings: Iterable[SetupFinding]) -> None:
     last = ""
     for own in findings:
         if own.where != last:

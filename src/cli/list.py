@@ -54,9 +54,9 @@ def list_tools(
     """
     check_table(out, as_json=True)
     routes = connection.routes(urls or [])
-    from .sessions import Sessions
+    from .sessions import CommandSessions
 
-    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+    with Interrupt() as interrupt, CommandSessions(connection, interrupt) as sessions:
         provision = sessions.provide(routes, include=include, exclude=exclude, prefix=prefix)
     for word, outcome in zip(urls or (), provision.outcomes, strict=False):  # commands come after the URLs
         if outcome.error is None and len(outcome.tools) == outcome.offered and not prefix:

@@ -48,9 +48,9 @@ def make_component(
     use_standin()
     from ..knwf import KnwfError
     from ..tools.tool_component import file_stem, save_component
-    from .sessions import Sessions
+    from .sessions import CommandSessions
 
-    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+    with Interrupt() as interrupt, CommandSessions(connection, interrupt) as sessions:
         found = sessions.find_tool(route, words[0])
     file = out or Path(f"{file_stem(found)}.knwf")
     try:

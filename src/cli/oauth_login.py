@@ -11,7 +11,14 @@ from ..client.mcp_client import MCPClient
 from ..client.network import NetworkSettings
 from ..client.oauth.browser_login import LoopbackBrowser
 from ..client.oauth.grants import AuthorizationCode, ClientCredentials, Grant, client_key
-from ..client.oauth.logins import Client, KeyringStore, Login, MemoryStore, TokenStore, login_from_text
+from ..client.oauth.logins import (
+    KeyringStore,
+    Login,
+    MemoryStore,
+    RegisteredClient,
+    TokenStore,
+    login_from_text,
+)
 from ..client.oauth.oauth import OAuth, login_key
 from ..types.errors import AuthError
 from ..types.routing import ServerRoute
@@ -117,7 +124,7 @@ def _challenge(server: str, network: NetworkSettings, interrupt: Interrupt) -> _
     return probe if probe.asked else None
 
 
-def _client(options: LoginOptions) -> Client | None:
+def _client(options: LoginOptions) -> RegisteredClient | None:
     secret_variable, private_key = options.client_secret_env, options.private_key
     if options.client_id is None:
         if secret_variable or private_key:
@@ -127,7 +134,7 @@ def _client(options: LoginOptions) -> Client | None:
         raise UsageError("--client-secret-env and --private-key cannot be used together. Choose one of them.")
     secret = secret_in(secret_variable, "--client-secret-env") if secret_variable else None
     key = read_text(private_key) if private_key else None
-    return Client(options.client_id, secret=secret, private_key=key, algorithm=options.algorithm)
+    return RegisteredClient(options.client_id, secret=secret, private_key=key, algorithm=options.algorithm)
 
 
 def _opener(*, show_only: bool) -> Callable[[str], None]:

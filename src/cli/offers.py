@@ -171,10 +171,10 @@ def _asking(
         raise UsageError(f"{wanted} after the server.")
     if rest and not wanted:
         raise UsageError(f"'{rest[0]}' is one word too many.")
-    from .sessions import Sessions
+    from .sessions import CommandSessions
 
     hidden = Counter[str]()
-    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+    with Interrupt() as interrupt, CommandSessions(connection, interrupt) as sessions:
         run = sessions.run_for([route])
         yield run.pool.client(route), interrupt, rest, lambda answer: run.secrets.data(answer, hidden)
     if hidden:

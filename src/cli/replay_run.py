@@ -17,7 +17,7 @@ from ..types.texts import counted
 from .command_errors import ExitCode, UsageError
 from .executors import call_executor
 from .files import TableFile, open_journal, writing
-from .sessions import Sessions
+from .sessions import CommandSessions
 from .terminal import batch_progress, complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ReplayRun:
         self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None, *, raw_csv: bool
     ) -> None:
         """Replays with the options ``--executor`` (checked) and ``--concurrency``, and writes the files."""
-        with Sessions(self._connection, self._interrupt) as sessions:
+        with CommandSessions(self._connection, self._interrupt) as sessions:
             if self._options.credentials or self._options.servers:  # otherwise no credentials are sent
                 for route in routes_of(self._recording.calls, self._options):
                     with suppress(MCPError):  # the calls that need it report the error

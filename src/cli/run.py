@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..headless.host import ExtensionHost
-    from ..headless.workflows import CredentialValue, NodeOutcome, RunReport, Step
+    from ..headless.workflows import CredentialValue, NodeOutcome, NodeStep, RunReport
     from ..knwf import Workflow
 
 
@@ -226,13 +226,13 @@ class _Progress(StatusLine):
 
     _head = ""
 
-    def started(self, step: Step, position: int, total: int) -> None:
+    def started(self, step: NodeStep, position: int, total: int) -> None:
         """See `Watcher`."""
         self._head = f"{position + 1} of {total}: {step.label}"
         if not self.show(self._head):
             note(self._head)
 
-    def progressed(self, step: Step, progress: float, message: str | None) -> None:  # noqa: ARG002
+    def progressed(self, step: NodeStep, progress: float, message: str | None) -> None:  # noqa: ARG002
         """See `Watcher`."""
         self.show(f"{self._head} {progress:.0%} {message or ''}")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .connection_options import ConnectionOptions
 
 
-class Sessions:
+class CommandSessions:
     """All connections of one command and its `run`; both are ended at its end.
 
     `stop` ends calls in flight, like Ctrl-C; `on_progress` is called with the progress that tools report,

@@ -26,13 +26,13 @@ def load_host() -> ExtensionHost:
 
 
 def workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[WorkflowTool]:
-    from ..headless.workflows import RunError, make_workflow_tool
+    from ..headless.workflows import WorkflowError, make_workflow_tool
 
     tools: list[WorkflowTool] = []
     for file in files:
         try:
             tools.append(make_workflow_tool(file, host))
-        except RunError as error:
+        except WorkflowError as error:
             raise CommandError(f"{file} cannot be a tool: {error}") from None
     return tools
 

@@ -277,7 +277,7 @@ class Interruptible(Protocol):
     interrupt: Callable[[], None] | None
 
 
-class Listener:
+class ServerListener:
     """Base of threads that wait for what a server sends unasked, in one attempt after the other."""
 
     def __init__(self, name: str, cpu_seconds: float) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.errors import ConnectError, MCPError, ProtocolError, ServerError, TimedOut
 from ..types.texts import collector_paused, counted, shortened
-from .clock import Listener, Wait
+from .clock import ServerListener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
 from .limits import Limits, exceeded
 from .protocol.messages import (
@@ -281,7 +281,7 @@ def ttl_seconds(result: Mapping[str, Any]) -> float:
     return min(max(0.0, ttl), _LONGEST_TTL * 1000) / 1000
 
 
-class ToolsWatch(Listener):
+class ToolsWatch(ServerListener):
     """Listens to one conversation until `stop` is called or the server ends the subscription.
 
     `on_changed` is called in the listening thread when changes may have been missed; announced changes go to

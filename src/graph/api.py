@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from ..audit.secrets import SecretMarker
     from ..runs.engine import Run
-    from .durable_runs import DurableRun, EarlierRun
+    from .durable_runs import DurableRun, EarlierGraphRun
     from .graph_model import Dialect, Node, ServerMetadata, ToolDefinition
-    from .graph_spans import Spans
+    from .graph_spans import GraphSpans
     from .published import Published
     from .run_state import NodeRecord
     from .server_calls import CallTool
@@ -174,7 +174,7 @@ class McpGraphApi:
         dialect: Dialect | str | None = None,
         call: CallTool | None = None,
         run: Run | None = None,
-        spans: Spans | None = None,
+        spans: GraphSpans | None = None,
         check_schemas: bool = True,
         expression_seconds: float = DEFAULT_SECONDS,
         secret_arguments: Iterable[str] = (),
@@ -200,7 +200,7 @@ class McpGraphApi:
         arguments: Mapping[str, Any],
         *,
         id: str | None = None,  # noqa: A002
-        earlier: EarlierRun | None = None,
+        earlier: EarlierGraphRun | None = None,
         repeat_unknown: bool = False,
     ) -> DurableRun:
         """A run that notes in the journal how it goes on, or goes on with an earlier one."""
@@ -315,11 +315,11 @@ class McpGraphApi:
         self.close()
 
 
-def spans_from_environment() -> Spans | None:
+def spans_from_environment() -> GraphSpans | None:
     """Spans for the endpoint in ``OTEL_*``; None without such a setting."""
     provider = provider_from_environment("knime-mcp-graph")
     if provider is None:
         return None
-    from .graph_spans import Spans
+    from .graph_spans import GraphSpans
 
-    return Spans(provider)
+    return GraphSpans(provider)

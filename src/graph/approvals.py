@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .graph_model import ApproveNode
     from .run_control import RunClient
-    from .run_state import Line, NodeRecord
+    from .run_state import NodeRecord, NodeSequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ Approver: TypeAlias = "Callable[[Question], Decision | None]"
 """Asks a person, and waits for the decision; None if there was none."""
 
 
-def decided(node: ApproveNode, line: Line, record: NodeRecord) -> dict[str, Any]:
+def decided(node: ApproveNode, line: NodeSequence, record: NodeRecord) -> dict[str, Any]:
     """Asks, waits, and gives the node's output."""
     message = filled(node.message, line)
     record.input = "" if message is UNDEFINED else message

@@ -79,7 +79,7 @@ class Noted:
 
 
 @dataclass(slots=True, kw_only=True)
-class EarlierRun:
+class EarlierGraphRun:
     """A run as a journal has it.
 
     Attributes:
@@ -122,9 +122,9 @@ class EarlierRun:
         return any((outer, kind) in self.noted for outer in around for kind in ("error", "retried"))
 
 
-def earlier_runs(file: Path, notes_of: str | None = None) -> dict[str, EarlierRun]:
+def earlier_runs(file: Path, notes_of: str | None = None) -> dict[str, EarlierGraphRun]:
     """The runs in a journal, in the order in which they began; one of them with what it noted."""
-    found: dict[str, EarlierRun] = {}
+    found: dict[str, EarlierGraphRun] = {}
     for line in journal_lines(file):
         if line.torn or not any(kind in line.data for kind in _KINDS):
             continue
@@ -135,7 +135,7 @@ def earlier_runs(file: Path, notes_of: str | None = None) -> dict[str, EarlierRu
                 if known is not None:
                     known.outcome = None  # it was gone on with
                     continue
-                found[entry["graph"]] = EarlierRun(
+                found[entry["graph"]] = EarlierGraphRun(
                     id=entry["graph"],
                     tool=entry["tool"],
                     arguments=_noted(entry, "arguments"),
@@ -205,7 +205,7 @@ class DurableRun:
         *,
         known: SecretMarker,
         id: str | None = None,  # noqa: A002
-        earlier: EarlierRun | None = None,
+        earlier: EarlierGraphRun | None = None,
         repeat_unknown: bool = False,
     ) -> None:
         assert isinstance(run.journal, Journal)
@@ -293,7 +293,7 @@ class DurableRun:
 
 def arguments_to_go_on(
     document: GraphDocument,
-    earlier: EarlierRun,
+    earlier: EarlierGraphRun,
     content: JournalContent,
     given: Mapping[str, Any],
     *,

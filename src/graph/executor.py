@@ -36,7 +36,7 @@ from .graph_model import (
     with_defaults,
 )
 from .run_control import Hooks, RunError, RunStatus
-from .run_state import Line, NodeRecord, RunMemory, RunState, Telemetry, now_ms, shorter, telemetry_of
+from .run_state import NodeRecord, NodeSequence, RunMemory, RunState, Telemetry, now_ms, shorter, telemetry_of
 from .server_calls import ResultCache, arguments_of, call_node, retried
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ..client.validation.schemas import CompiledSchema
     from .durable_runs import DurableRun
     from .graph_model import GraphDocument, Node, ToolDefinition
-    from .graph_spans import Spans
+    from .graph_spans import GraphSpans
     from .run_control import Controller
     from .server_calls import CallTool
 
@@ -91,7 +91,7 @@ class GraphExecutor:
         *,
         expression_seconds: float = DEFAULT_SECONDS,
         check_schemas: bool = True,
-        spans: Spans | None = None,
+        spans: GraphSpans | None = None,
         durable: Callable[[ToolDefinition, Mapping[str, Any]], DurableRun] | None = None,
     ) -> None:
         self.document = document
@@ -173,7 +173,7 @@ class GraphExecutor:
                 kind="arguments",
                 fix="Correct the arguments; nothing was run",
             )
-        line = Line(run, run.history.view, branch, place=place)
+        line = NodeSequence(run, run.history.view, branch, place=place)
         last = self._run_line(line, run.tool.entry.id)
         result = json_value(None if last is None else last.output)
         problem = violation(schemas[1], result, "the result") if schemas is not None else None
@@ -187,7 +187,7 @@ class GraphExecutor:
             )
         return result
 
-    def _run_line(self, line: Line, start: str, *, until: str | None = None) -> NodeRecord | None:
+    def _run_line(self, line: NodeSequence, start: str, *, until: str | None = None) -> NodeRecord | None:
         """Runs nodes from one to another, or to the exit; returns the record of the last one, if any ran."""
         current: str | None = start
         last: NodeRecord | None = None
@@ -196,7 +196,9 @@ class GraphExecutor:
             last, current = self._run_node(line, by_id[current], last)
         return last
 
-    def _run_node(self, line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeRecord, str | None]:
+    def _run_node(
+        self, line: NodeSequence, node: Node, last: NodeRecord | None
+    ) -> tuple[NodeRecord, str | None]:
         run, spans = line.run, self.spans
         record = NodeRecord(
             index=-1,
@@ -229,7 +231,9 @@ class GraphExecutor:
             hook(record, node, seen)
         return record, following
 
-    def _output_or_error(self, line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> Any:
+    def _output_or_error(
+        self, line: NodeSequence, node: Node, record: NodeRecord, last: NodeRecord | None
+    ) -> Any:
         given, durable = line.run.hooks.output_for, line.run.durable
         if durable is not None and (known := durable.error(record.place, "error", line.run)) is not None:
             raise known
@@ -247,7 +251,7 @@ class GraphExecutor:
             raise RunError(error.what, kind="expression", code=error.code) from None
 
     def _output(  # @NodeTypeDispatch
-        self, line: Line, node: Node, record: NodeRecord, last: NodeRecord | None
+        self, line: NodeSequence, node: Node, record: NodeRecord, last: NodeRecord | None
     ) -> Any:
         match node:
             case EntryNode():
@@ -275,7 +279,7 @@ class GraphExecutor:
             case _:
                 assert_never(node)
 
-    def _call(self, line: Line, node: McpNode, record: NodeRecord) -> Any:
+    def _call(self, line: NodeSequence, node: McpNode, record: NodeRecord) -> Any:
         record.input = _steady(line, node, record, lambda: arguments_of(node.args, line))
         if node.cache is not None:
             kept = self._cached(line, node, record)
@@ -288,7 +292,7 @@ class GraphExecutor:
             self._tell_of_lost_blocks(line.run.tool, record)
         return output
 
-    def _cached(self, line: Line, node: McpNode, record: NodeRecord) -> Any:
+    def _cached(self, line: NodeSequence, node: McpNode, record: NodeRecord) -> Any:
         durable, place = line.run.durable, record.place
         if durable is not None and (known := durable.recorded(place, "cached", line.run)) is not ABSENT:
             record.content, record.lost = known["content"], known["lost"]
@@ -316,7 +320,7 @@ class GraphExecutor:
             record.node_id,
         )
 
-    def _call_tool(self, line: Line, node: ToolNode, record: NodeRecord) -> Any:
+    def _call_tool(self, line: NodeSequence, node: ToolNode, record: NodeRecord) -> Any:
         arguments = record.input = _steady(line, node, record, lambda: arguments_of(node.args, line))
         tool = record.called = self.document.tool(node.tool)
         if tool is None:
@@ -336,7 +340,12 @@ class GraphExecutor:
         return retried(node.retry, line, record, attempt)
 
     def _run_inside(
-        self, tool: ToolDefinition, arguments: dict[str, Any], line: Line, record: NodeRecord, seconds: float
+        self,
+        tool: ToolDefinition,
+        arguments: dict[str, Any],
+        line: NodeSequence,
+        record: NodeRecord,
+        seconds: float,
     ) -> Any:
         outer = line.run
         if outer.depth >= _DEEPEST_TOOL:
@@ -354,14 +363,14 @@ class GraphExecutor:
         place = f"{record.attempt_place}[{tool.name}]/"
         return self._finish(inner, line.branch_of(record, tool.name), place)
 
-    def _run_parallel(self, line: Line, node: ParallelNode, record: NodeRecord) -> dict[str, Any]:
+    def _run_parallel(self, line: NodeSequence, node: ParallelNode, record: NodeRecord) -> dict[str, Any]:
         """Runs the branches; returns their outputs, without undefined ones, by their first nodes."""
         chains = [(line.inner(record, first), first) for first in node.branches]
         outputs = self._run_chains(line, chains, node.next, node.max_concurrency or len(chains))
         by_branch = zip(node.branches, outputs, strict=True)
         return {first: output for first, output in by_branch if output is not UNDEFINED}
 
-    def _run_each(self, line: Line, node: ForEachNode, record: NodeRecord) -> list[Any]:
+    def _run_each(self, line: NodeSequence, node: ForEachNode, record: NodeRecord) -> list[Any]:
         """Runs the chain for each entry of the list; returns the outputs, null for undefined ones."""
         value = _steady(line, node, record, lambda: line.evaluate(node.items.text))
         items = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -379,7 +388,9 @@ class GraphExecutor:
         outputs = self._run_chains(line, chains, node.next, node.max_concurrency)
         return [None if output is UNDEFINED else output for output in outputs]
 
-    def _run_chains(self, line: Line, chains: list[tuple[Line, str]], until: str, most: int) -> list[Any]:
+    def _run_chains(
+        self, line: NodeSequence, chains: list[tuple[NodeSequence, str]], until: str, most: int
+    ) -> list[Any]:
         """Runs chains of nodes, each in its own line from a first node on, `most` at a time.
 
         Returns the outputs of their last nodes. If a chain fails, the others are ended.
@@ -474,7 +485,7 @@ def violation(schema: CompiledSchema, value: Any, whole: str) -> str | None:
     return ours(describe_problems(schema, schema.problems(value), whole=whole)[1])
 
 
-def _before(line: Line, node: Node, record: NodeRecord) -> None:
+def _before(line: NodeSequence, node: Node, record: NodeRecord) -> None:
     """Checks the limits, pauses the run if the controller or a hook wants it, and calls the start hook."""
     run = line.run
     if run.left <= 0:
@@ -507,7 +518,7 @@ def _following(node: Node, output: Any) -> str | None:
             return node.next
 
 
-def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
+def _failed(line: NodeSequence, node: Node, record: NodeRecord, error: RunError) -> str:
     """Records a failure; returns the target of the node's ``onError`` edge, or raises the error."""
     run = line.run
     error.placed(run.tool.name, node.id)
@@ -525,13 +536,13 @@ def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
     return target
 
 
-def _steady(line: Line, node: Node, record: NodeRecord, value: Callable[[], Any]) -> Any:
+def _steady(line: NodeSequence, node: Node, record: NodeRecord, value: Callable[[], Any]) -> Any:
     """What a node computes; in a run that went on after an interruption the same as before it."""
     run = line.run
     return value() if run.durable is None else run.durable.steady(record.place, node, run, value)
 
 
-def _switch(line: Line, node: SwitchNode) -> str:
+def _switch(line: NodeSequence, node: SwitchNode) -> str:
     for condition in node.conditions:
         if condition.always:
             return condition.next

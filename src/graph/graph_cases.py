@@ -44,7 +44,7 @@ _ANY: Final = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedCall:
+class RecordedServerCall:
     """A call of a tool on a server, and its reply.
 
     Attributes:
@@ -78,7 +78,7 @@ class GraphCase:
     name: str
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
-    calls: tuple[RecordedCall, ...] = ()
+    calls: tuple[RecordedServerCall, ...] = ()
     path: tuple[str, ...] | None = None
     result: Any = field(default=_ANY)
     error: str | None = None
@@ -134,14 +134,16 @@ def _read_case(raw: Any, where: str) -> GraphCase:
             values[key] = tuple(_list(values[key], f"{where}, {key}"))
             if wrong := [entry for entry in values[key] if not isinstance(entry, str)]:
                 raise SettingInvalid(f"{where}: '{key}' has texts, not {kind_of(wrong[0])}", setting="cases")
-    calls: list[RecordedCall] = []
+    calls: list[RecordedServerCall] = []
     for number, call in enumerate(_list(values.get("calls", []), f"{where}, calls"), 1):
         place = f"{where}, call {number}"
         kinds = {"server": str, "tool": str, "arguments": dict, "result": dict, "error": dict}
-        call_values = _typed(_object(call, place, _keys(RecordedCall)), kinds, {"server", "tool"}, place)
+        call_values = _typed(
+            _object(call, place, _keys(RecordedServerCall)), kinds, {"server", "tool"}, place
+        )
         if ("result" in call_values) == ("error" in call_values):
             raise SettingInvalid(f"{place}: needs either 'result' or 'error'", setting="cases")
-        calls.append(RecordedCall(**call_values))
+        calls.append(RecordedServerCall(**call_values))
     values["calls"] = tuple(calls)
     return GraphCase(**values)
 
@@ -213,7 +215,7 @@ def _typed(values: dict[str, Any], kinds: dict[str, type], needed: set[str], whe
     return values
 
 
-def _members(value: GraphCase | RecordedCall) -> dict[str, Any]:
+def _members(value: GraphCase | RecordedServerCall) -> dict[str, Any]:
     found = {name.name: getattr(value, name.name) for name in fields(value)}
     return {
         name: list(cast("tuple[Any, ...]", part)) if isinstance(part, tuple) else part
@@ -226,12 +228,12 @@ class RecordingCalls:
     """Makes calls and keeps them with their replies. Safe to use from several threads."""
 
     def __init__(self, call: CallTool) -> None:
-        self.calls: list[RecordedCall] = []
+        self.calls: list[RecordedServerCall] = []
         self._call = call
         self._lock = threading.Lock()
 
     def __call__(self, call: ServerCall) -> CallToolResult:
-        made = RecordedCall(server=call.server, tool=call.tool, arguments=call.arguments)
+        made = RecordedServerCall(server=call.server, tool=call.tool, arguments=call.arguments)
         with self._lock:  # in the order of asking, as the replay answers
             number = len(self.calls)
             self.calls.append(made)
@@ -256,7 +258,7 @@ def _error_json(error: MCPError) -> dict[str, Any]:
 class ReplayedCalls:
     """Answers calls with recorded replies, each once, in their order. Safe to use from several threads."""
 
-    def __init__(self, calls: Sequence[RecordedCall]) -> None:
+    def __init__(self, calls: Sequence[RecordedServerCall]) -> None:
         self.unknown: list[str] = []
         self._left = list(calls)
         self._all = tuple(calls)
@@ -296,11 +298,11 @@ class ReplayedCalls:
             yield f"'{call.tool}' on '{call.server}' was not called with {_shown(call.arguments)}"
 
 
-def _is_of_same_tool(recorded: RecordedCall, call: ServerCall) -> bool:
+def _is_of_same_tool(recorded: RecordedServerCall, call: ServerCall) -> bool:
     return (recorded.server, recorded.tool) == (call.server, call.tool)
 
 
-def _answers(recorded: RecordedCall, call: ServerCall) -> bool:
+def _answers(recorded: RecordedServerCall, call: ServerCall) -> bool:
     return _is_of_same_tool(recorded, call) and (
         recorded.arguments is _ANY or next(differences(recorded.arguments, call.arguments), None) is None
     )
@@ -464,7 +466,7 @@ def recorded_case(
     )
 
 
-def _without(call: RecordedCall, secrets: SecretMarker) -> RecordedCall:
+def _without(call: RecordedServerCall, secrets: SecretMarker) -> RecordedServerCall:
     members: Mapping[str, Any] = {
         key: secrets.shown(value) for key, value in call.to_json().items() if isinstance(value, dict)
     }

@@ -144,7 +144,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class DrawnLine:
     source: str
     target: str
     label: str  # the text on it, or an empty text
@@ -157,7 +157,7 @@ class Drawing:
     width: float
     height: float
     boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[DrawnLine, ...]
 
 
 Bend = tuple[int, int]
@@ -306,7 +306,7 @@ def laid_out(texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -
     right = max(
         (layout.x[item] + layout.width_of(item) / 2 for row in layout.rows for item in row), default=0
     )
-    lines: list[Line] = []
+    lines: list[DrawnLine] = []
     for number, (source, target, label) in enumerate(layout.ways):
         start, end = boxes[source], boxes[target]
         is_back = number in layout.back
@@ -328,6 +328,6 @@ def laid_out(texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -
                 for level in range(layout.layer[source] + 1, layout.layer[target])
             ]
             points = ((start.x, start.y + _HEIGHT / 2), *bends, (end.x, end.y - _HEIGHT / 2))
-        lines.append(Line(source=source, target=target, label=label, points=points, is_back=is_back))
+        lines.append(DrawnLine(source=source, target=target, label=label, points=points, is_back=is_back))
     height = (middle[-1] if middle else 0) + _HEIGHT / 2 + _MARGIN
     return Drawing(width=right + _MARGIN + 40, height=height, boxes=tuple(boxes.values()), lines=tuple(lines))

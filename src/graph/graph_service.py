@@ -22,7 +22,7 @@ import anyio
 
 from ..client.clock import POLL_SECONDS
 from ..client.protocol.messages import INTERNAL_ERROR, RpcError
-from ..stdio.session import TOOLS_CHANGED, Asked, Info, Refused, Report
+from ..stdio.session import TOOLS_CHANGED, Info, Refused, Report, RequestedCall
 from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
 from ..yaml_text import as_mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ..audit.secrets import SecretMarker
     from ..client.mcp_client import Progress
-    from ..stdio.session import Client, Handler
+    from ..stdio.session import Handler, RequestingClient
     from .api import McpGraphApi
     from .durable_runs import DurableRun, KeptRuns
     from .executor import GraphExecutor, RunResult
@@ -167,7 +167,7 @@ class GraphService:
         with self._used_changed:  # until the last calls are recorded
             self._used_changed.wait_for(lambda: not self._used_by, _END_SECONDS)
 
-    async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
+    async def call(self, asked: RequestedCall, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool, and reports progress if asked for; canceling the coroutine ends the run."""
         # A run with a name writes into its journal, so it is no quick one.
         if report is None and RUN_KEY in asked.meta:
@@ -186,7 +186,7 @@ class GraphService:
             return result
         raise AssertionError("unreachable")
 
-    async def _run(self, asked: Asked, reporter: _Reporter | None) -> dict[str, Any]:
+    async def _run(self, asked: RequestedCall, reporter: _Reporter | None) -> dict[str, Any]:
         canceled = threading.Event()
 
         def is_canceled() -> bool:
@@ -226,7 +226,7 @@ class GraphService:
 
     @contextmanager
     def _durable(
-        self, asked: Asked, api: McpGraphApi
+        self, asked: RequestedCall, api: McpGraphApi
     ) -> Generator[tuple[Mapping[str, Any] | None, DurableRun | None]]:
         """The run to which the client gave a name, and its arguments; other runs are noted by themselves."""
         name = asked.meta.get(RUN_KEY)
@@ -266,7 +266,7 @@ class GraphService:
 
 
 def _passed_on(
-    asked: Asked,
+    asked: RequestedCall,
     tool: PublishedTool,
     api: McpGraphApi,
     hooks: Hooks,
@@ -283,7 +283,7 @@ def _passed_on(
     return api.secrets.data(result, Counter())
 
 
-def _run_client(client: Client, is_canceled: Callable[[], bool]) -> RunClient:
+def _run_client(client: RequestingClient, is_canceled: Callable[[], bool]) -> RunClient:
     """A client for the threads of a run, which end their waiting when it is canceled."""
     loop = asyncio.get_running_loop()
 
@@ -342,7 +342,7 @@ class _Reporter:
         self._loop.call_soon_threadsafe(self._queue.put_nowait, said)
 
 
-def _answer(asked: Asked, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
+def _answer(asked: RequestedCall, run: RunResult, api: McpGraphApi) -> dict[str, Any]:
     value: Any = run.result
     if not asked.any_json and type(value) is not dict:
         error = RunError(
@@ -404,14 +404,14 @@ def _texts(members: dict[str, Any], *names: str, needed: int | None = None) -> d
     return texts if all(name in texts for name in names[:needed]) else None
 
 
-def _failure(asked: Asked, error: RunError, api: McpGraphApi) -> dict[str, Any]:
+def _failure(asked: RequestedCall, error: RunError, api: McpGraphApi) -> dict[str, Any]:
     text = without_surrogates(api.secrets_of(asked.tool, asked.arguments).text(error.sentence))
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     return _with_history(asked, result, error.history, api)
 
 
 def _with_history(
-    asked: Asked, result: dict[str, Any], history: tuple[Any, ...], api: McpGraphApi
+    asked: RequestedCall, result: dict[str, Any], history: tuple[Any, ...], api: McpGraphApi
 ) -> dict[str, Any]:
     if asked.meta.get(HISTORY_KEY) is True:
         secrets = api.secrets_of(asked.tool, asked.arguments)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from ..stdio.pipes import Incoming, Outgoing
+    from ..stdio.pipes import Incoming, OutputPipe
     from ..web.listening import Listener
     from .graph_service import GraphService, Reload
     from .sdk_server import GraphServer, Served
@@ -37,7 +37,7 @@ async def serve_stdio(service: Served, *beside: Callable[[], Coroutine[Any, Any,
         service.close()
 
 
-async def _serve_client(service: Served, lines: tuple[Incoming, Outgoing] | None) -> None:
+async def _serve_client(service: Served, lines: tuple[Incoming, OutputPipe] | None) -> None:
     # With spans, the SDK serves, as it makes spans for messages.
     if lines is not None and not service.is_observed and is_handshake(await lines[0].first()):
         session = StdioSession(service, *lines, list_changes=True)
@@ -58,7 +58,7 @@ async def serve_http(
     host: str = "127.0.0.1",
     reload: Reload | None = None,
     on_ready: Callable[[str], None] | None = None,
-    guard: Guard | None = None,
+    guard: HttpGuard | None = None,
 ) -> None:
     """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes.
 
@@ -99,7 +99,7 @@ async def _unguarded(served: GraphServer, host: str, port: int) -> AsyncGenerato
     yield [Listener(app, host, port, patience=_PATIENCE_SECONDS, grace=2 * _GRACE_SECONDS)]
 
 
-class Guard(Protocol):
+class HttpGuard(Protocol):
     """Stands before a server on HTTP: keys, logins, scopes, limits, metrics."""
 
     def around(self, served: GraphServer) -> AbstractAsyncContextManager[list[Listener]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .run_state import NodeRecord, RunState
 
 
-class Spans(Tracing):
+class GraphSpans(Tracing):
     """Makes spans; without a provider, with that of the process."""
 
     def __init__(self, provider: TracerProvider | None = None) -> None:

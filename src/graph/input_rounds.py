@@ -13,15 +13,15 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from ..stdio.session import INVALID_PARAMS, Asked, Refused
+from ..stdio.session import INVALID_PARAMS, Refused, RequestedCall
 from .graph_service import ANSWER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from ..stdio.session import Client, Report
+    from ..stdio.session import Report, RequestingClient
 
-    Call = Callable[[Asked, Report | None], Awaitable[dict[str, Any]]]
+    Call = Callable[[RequestedCall, Report | None], Awaitable[dict[str, Any]]]
 
 _MOST_WAITING: Final = 64
 """Calls that wait for an answer of their client; with one more the oldest ends, as others need the room."""
@@ -36,11 +36,11 @@ class InputRounds:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._waiting: dict[str, Conversation] = {}
+        self._waiting: dict[str, CallInRounds] = {}
 
     async def call(
         self,
-        asked: Asked,
+        asked: RequestedCall,
         report: Report | None,
         *,
         state: str | None,
@@ -48,7 +48,7 @@ class InputRounds:
     ) -> dict[str, Any]:
         """Begins a call, or goes on with that of a `state` (`Refused`: there is none); may ask for input."""
         if state is None:
-            conversation = Conversation(self._call, asked)
+            conversation = CallInRounds(self._call, asked)
         else:
             found = self._waiting.pop(state, None)
             # The specification, *Server Requirements*: a state is what an attacker may have made up. This
@@ -80,12 +80,12 @@ class InputRounds:
             self._give_up(state)
 
 
-class Conversation:
-    """A call that may take several requests; for the call itself it is the `Client`."""
+class CallInRounds:
+    """A call that may take several requests; for the call itself it is the `RequestingClient`."""
 
     expiry: asyncio.TimerHandle
 
-    def __init__(self, call: Call, asked: Asked) -> None:
+    def __init__(self, call: Call, asked: RequestedCall) -> None:
         self.capabilities: Mapping[str, Any] = {} if asked.client is None else asked.client.capabilities
         self._asked = asked
         self._client = asked.client
@@ -95,15 +95,15 @@ class Conversation:
         self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
         self.task = asyncio.ensure_future(self._run(call, replace(asked, client=self)))
 
-    async def _run(self, call: Call, asked: Asked) -> dict[str, Any]:
+    async def _run(self, call: Call, asked: RequestedCall) -> dict[str, Any]:
         # The first round has begun: a task starts only when the one that made it waits.
         return await call(asked, None if self._report is None else self._tell_progress)
 
-    def is_about(self, asked: Asked) -> bool:
+    def is_about(self, asked: RequestedCall) -> bool:
         return (asked.tool, asked.arguments) == (self._asked.tool, self._asked.arguments)
 
     async def round(
-        self, client: Client | None, report: Report | None, answers: Mapping[str, Any]
+        self, client: RequestingClient | None, report: Report | None, answers: Mapping[str, Any]
     ) -> dict[str, dict[str, Any]] | None:
         """Takes answers, and waits until the call has ended (None) or asks something."""
         self._client, self._report = client, report
@@ -126,7 +126,7 @@ class Conversation:
         return {key: question for key, (question, answer) in self._open.items() if not answer.done()}
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Client`."""
+        """See `RequestingClient`."""
         key, answer = f"q{next(self._keys)}", asyncio.get_running_loop().create_future()
         self._open[key] = {"method": method, "params": dict(params)}, answer
         self._news.set()
@@ -136,7 +136,7 @@ class Conversation:
             del self._open[key]
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """See `Client`."""
+        """See `RequestingClient`."""
         if self._client is not None:
             await self._client.tell(method, params)
 

@@ -428,7 +428,7 @@ def now_ms() -> float:
     return time.time() * 1000
 
 
-class Line:
+class NodeSequence:
     """A sequence of nodes that run one after the other: the whole run, a branch, or one entry of a loop.
 
     `branch` names the branches around it, outermost first, `place` is where it is; the `outer` line ends it,
@@ -442,7 +442,7 @@ class Line:
         run: RunState,
         view: View,
         branch: tuple[str, ...] = (),
-        outer: Line | None = None,
+        outer: NodeSequence | None = None,
         place: str = "",
     ) -> None:
         self.run = run
@@ -457,10 +457,10 @@ class Line:
         """Names of the branches around the nodes that a node of this line runs; `name` is the innermost."""
         return (*self.branch, f"{record.node_id}#{record.index}[{name}]")
 
-    def inner(self, record: NodeRecord, name: str, given: dict[str, Any] | None = None) -> Line:
+    def inner(self, record: NodeRecord, name: str, given: dict[str, Any] | None = None) -> NodeSequence:
         """A line in a branch `name` of a node of this line; `given` is in its context from the beginning."""
         place = f"{record.place}[{name}]/"
-        return Line(self.run, View(self.view, given), self.branch_of(record, name), self, place)
+        return NodeSequence(self.run, View(self.view, given), self.branch_of(record, name), self, place)
 
     def place_of(self, node_id: str) -> str:
         """Where a node that is about to run is."""

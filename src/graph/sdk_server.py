@@ -23,7 +23,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter
 
-from ..stdio.session import LOGGED, Asked, Refused, Service, is_loud
+from ..stdio.session import LOGGED, Refused, RequestedCall, Service, is_loud
 from .input_rounds import InputRounds
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class GraphServer:
         meta = cast("dict[str, Any]", ctx.meta or {})
         level = self._levels.get(getattr(ctx.session, _CONNECTION))
         peer, is_modern = _Peer(ctx, level), _takes_any_json(ctx)
-        asked = Asked(
+        asked = RequestedCall(
             tool=params.name, arguments=params.arguments, meta=meta, any_json=is_modern, client=peer
         )
         wants_progress = meta.get("progress_token", meta.get("progressToken")) is not None

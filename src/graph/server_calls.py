@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .forwarding import ForwardingSessions
     from .graph_model import McpNode, Retry, Template
     from .publications import Publication
-    from .run_state import Line, NodeRecord, RunState
+    from .run_state import NodeRecord, NodeSequence, RunState
     from .server_configs import ServerConfig
 
 
@@ -71,7 +71,7 @@ CallTool = Callable[[ServerCall], CallToolResult]
 """Makes a call. A result with ``isError`` is returned; `MCPError` says that there is none."""
 
 
-def filled(template: Any, line: Line) -> Any:
+def filled(template: Any, line: NodeSequence) -> Any:
     """Evaluates expressions in arguments. Undefined members are left out, undefined entries are null."""
     match template:
         case Expression():
@@ -89,7 +89,7 @@ def filled(template: Any, line: Line) -> Any:
             return json_value(template)
 
 
-def arguments_of(template: Template, line: Line) -> dict[str, Any]:
+def arguments_of(template: Template, line: NodeSequence) -> dict[str, Any]:
     arguments = filled(template, line)
     if arguments is UNDEFINED:
         return {}
@@ -98,7 +98,7 @@ def arguments_of(template: Template, line: Line) -> dict[str, Any]:
     return cast("dict[str, Any]", arguments)
 
 
-def call_node(node: McpNode, record: NodeRecord, line: Line, call: CallTool) -> Any:
+def call_node(node: McpNode, record: NodeRecord, line: NodeSequence, call: CallTool) -> Any:
     """Makes the call of a node, once; returns its output. The record has the input, and gets the blocks."""
     run, tell = line.run, line.run.hooks.on_progress
 
@@ -184,7 +184,7 @@ def may_succeed_later(error: RunError, retry: Retry) -> bool:
     return error.kind == "call" and error.code not in _INVALID
 
 
-def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callable[[], Any]) -> Any:
+def retried(retry: Retry | None, line: NodeSequence, record: NodeRecord, attempt: Callable[[], Any]) -> Any:
     """Makes a call with the node's retries; the record counts the attempts."""
     delay = retry.delay if retry is not None else 0.0
     left = retry.attempts if retry is not None else 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import anyio
 
 from ..client.limits import Timeouts
-from ..stdio.session import INVALID_PARAMS, Asked, Info, Refused
+from ..stdio.session import INVALID_PARAMS, Info, Refused, RequestedCall
 from ..types.errors import MCPError
 from ..types.texts import counted, without_surrogates
 from ..version import VERSION
@@ -187,7 +187,7 @@ class Toolkit:
         del any_json
         return list(_LISTED)
 
-    async def call(self, asked: Asked, report: Report | None = None) -> Raw:
+    async def call(self, asked: RequestedCall, report: Report | None = None) -> Raw:
         if asked.tool not in _SCHEMAS:
             raise Refused(INVALID_PARAMS, f"There is no tool '{asked.tool}'")
         arguments = dict(asked.arguments or {})
@@ -343,7 +343,7 @@ class Toolkit:
     def _outcome(self, document: GraphDocument, case: GraphCase) -> CaseOutcome:
         return run_case(document, case, is_canceled=self._is_ended)
 
-    async def _run_tool(self, asked: Asked, arguments: Raw, report: Report | None) -> Raw:
+    async def _run_tool(self, asked: RequestedCall, arguments: Raw, report: Report | None) -> Raw:
         document = await self._in_thread(self._document)
         if self._service is None:
             self._service = GraphService(McpGraphApi(document, run=self._run))

@@ -151,7 +151,7 @@ def written(table: Any) -> Any:
 AnyPort = Port | PortGroup
 
 
-class CredentialStore:
+class PortCredentials:
     """The secrets of credential ports, which the specs of these ports read."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class CredentialStore:
 
 
 _CREDENTIAL_TYPES = (PortType.CREDENTIAL, CREDENTIAL_TYPE)
-_CREDENTIALS = CredentialStore()
+_CREDENTIALS = PortCredentials()
 CredentialPortObjectSpec._java_callback = _CREDENTIALS  # pyright: ignore[reportPrivateUsage]
 
 

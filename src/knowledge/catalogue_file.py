@@ -37,7 +37,7 @@ from .node_model import (
     Port,
     SourceKind,
     SourceSummary,
-    View,
+    ViewSpec,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
         "parameters": Parameter,
         "input_ports": Port,
         "output_ports": Port,
-        "views": View,
+        "views": ViewSpec,
         "input_params": Parameter,
         "output_params": Parameter,
     },

@@ -46,7 +46,7 @@ _Wrong = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ConfigurationProblem:
     setting: str
     problem: str
     fix: str
@@ -55,7 +55,9 @@ class Problem:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationCheck:
     valid: bool | None  # whether there are no problems; None if the settings of the node are unknown
-    problems: tuple[Problem, ...] = ()  # in the order of the node's settings; unknown keys follow as given
+    problems: tuple[
+        ConfigurationProblem, ...
+    ] = ()  # in the order of the node's settings; unknown keys follow as given
     notes: tuple[str, ...] = ()
     defaults: Mapping[str, Any] | None = None
 
@@ -76,7 +78,7 @@ def check_configuration(
     known = {entry.name: entry for entry in spec.configurations}
     given = _flattened(settings, set(known))
     controlled = _controlled(settings)
-    problems: list[Problem] = []
+    problems: list[ConfigurationProblem] = []
     notes: list[str] = []
     for name, parameter in known.items():
         value = given.get(name)
@@ -93,7 +95,7 @@ def check_configuration(
         else:
             wrong = _value_problem(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
         if wrong is not None:
-            problems.append(Problem(setting=name, problem=wrong[0], fix=wrong[1]))
+            problems.append(ConfigurationProblem(setting=name, problem=wrong[0], fix=wrong[1]))
     unknown = [
         name for name in given if name not in known and not _own_entry(name) and not _is_open(name, spec)
     ]
@@ -101,7 +103,7 @@ def check_configuration(
     problems += [_unknown(name, known, run_time) for name in unknown[:_MOST_UNKNOWN]]
     if further := unknown[_MOST_UNKNOWN:]:
         what = f"and {len(further) - 1} further keys are not settings of this node"
-        problems.append(Problem(setting=further[0], problem=what, fix="Mend those named first."))
+        problems.append(ConfigurationProblem(setting=further[0], problem=what, fix="Mend those named first."))
     defaults = {
         name: entry.default_value
         for name, entry in known.items()
@@ -183,7 +185,7 @@ def _missing_problem(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong |
     return "is required and has no default", f"Give it a value{kind}.{allowed}"
 
 
-def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str]) -> Problem:
+def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str]) -> ConfigurationProblem:
     by_key = {compact(key): key for key in known}
     near = difflib.get_close_matches(compact(name), by_key, cutoff=0.7)
     words = set(words_in(name))
@@ -193,7 +195,7 @@ def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str
         hint = "The node takes it as input when it runs. "
     else:
         hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
-    return Problem(
+    return ConfigurationProblem(
         setting=name, problem="is not a setting of this node", fix=f"{hint}Settings: {_listed(tuple(known))}."
     )
 

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from ..stdio.pipes import serve_one
-from ..stdio.session import INVALID_PARAMS, Asked, Info, Refused, Report, StdioSession
+from ..stdio.session import INVALID_PARAMS, Info, Refused, Report, RequestedCall, StdioSession
 from ..types.errors import MCPError, ToolNotFound
 from ..version import VERSION
 from .tool_definitions import INSTRUCTIONS, TOOLS_BY_NAME
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
     from starlette.applications import Starlette
 
-    from ..stdio.pipes import Incoming, Outgoing
+    from ..stdio.pipes import Incoming, OutputPipe
     from ..stdio.session import Handler
     from .node_service import NodeKnowledgeMCPService
     from .tool_definitions import ToolDefinition
@@ -55,7 +55,7 @@ _PATIENCE: Final = 30.0
 async def serve_stdio(tools: ServedTools) -> bool:
     """Serves one client over standard input and output; returns whether a signal ended the session."""
 
-    async def serve_client(lines: tuple[Incoming, Outgoing] | None) -> None:
+    async def serve_client(lines: tuple[Incoming, OutputPipe] | None) -> None:
         if lines is not None:
             await StdioSession(tools, *lines).run()
             return
@@ -116,7 +116,7 @@ class ServedTools:
         del any_json
         return self.listed
 
-    async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
+    async def call(self, asked: RequestedCall, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool on the event loop: over pipes there is only one client, so no other request waits."""
         del report
         return self.answer(asked.tool, asked.arguments)

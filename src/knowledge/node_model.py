@@ -119,7 +119,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ViewSpec:
     name: str
     description: str = ""
 
@@ -148,7 +148,7 @@ class NodeSpec:
     open_settings: tuple[str, ...] = ()
     input_ports: tuple[Port, ...] = ()
     output_ports: tuple[Port, ...] = ()
-    views: tuple[View, ...] = ()
+    views: tuple[ViewSpec, ...] = ()
     input_params: tuple[Parameter, ...] = ()
     output_params: tuple[Parameter, ...] = ()
     tags: tuple[str, ...] = ()

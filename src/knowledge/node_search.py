@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .node_index import NodeIndex
     from .node_model import NodeSummary
     from .query_words import Query
-    from .vocabulary import Entry
+    from .vocabulary import ForeignWord
 
 
 _EXACT_SCORE: Final = 100.0
@@ -197,7 +197,7 @@ def _is_name(index: NodeIndex, query: Query) -> bool:
     return bool(index.exact(query.key)) or _called(query) is not None
 
 
-def _called(query: Query) -> Entry | None:
+def _called(query: Query) -> ForeignWord | None:
     return vocabulary().called(query.key, " ".join(query.terms), query.bare)
 
 
@@ -213,7 +213,7 @@ def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
         )
 
 
-def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query, entry: Entry | None) -> None:
+def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query, entry: ForeignWord | None) -> None:
     for place, node in enumerate(index.old(query.key)):
         hit = Hit(
             node=node, tier=Tier.CALLED, score=_EXACT_SCORE - 1 - place, field="aliases", words=(query.text,)

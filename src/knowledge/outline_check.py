@@ -32,7 +32,7 @@ _OWN_PORTS: Final = "-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class OutlineFinding:
     severity: Literal["error", "warning"]
     where: str  # a node such as ``filter (Row Filter)``, a connection, or ``workflow``
     setting: str = ""
@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(slots=True)
 class WorkflowCheck:
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[OutlineFinding] = field(default_factory=list[OutlineFinding])
     notes: list[str] = field(default_factory=list[str])
     not_judged: dict[str, str] = field(default_factory=dict[str, str])  # nodes, and why
     nodes: int = 0
@@ -58,11 +58,11 @@ class WorkflowCheck:
 
     def error(self, where: str, problem: str, fix: str, *, setting: str = "") -> None:
         self.findings.append(
-            Finding(severity="error", where=where, setting=setting, problem=problem, fix=fix)
+            OutlineFinding(severity="error", where=where, setting=setting, problem=problem, fix=fix)
         )
 
     def warning(self, where: str, problem: str, fix: str) -> None:
-        self.findings.append(Finding(severity="warning", where=where, problem=problem, fix=fix))
+        self.findings.append(OutlineFinding(severity="warning", where=where, problem=problem, fix=fix))
 
 
 def check_workflow(reader: CatalogueReader, outline: Outline) -> WorkflowCheck:

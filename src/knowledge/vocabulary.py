@@ -53,7 +53,7 @@ _ENGLISH_AROUND: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ForeignWord:
     """A word or phrase of another tool, such as ``Excel``, with the nodes for it."""
 
     phrase: str
@@ -63,20 +63,20 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    entries: Mapping[str, Entry]  # by phrase, and by phrase without spaces
-    functions: Mapping[str, Entry]  # those of Excel by name, for formulas
+    entries: Mapping[str, ForeignWord]  # by phrase, and by phrase without spaces
+    functions: Mapping[str, ForeignWord]  # those of Excel by name, for formulas
     synonyms: Mapping[str, tuple[str, ...]]
     tools: tuple[str, ...]  # as ``alteryx`` in *alteryx summarize*; the longest first
     spelled: Mapping[str, tuple[str, ...]]
 
-    def exact(self, key: str) -> Entry | None:
+    def exact(self, key: str) -> ForeignWord | None:
         """The entry for a whole query, with or without its spaces."""
         return self.entries.get(key) or self.entries.get(key.replace(" ", ""))
 
     def knows(self, word: str) -> bool:
         return word in self.tools or self.exact(word) is not None
 
-    def called(self, *keys: str) -> Entry | None:
+    def called(self, *keys: str) -> ForeignWord | None:
         """The entry for one of several forms of a query, with or without names of tools in the query."""
         return next(filter(None, map(self.exact, (*keys, *map(self.without_tools, keys)))), None)
 
@@ -86,13 +86,13 @@ class Vocabulary:
             left = left.replace(f" {tool} ", " ")
         return left.strip()
 
-    def inside(self, key: str) -> list[Entry]:
+    def inside(self, key: str) -> list[ForeignWord]:
         """The entries for parts of a query.
 
         Words of a phrase that was found are not looked up again.
         """
         words = key.split()
-        found: list[Entry] = []
+        found: list[ForeignWord] = []
         left = f" {key} "
         for phrase in phrases(words, LONGEST_PHRASE):
             entry = self.entries.get(phrase)
@@ -101,7 +101,7 @@ class Vocabulary:
                 left = left.replace(f" {phrase} ", " | ", 1)
         return found
 
-    def misspelled(self, word: str) -> Entry | None:
+    def misspelled(self, word: str) -> ForeignWord | None:
         """The entry that is one typing error away from a word."""
         if len(word) < _SHORTEST_FOR_TYPOS:
             return None
@@ -114,12 +114,12 @@ class Vocabulary:
 def vocabulary() -> Vocabulary:
     """The vocabulary that comes along. If two tools have the same word, the first tool's entry is used."""
     document: dict[str, dict[str, list[str]]] = word_table("vocabulary.toml")
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ForeignWord] = {}
     own = {name: document.pop(name, {}) for name in (_SYNONYMS, _FUNCTIONS)}
     for tool, words in document.items():
         for word, targets in words.items():
             phrase = folded(word)
-            entries.setdefault(phrase, Entry(phrase=phrase, tool=tool, targets=tuple(targets)))
+            entries.setdefault(phrase, ForeignWord(phrase=phrase, tool=tool, targets=tuple(targets)))
     spelled: dict[str, tuple[str, ...]] = {}
     for phrase in entries:
         if " " not in phrase and len(phrase) >= _SHORTEST_FOR_TYPOS:
@@ -130,7 +130,7 @@ def vocabulary() -> Vocabulary:
         # The phrases themselves win where one is written like another without its space.
         entries=compact | entries,
         functions={
-            folded(name): Entry(phrase=name, tool=_EXCEL, targets=(target,))
+            folded(name): ForeignWord(phrase=name, tool=_EXCEL, targets=(target,))
             for target, names in own[_FUNCTIONS].items()
             for name in names
         },

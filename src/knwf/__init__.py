@@ -49,9 +49,9 @@ from .native_nodes import (
     table_creator,
     workflow_to_tool_node,
 )
-from .node_file import PYTHON_FACTORY, Port, declared_ports, extension_node
+from .node_file import PYTHON_FACTORY, DeclaredPort, declared_ports, extension_node
 from .segment_file import PortOf, Segment, read_segment, segment_digest, write_segment
-from .settings_xml import Config, Entry, KnwfError
+from .settings_xml import Config, KnwfError, SettingsEntry
 from .table_nodes import (
     Criterion,
     RowFilter,
@@ -72,10 +72,10 @@ from .workflow_model import (
     OtherNode,
     PortGroup,
     Position,
-    Problem,
     VariableControl,
     Workflow,
     WorkflowCredential,
+    WorkflowProblem,
     WorkflowVariable,
 )
 
@@ -103,24 +103,24 @@ __all__ = [
     "Configuration",
     "Connection",
     "Criterion",
-    "Entry",
+    "DeclaredPort",
     "KnwfError",
     "NativeNode",
     "Node",
     "NodeState",
     "OtherNode",
     "PathConversion",
-    "Port",
     "PortGroup",
     "PortOf",
     "Position",
-    "Problem",
     "RowFilter",
     "Segment",
+    "SettingsEntry",
     "ToolColumn",
     "VariableControl",
     "Workflow",
     "WorkflowCredential",
+    "WorkflowProblem",
     "WorkflowVariable",
     "around",
     "arranged",

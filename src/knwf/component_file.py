@@ -32,8 +32,8 @@ from .workflow_model import (
     NodeState,
     OtherNode,
     Position,
-    Problem,
     Workflow,
+    WorkflowProblem,
     node_label,
     object_class,
 )
@@ -261,7 +261,7 @@ def around(component: Workflow) -> Workflow:
     return Workflow(component.name, (node,), files=files)
 
 
-def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
+def check_archive(path: str | os.PathLike[str]) -> list[WorkflowProblem]:
     """Lists the problems of the archive of a workflow or a component; empty for a valid archive."""
     try:
         workflow = read_workflow(path)
@@ -270,7 +270,7 @@ def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
             whole = around(workflow)
             read_component(whole, cast("OtherNode", whole.nodes[0]))
     except KnwfError as error:
-        return [Problem("error", "archive", str(error))]
+        return [WorkflowProblem("error", "archive", str(error))]
     return problems
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from .settings_xml import (
     Config,
-    Entry,
     EntryType,
     KnwfError,
+    SettingsEntry,
     array,
     array_values,
     boolean,
@@ -120,7 +120,7 @@ def configuration_node(
     )
 
 
-def _default(settings: Configuration, node_id: int) -> tuple[Entry | Config, ...]:
+def _default(settings: Configuration, node_id: int) -> tuple[SettingsEntry | Config, ...]:
     if settings.kind == "credentials":
         login = (
             boolean("isCredentials_Internals", value=True),
@@ -149,7 +149,7 @@ def _default(settings: Configuration, node_id: int) -> tuple[Entry | Config, ...
             )
         case kind:
             value = float(settings.value) if kind == "double" else settings.value
-            return (Entry(kind, _ENTRY_TYPES[kind], value),)
+            return (SettingsEntry(kind, _ENTRY_TYPES[kind], value),)
 
 
 def _fits(kind: ConfigurationKind, value: ConfigurationValue) -> bool:
@@ -164,7 +164,7 @@ def _fits(kind: ConfigurationKind, value: ConfigurationValue) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _details(settings: Configuration) -> tuple[Entry | Config, ...]:
+def _details(settings: Configuration) -> tuple[SettingsEntry | Config, ...]:
     match settings.kind:
         case "string":
             return (
@@ -181,8 +181,8 @@ def _details(settings: Configuration) -> tuple[Entry | Config, ...]:
             return (
                 boolean("useMin", settings.minimum is not None),
                 boolean("useMax", settings.maximum is not None),
-                Entry("min", _ENTRY_TYPES[settings.kind], convert(minimum)),
-                Entry("max", _ENTRY_TYPES[settings.kind], convert(maximum)),
+                SettingsEntry("min", _ENTRY_TYPES[settings.kind], convert(minimum)),
+                SettingsEntry("max", _ENTRY_TYPES[settings.kind], convert(maximum)),
             )
         case "boolean":
             return (boolean("pushIntVar", settings.as_number),)
@@ -293,4 +293,6 @@ def _login(default: Config) -> str:
 
 def _has_password(default: Config) -> bool:
     places = [default, *default.configs()]
-    return any(isinstance(e, Entry) and e.type == "xpassword" and e.value for place in places for e in place)
+    return any(
+        isinstance(e, SettingsEntry) and e.type == "xpassword" and e.value for place in places for e in place
+    )

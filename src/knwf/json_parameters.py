@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from .settings_xml import Config, Entry, EntryType, KnwfError, array_values, boolean, integer, string
+from .settings_xml import Config, EntryType, KnwfError, SettingsEntry, array_values, boolean, integer, string
 
 MODEL: Final = "model"
 VERSION_KEY: Final = "extension_version_Internals"
@@ -59,7 +59,7 @@ def is_json_model(model: Config) -> bool:
 
 def _children(
     values: Mapping[str, Any], properties: Mapping[str, Any] | None, path: str
-) -> list[Entry | Config]:
+) -> list[SettingsEntry | Config]:
     if properties is None:
         return [_setting(key, value, _kind_of(value), None, f"{path}{key}") for key, value in values.items()]
     unknown = sorted(values.keys() - properties.keys())
@@ -71,7 +71,9 @@ def _children(
     ]
 
 
-def _setting(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, path: str) -> Entry | Config:
+def _setting(
+    key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, path: str
+) -> SettingsEntry | Config:
     if kind in ENTRY_TYPES:
         return _entry(key, value, kind, path)
     marker = string(_KIND_KEY, kind)
@@ -106,7 +108,7 @@ def _setting(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, 
     )
 
 
-def _entry(key: str, value: Any, kind: str, path: str) -> Entry:
+def _entry(key: str, value: Any, kind: str, path: str) -> SettingsEntry:
     match kind:
         case "STRING" if value is None or isinstance(value, str):
             fits = True
@@ -123,7 +125,7 @@ def _entry(key: str, value: Any, kind: str, path: str) -> Entry:
             fits = False
     if not fits:
         raise KnwfError(f"parameter {path} is {value!r}, but its type is {kind.lower()}")
-    return Entry(key, ENTRY_TYPES[kind], value)
+    return SettingsEntry(key, ENTRY_TYPES[kind], value)
 
 
 def _fits(number: int, bits: int) -> bool:
@@ -169,8 +171,8 @@ def _kind_of(value: Any) -> str:
             return "STRING"
 
 
-def _value(child: Entry | Config) -> Any:
-    if isinstance(child, Entry):
+def _value(child: SettingsEntry | Config) -> Any:
+    if isinstance(child, SettingsEntry):
         return child.value
     kind = child.text(_KIND_KEY)
     if child.value(_NULL_KEY) is True or kind == "NULL":

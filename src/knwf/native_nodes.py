@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from .settings_xml import (
     Config,
-    Entry,
     KnwfError,
     Scalar,
+    SettingsEntry,
     array,
     array_values,
     boolean,
@@ -94,7 +94,7 @@ _KINDS: Final[dict[str, tuple[str, tuple[str, str, str], int, int, tuple[PortGro
 
 
 def native_node(
-    node_id: int, factory: str, model: Iterable[Entry | Config], position: Position, annotation: str
+    node_id: int, factory: str, model: Iterable[SettingsEntry | Config], position: Position, annotation: str
 ) -> NativeNode:
     """Makes a node of one of these kinds; ``model`` are its settings."""
     name, bundle, inputs, outputs, groups = _KINDS[factory]
@@ -267,7 +267,7 @@ def string_to_path_node(
     return native_node(node_id, STRING_TO_PATH_FACTORY, model, position, annotation)
 
 
-def _setting(kind: str, setting: Entry | Config) -> tuple[Config, Entry | Config]:
+def _setting(kind: str, setting: SettingsEntry | Config) -> tuple[Config, SettingsEntry | Config]:
     """A setting, after the internals that KNIME's settings models write before it."""
     internals = (string("SettingsModelID", f"SMID_{kind}"), boolean("EnabledStatus", value=True))
     return Config(f"{setting.key}_Internals", internals), setting

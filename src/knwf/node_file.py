@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .configuration_nodes import CONFIGURATION_FACTORIES
 from .json_parameters import from_model, is_json_model, to_model
 from .native_nodes import known_inputs
-from .settings_xml import Config, Entry, KnwfError, boolean, integer, string
+from .settings_xml import Config, KnwfError, SettingsEntry, boolean, integer, string
 from .workflow_model import (
     ORIGIN,
     Annotation,
@@ -21,8 +21,8 @@ from .workflow_model import (
     NodeState,
     PortGroup,
     Position,
-    Problem,
     VariableControl,
+    WorkflowProblem,
     object_class,
 )
 
@@ -69,7 +69,7 @@ _ANNOTATION_KEYS: Final = {
 }
 
 
-def read_node(settings: Config, node_id: int, position: Position) -> tuple[NativeNode, list[Problem]]:
+def read_node(settings: Config, node_id: int, position: Position) -> tuple[NativeNode, list[WorkflowProblem]]:
     """Reads a node of the root of its settings file; returns it with its problems.
 
     KnwfError if the settings name no factory, so that the kind of node is unknown.
@@ -84,19 +84,19 @@ def read_node(settings: Config, node_id: int, position: Position) -> tuple[Nativ
     groups = tuple(_read_port_group(group, factory) for group in created.configs())
     model = settings.config("model")
     annotation = settings.config("nodeAnnotation")
-    problems: list[Problem] = []
+    problems: list[WorkflowProblem] = []
     state = settings.text("state")
     if state and state not in NodeState.__members__:
         # Other states are those of running nodes, which a file has only by accident.
-        problems.append(Problem("warning", where, f"its state {state!r} is taken for IDLE"))
+        problems.append(WorkflowProblem("warning", where, f"its state {state!r} is taken for IDLE"))
     for key in _REQUIRED:
         if key not in settings:
-            problems.append(Problem("error", where, f"the key {key!r} is missing in its settings"))
+            problems.append(WorkflowProblem("error", where, f"the key {key!r} is missing in its settings"))
     if model is not None and is_json_model(model):
         try:
             from_model(model)
         except KnwfError as error:
-            problems.append(Problem("error", where, f"its parameters are broken: {error}"))
+            problems.append(WorkflowProblem("error", where, f"its parameters are broken: {error}"))
     bundle_name, symbolic_name, vendor = (settings.text(key) for key in _BUNDLE)
     node = NativeNode(
         id=node_id,
@@ -123,7 +123,7 @@ def node_settings(node: NativeNode) -> Config:
     # KNIME loads what is saved as idle with wrong settings silently with the defaults, and misses the data
     # of what is saved as executed.
     state = NodeState.CONFIGURED if node.state is NodeState.EXECUTED else node.state
-    children: list[Entry | Config] = [
+    children: list[SettingsEntry | Config] = [
         string("node_file", "settings.xml"),
         Config("flow_stack"),
         Config("internal_node_subsettings", (string("memory_policy", "CacheSmallInMemory"),)),
@@ -233,11 +233,11 @@ def _read_controls(variables: Config | None) -> tuple[VariableControl, ...]:
     return tuple(controls)
 
 
-def _control_tree(controls: Iterable[VariableControl], depth: int = 0) -> tuple[Entry | Config, ...]:
+def _control_tree(controls: Iterable[VariableControl], depth: int = 0) -> tuple[SettingsEntry | Config, ...]:
     groups: dict[str, list[VariableControl]] = {}
     for control in controls:
         groups.setdefault(control.path[depth], []).append(control)
-    tree: list[Entry | Config] = []
+    tree: list[SettingsEntry | Config] = []
     for key, members in groups.items():
         leaf = next((control for control in members if len(control.path) == depth + 1), None)
         if leaf is None:
@@ -250,7 +250,7 @@ def _control_tree(controls: Iterable[VariableControl], depth: int = 0) -> tuple[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class DeclaredPort:
     """A port as a Python node declares it, and the number of such ports in this node."""
 
     name: str  # name of the port
@@ -262,7 +262,7 @@ class Port:
 
 def declared_ports(
     specifiers: Sequence[Mapping[str, Any]], present: Mapping[str, int] | None = None
-) -> tuple[Port, ...]:
+) -> tuple[DeclaredPort, ...]:
     """Makes ports from a node's description by a host of extensions.
 
     ``specifiers`` is its ``input_port_specifier`` or ``output_port_specifier``; ``present`` has the numbers
@@ -270,7 +270,7 @@ def declared_ports(
     """
     counts = dict(present or {})
     ports = tuple(
-        Port(
+        DeclaredPort(
             name=port["name"],
             type=port["type_string"],
             optional=bool(port.get("optional")),
@@ -295,8 +295,8 @@ def extension_node(
     vendor: str = "",
     parameters: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
-    inputs: Sequence[Port] = (),
-    outputs: Sequence[Port] = (),
+    inputs: Sequence[DeclaredPort] = (),
+    outputs: Sequence[DeclaredPort] = (),
     variables: Sequence[VariableControl] = (),
     position: Position = ORIGIN,
     annotation: str = "",
@@ -332,7 +332,7 @@ def extension_node(
     )
 
 
-def _port_group(port: Port, direction: str, index: int) -> PortGroup:
+def _port_group(port: DeclaredPort, direction: str, index: int) -> PortGroup:
     fixed = not (port.optional or port.group)
     if port.present < 0 or (not port.group and port.present > 1) or (fixed and port.present != 1):
         raise KnwfError(f"port {port.name!r} cannot be there {port.present} times")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from .knwf_archive import ArchiveLimits
-    from .settings_xml import Entry
+    from .settings_xml import SettingsEntry
     from .workflow_model import Workflow
 
 _METADATA: Final = "metadata.xml"
@@ -151,7 +151,7 @@ def _lasting(tree: Config) -> dict[str, object]:
     return {child.key: _value(child) for child in tree if child.key not in _PASSING}
 
 
-def _value(child: Entry | Config) -> object:
+def _value(child: SettingsEntry | Config) -> object:
     if isinstance(child, Config):
         return _lasting(child)
     if child.type == "xpassword":  # encrypted, anew each time

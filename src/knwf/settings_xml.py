@@ -54,7 +54,7 @@ class KnwfError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingsEntry:
     """A value with its key and KNIME's type."""
 
     key: str  # unique in its config
@@ -69,15 +69,15 @@ class Config:
     """A node of the tree: entries and configs, in order, with unique keys."""
 
     key: str
-    children: tuple[Entry | Config, ...] = ()
+    children: tuple[SettingsEntry | Config, ...] = ()
 
-    def __iter__(self) -> Iterator[Entry | Config]:
+    def __iter__(self) -> Iterator[SettingsEntry | Config]:
         return iter(self.children)
 
     def __contains__(self, key: str) -> bool:
         return self.get(key) is not None
 
-    def get(self, key: str) -> Entry | Config | None:
+    def get(self, key: str) -> SettingsEntry | Config | None:
         return next((child for child in self.children if child.key == key), None)
 
     def config(self, key: str) -> Config | None:
@@ -88,7 +88,7 @@ class Config:
     def value(self, key: str) -> Scalar:
         """The value of the entry with a key; None if no child has the key or it is a config."""
         child = self.get(key)
-        return child.value if isinstance(child, Entry) else None
+        return child.value if isinstance(child, SettingsEntry) else None
 
     def text(self, key: str, default: str = "") -> str:
         """The text of the entry with a key, or the default without such a text."""
@@ -107,29 +107,29 @@ class Config:
         return replace(self, key=key)
 
 
-def string(key: str, value: str | None) -> Entry:
-    return Entry(key, "xstring", value)
+def string(key: str, value: str | None) -> SettingsEntry:
+    return SettingsEntry(key, "xstring", value)
 
 
-def integer(key: str, value: int) -> Entry:
+def integer(key: str, value: int) -> SettingsEntry:
     """Makes an entry of a 32 bit integer."""
-    return Entry(key, "xint", value)
+    return SettingsEntry(key, "xint", value)
 
 
-def boolean(key: str, value: bool) -> Entry:
-    return Entry(key, "xboolean", value)
+def boolean(key: str, value: bool) -> SettingsEntry:
+    return SettingsEntry(key, "xboolean", value)
 
 
 def array(key: str, element_type: EntryType, values: Iterable[Scalar]) -> Config:
     """Makes an array as KNIME stores it: its size, and the elements with their positions as keys."""
-    elements = tuple(Entry(str(i), element_type, value) for i, value in enumerate(values))
+    elements = tuple(SettingsEntry(str(i), element_type, value) for i, value in enumerate(values))
     return Config(key, (integer("array-size", len(elements)), *elements))
 
 
 def array_values(config: Config) -> list[Scalar]:
     """The elements of an array. Raises KnwfError: the size or an element is missing."""
     size = config.integer("array-size")
-    elements = {child.key: child.value for child in config if isinstance(child, Entry)}
+    elements = {child.key: child.value for child in config if isinstance(child, SettingsEntry)}
     if size is None or not 0 <= size < len(elements):  # the size counts as one of the elements
         raise KnwfError(f"{config.key!r} is no whole array: its size is {size}")
     try:
@@ -184,7 +184,7 @@ def _lines(config: Config, depth: int) -> Iterator[str]:
         if child.key in keys:
             raise KnwfError(f"{config.key!r} has two entries {child.key!r}")
         keys.add(child.key)
-        if isinstance(child, Entry):
+        if isinstance(child, SettingsEntry):
             null = ' isnull="true"' if child.value is None else ""
             value = _attribute(_value_text(child))
             yield f'{indent}<entry key="{_key(child.key)}" type="{child.type}"{null} value="{value}"/>'
@@ -212,7 +212,7 @@ def _attribute(text: str) -> str:
     return text.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
 
 
-def _value_text(entry: Entry) -> str:
+def _value_text(entry: SettingsEntry) -> str:
     value = entry.value
     match value:
         case None:
@@ -261,7 +261,7 @@ class _XmlReader:
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.open: list[tuple[str, dict[str, Entry | Config]]] = []
+        self.open: list[tuple[str, dict[str, SettingsEntry | Config]]] = []
         self.root: Config | None = None
 
     def read(self, data: bytes) -> Config:
@@ -307,21 +307,21 @@ class _XmlReader:
         else:
             self.root = config
 
-    def _add(self, child: Entry | Config) -> None:
+    def _add(self, child: SettingsEntry | Config) -> None:
         parent, children = self.open[-1]
         if child.key in children:
             raise KnwfError(f"{self.where}: {parent!r} has two entries {child.key!r}")
         children[child.key] = child
 
-    def _entry(self, key: str, attributes: dict[str, str]) -> Entry:
+    def _entry(self, key: str, attributes: dict[str, str]) -> SettingsEntry:
         entry_type, text = attributes.get("type", ""), attributes.get("value", "")
         if entry_type not in _ENTRY_TYPES:
             raise KnwfError(f"{self.where}: {key!r} has the type {entry_type!r}, which KNIME does not have")
         known = cast("EntryType", entry_type)
         if attributes.get("isnull") == "true":
-            return Entry(key, known, None)
+            return SettingsEntry(key, known, None)
         try:
-            return Entry(key, known, _parse_value(known, text))
+            return SettingsEntry(key, known, _parse_value(known, text))
         except ValueError:
             raise KnwfError(f"{self.where}: {key!r} is {text[:80]!r}, which is no {entry_type}") from None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .native_nodes import CELL_CLASSES, COLUMN_RENAMER_FACTORY, ROW_FILTER_FACTORY, native_node
-from .settings_xml import Config, Entry, EntryType, KnwfError, boolean, string
+from .settings_xml import Config, EntryType, KnwfError, SettingsEntry, boolean, string
 from .workflow_model import ORIGIN, NativeNode, Position, model_of, node_label
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _criterion(key: str, own: Criterion) -> Config:
     else:
         class_name, entry_type = _VALUES[own.type]
         class_name = _ROW_ID if own.column is None else class_name
-        value = Entry("value", entry_type, own.value)
+        value = SettingsEntry("value", entry_type, own.value)
     stored = (string("@class", f"{_OPERATORS}{class_name}"), value, *case)
     return Config(key, (*parts, Config("filterValueParameters", stored)))
 

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
-from .workflow_model import NativeNode, OtherNode, Position, Problem, is_too_old, node_label
+from .workflow_model import NativeNode, OtherNode, Position, WorkflowProblem, is_too_old, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .workflow_model import Connection, Node, Workflow
 
 
-def check(workflow: Workflow) -> list[Problem]:
+def check(workflow: Workflow) -> list[WorkflowProblem]:
     """Lists the problems of a workflow, including the reader's; empty for a valid workflow."""
     if is_too_old(workflow.version):
         return list(workflow.problems)  # other checks would misread it
@@ -39,56 +39,58 @@ def _repeated(values: Iterable[_Key]) -> list[_Key]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-def _check_names(workflow: Workflow) -> Iterator[Problem]:
+def _check_names(workflow: Workflow) -> Iterator[WorkflowProblem]:
     for node_id in _repeated(node.id for node in workflow.nodes):
-        yield Problem("error", "workflow", f"it has two nodes with the id {node_id}")
+        yield WorkflowProblem("error", "workflow", f"it has two nodes with the id {node_id}")
     for name in _repeated(credential.name for credential in workflow.credentials):
-        yield Problem("error", "workflow", f"it has two credentials {name!r}")
+        yield WorkflowProblem("error", "workflow", f"it has two credentials {name!r}")
     for name in _repeated(variable.name for variable in workflow.variables):
-        yield Problem("error", "workflow", f"it has two workflow variables {name!r}")
+        yield WorkflowProblem("error", "workflow", f"it has two workflow variables {name!r}")
     for variable in workflow.variables:
         if not variable.name.strip() or variable.name.startswith("knime."):
             what = "names must not be empty, and those that start with 'knime.' belong to KNIME"
-            yield Problem("error", f"workflow variable {variable.name!r}", what)
+            yield WorkflowProblem("error", f"workflow variable {variable.name!r}", what)
     for credential in workflow.credentials:
         if not credential.name.strip():
-            yield Problem("error", "workflow", "a credential has no name")
+            yield WorkflowProblem("error", "workflow", "a credential has no name")
 
 
-def _check_connections(workflow: Workflow) -> Iterator[Problem]:
+def _check_connections(workflow: Workflow) -> Iterator[WorkflowProblem]:
     nodes = {node.id: node for node in workflow.nodes}
     for connection in workflow.connections:
         where = f"connection {connection}"
         for end in (connection.source, connection.destination):
             if end not in nodes:
-                yield Problem("error", where, f"node {end} does not exist")
+                yield WorkflowProblem("error", where, f"node {end} does not exist")
         yield from _check_ports(connection, nodes, where)
     for node_id, port in _repeated(
         (line.destination, line.destination_port) for line in workflow.connections
     ):
-        yield Problem("error", f"node {node_id}", f"more than one connection leads to its input port {port}")
+        yield WorkflowProblem(
+            "error", f"node {node_id}", f"more than one connection leads to its input port {port}"
+        )
 
 
-def _check_ports(connection: Connection, nodes: dict[int, Node], where: str) -> Iterator[Problem]:
+def _check_ports(connection: Connection, nodes: dict[int, Node], where: str) -> Iterator[WorkflowProblem]:
     source, destination = nodes.get(connection.source), nodes.get(connection.destination)
     if min(connection.source_port, connection.destination_port) < 0:
-        yield Problem("error", where, "ports count from 0")
+        yield WorkflowProblem("error", where, "ports count from 0")
     if isinstance(source, NativeNode) and connection.source_port > source.outputs:
         what = f"{node_label(source)} has no output port {connection.source_port}; it has {source.outputs}"
-        yield Problem("error", where, what)
+        yield WorkflowProblem("error", where, what)
     if isinstance(destination, NativeNode) and destination.inputs is not None:
         count = destination.inputs
         if connection.destination_port > count:
             what = (
                 f"{node_label(destination)} has no input port {connection.destination_port}; it has {count}"
             )
-            yield Problem("error", where, what)
+            yield WorkflowProblem("error", where, what)
 
 
-def _check_node(node: Node, workflow: Workflow, connected: set[tuple[int, int]]) -> Iterator[Problem]:
+def _check_node(node: Node, workflow: Workflow, connected: set[tuple[int, int]]) -> Iterator[WorkflowProblem]:
     where = node_label(node)
     if node.id < 0:
-        yield Problem("error", where, "ids of nodes count from 0")
+        yield WorkflowProblem("error", where, "ids of nodes count from 0")
     match node:
         case NativeNode():
             yield from _check_native_node(node, where)
@@ -96,34 +98,38 @@ def _check_node(node: Node, workflow: Workflow, connected: set[tuple[int, int]])
         case OtherNode(kind="broken"):
             # The reader has told of it.
             if not any(problem.where == where for problem in workflow.problems):
-                yield Problem("error", where, node.problem or "it is broken")
+                yield WorkflowProblem("error", where, node.problem or "it is broken")
         case OtherNode():
             if node.settings_file not in workflow.files:
-                yield Problem("error", where, f"its file {node.settings_file!r} is missing")
+                yield WorkflowProblem("error", where, f"its file {node.settings_file!r} is missing")
         case _:
             assert_never(node)
 
 
-def _check_native_node(node: NativeNode, where: str) -> Iterator[Problem]:
+def _check_native_node(node: NativeNode, where: str) -> Iterator[WorkflowProblem]:
     if not node.factory:
-        yield Problem("error", where, "it has no factory, so nobody can know what it is")
+        yield WorkflowProblem("error", where, "it has no factory, so nobody can know what it is")
     if (node.extension_id is None) != (node.node_id is None):
-        yield Problem("error", where, "a node of a Python extension needs 'extension_id' and 'node_id'")
+        yield WorkflowProblem(
+            "error", where, "a node of a Python extension needs 'extension_id' and 'node_id'"
+        )
     for group_id in _repeated(group.id for group in node.port_groups):
-        yield Problem("error", where, f"it has two port groups {group_id!r}")
+        yield WorkflowProblem("error", where, f"it has two port groups {group_id!r}")
     paths = [control.path for control in node.variables]
     for path in _repeated(paths):
-        yield Problem("error", where, f"the parameter {'.'.join(path)} has two flow variable controls")
+        yield WorkflowProblem(
+            "error", where, f"the parameter {'.'.join(path)} has two flow variable controls"
+        )
     for control in node.variables:
         shown = ".".join(control.path)
         if not control.path:
-            yield Problem("error", where, "a flow variable control says no parameter")
+            yield WorkflowProblem("error", where, "a flow variable control says no parameter")
         elif node.model is not None and not _has_parameter(node.model, control.path):
             what = f"a flow variable controls its parameter {shown!r}, which it does not have"
-            yield Problem("warning", where, what)
+            yield WorkflowProblem("warning", where, what)
         if any(control.path[:length] in paths for length in range(1, len(control.path))):
             what = f"flow variables control {shown!r} and also the group that it is in"
-            yield Problem("error", where, what)
+            yield WorkflowProblem("error", where, what)
 
 
 def _has_parameter(model: Config, path: tuple[str, ...]) -> bool:
@@ -136,19 +142,21 @@ def _has_parameter(model: Config, path: tuple[str, ...]) -> bool:
     return path[-1] in config
 
 
-def _check_inputs(node: NativeNode, connected: set[tuple[int, int]], where: str) -> Iterator[Problem]:
+def _check_inputs(node: NativeNode, connected: set[tuple[int, int]], where: str) -> Iterator[WorkflowProblem]:
     names = node.input_names
     for port in range(1, (node.inputs or 0) + 1):
         if (node.id, port) not in connected:
             name = repr(names[port - 1]) if names else "of it"
-            yield Problem("warning", where, f"nothing is connected to its input port {port} ({name})")
+            yield WorkflowProblem("warning", where, f"nothing is connected to its input port {port} ({name})")
 
 
-def _check_cycles(workflow: Workflow) -> Iterator[Problem]:
+def _check_cycles(workflow: Workflow) -> Iterator[WorkflowProblem]:
     stuck = set(_layers(workflow)[1])
     if stuck:
         labels = ", ".join(node_label(node) for node in workflow.nodes if node.id in stuck)
-        yield Problem("error", "workflow", f"it has a cycle; these nodes wait for each other: {labels}")
+        yield WorkflowProblem(
+            "error", "workflow", f"it has a cycle; these nodes wait for each other: {labels}"
+        )
 
 
 def _layers(workflow: Workflow) -> tuple[dict[int, int], list[int]]:

@@ -16,8 +16,8 @@ from .node_file import annotation_settings, node_settings, read_annotation, read
 from .settings_xml import (
     NOT_XML,
     Config,
-    Entry,
     KnwfError,
+    SettingsEntry,
     array,
     array_values,
     boolean,
@@ -38,10 +38,10 @@ from .workflow_model import (
     NodeState,
     OtherNode,
     Position,
-    Problem,
     VariableValue,
     Workflow,
     WorkflowCredential,
+    WorkflowProblem,
     WorkflowVariable,
     is_too_old,
     node_label,
@@ -220,7 +220,7 @@ def _node_folder(node: NativeNode) -> str:
 def _workflow_settings(workflow: Workflow) -> Config:
     kept = {child.key: child for child in workflow.other}
     name = None if folder_name(workflow.name) == workflow.name else workflow.name
-    children: list[Entry | Config] = [
+    children: list[SettingsEntry | Config] = [
         string("version", workflow.version if workflow.version in READABLE_VERSIONS else FORMAT_VERSION),
         string("name", name),  # None: KNIME takes the folder's name
         string("customDescription", workflow.description),
@@ -275,10 +275,10 @@ def _node_entry(node: Node) -> Config:
 
 
 def _variable(key: str, variable: WorkflowVariable) -> Config:
-    value: Entry | Config
+    value: SettingsEntry | Config
     if variable.type in VARIABLE_ENTRIES:
         plain = None if isinstance(variable.value, tuple) else variable.value
-        value = Entry("value", VARIABLE_ENTRIES[variable.type], plain)
+        value = SettingsEntry("value", VARIABLE_ENTRIES[variable.type], plain)
     else:
         elements = variable.value if isinstance(variable.value, tuple) else ()
         value = array("value", VARIABLE_ARRAYS[variable.type], elements)
@@ -305,7 +305,7 @@ class _Reader:
     def __init__(self, archive: Archive | _Folder, root: Config) -> None:
         self.archive = archive
         self.root = root
-        self.problems: list[Problem] = []
+        self.problems: list[WorkflowProblem] = []
         self.folders: set[str] = set()
         tops = {path.partition("/")[0] for path in archive}
         self._spelling = {top.lower(): top for top in tops} | {top: top for top in tops}
@@ -340,7 +340,7 @@ class _Reader:
         )
 
     def _problem(self, severity: Literal["error", "warning"], where: str, what: str) -> None:
-        self.problems.append(Problem(severity, where, what))
+        self.problems.append(WorkflowProblem(severity, where, what))
 
     def _version(self) -> str:
         version = self.root.text("version")
@@ -423,7 +423,7 @@ class _Reader:
         value: VariableValue
         stored = config.get("value")
         try:
-            if kind in VARIABLE_ENTRIES and isinstance(stored, Entry):
+            if kind in VARIABLE_ENTRIES and isinstance(stored, SettingsEntry):
                 value = stored.value
             elif kind in VARIABLE_ARRAYS and isinstance(stored, Config):
                 value = cast("VariableValue", tuple(array_values(stored)))

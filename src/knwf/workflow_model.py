@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .json_parameters import from_model
-from .settings_xml import Config, Entry, EntryType, KnwfError
+from .settings_xml import Config, EntryType, KnwfError, SettingsEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ class NativeNode:
     description: str | None = None  # the user's description of the node, or None
     #: ``name``, ``symbolic-name``, ``vendor`` of the plug-in that brings the node.
     bundle: tuple[str, str, str] = ("", "", "")
-    other: tuple[Entry | Config, ...] = ()  # all other entries of the settings file
+    other: tuple[SettingsEntry | Config, ...] = ()  # all other entries of the settings file
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class Connection:
     source_port: int
     destination: int
     destination_port: int
-    other: tuple[Entry | Config, ...] = ()
+    other: tuple[SettingsEntry | Config, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.source}:{self.source_port} -> {self.destination}:{self.destination_port}"
@@ -263,7 +263,7 @@ class WorkflowVariable:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class WorkflowProblem:
     """A problem that a reader or a check found."""
 
     severity: Literal["error", "warning"]  # ``error`` if KNIME would not load or run the workflow as written
@@ -286,12 +286,12 @@ class Workflow:
     description: str | None = None  # the user's description of the workflow, or None
     #: The version of the format; a known version is kept when the workflow is written again.
     version: str = FORMAT_VERSION
-    other: tuple[Entry | Config, ...] = ()  # all other entries of ``workflow.knime``
+    other: tuple[SettingsEntry | Config, ...] = ()  # all other entries of ``workflow.knime``
     #: Files of the folder that do not belong to native nodes, by path: the data area, metanodes and
     #: components.
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     #: The problems that the reader found. They do not count for equality.
-    problems: tuple[Problem, ...] = field(default=(), compare=False)
+    problems: tuple[WorkflowProblem, ...] = field(default=(), compare=False)
 
     def node(self, node_id: int) -> Node:
         """The node with an id; KnwfError if there is none."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..types.tool import Tool
-    from .replay_rules import Rule
+    from .replay_rules import ReplayRule
 
 
 class ReplayVerdict(StrEnum):
@@ -91,7 +91,7 @@ class ReplayedCall:
     new: CallRecord | None = None  # the record of the new call, None if the call was not made
     # JSON text of the patch from the recorded to the new result, None without a difference
     patch: str | None = None
-    rules: tuple[Rule, ...] = ()  # the rules that left something out of the comparison
+    rules: tuple[ReplayRule, ...] = ()  # the rules that left something out of the comparison
     changes: tuple[str, ...] = ()  # parts of the tool's definition that differ from the recorded ones
     digest: str | None = None  # digest of the current definition, None if it is not known
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from ..audit.record import CallStatus
 from ..audit.secrets import HiddenSecrets
 from ..types.texts import canonical_json
-from .replay_rules import ReplayRules, Rule, RuleKind, differences, learned
+from .replay_rules import ReplayRule, ReplayRules, RuleKind, differences, learned
 
 if TYPE_CHECKING:
     from ..audit.record import CallRecord
@@ -34,8 +34,10 @@ _TEXTS: Final = frozenset({"text", "resource"})  # without a size: compared as p
 @dataclass(frozen=True, slots=True)
 class Comparison:
     patch: str | None  # JSON text of the patch from the recorded to the new document; None: they are the same
-    used: tuple[Rule, ...] = ()  # the rules that left something out
-    would_allow: tuple[Rule, ...] = ()  # the rules on order and rounding with which there is no difference
+    used: tuple[ReplayRule, ...] = ()  # the rules that left something out
+    would_allow: tuple[
+        ReplayRule, ...
+    ] = ()  # the rules on order and rounding with which there is no difference
 
 
 def compare(recorded: CallRecord, new: CallRecord, rules: ReplayRules) -> Comparison:
@@ -54,12 +56,12 @@ def compare(recorded: CallRecord, new: CallRecord, rules: ReplayRules) -> Compar
 
 def documents(
     recorded: CallRecord, new: CallRecord, rules: ReplayRules
-) -> tuple[dict[str, Any], dict[str, Any], tuple[Rule, ...]]:
+) -> tuple[dict[str, Any], dict[str, Any], tuple[ReplayRule, ...]]:
     """The documents of two calls without what the rules leave out, and the rules that left something out."""
     before, now = document_of(recorded), document_of(new)
     if not _blobs_are_same(recorded, new):
         before, now = before | {"files": _blobs(recorded)}, now | {"files": _blobs(new)}
-    used: list[Rule] = []
+    used: list[ReplayRule] = []
     left = differences(before, now)
     name = recorded.tool_name
     for rule in rules.about(name) if left else ():
@@ -87,7 +89,7 @@ def document_of(record: CallRecord) -> dict[str, Any]:
     return document
 
 
-def learn(first: CallRecord, second: CallRecord) -> list[Rule]:
+def learn(first: CallRecord, second: CallRecord) -> list[ReplayRule]:
     """The rules with which two calls of a tool, made one after the other, have the same outcome."""
     before, now, _ = documents(first, second, ReplayRules())
     why = "differed between two calls, a moment apart"

@@ -246,7 +246,7 @@ def _changes(tool: MCPTool, digest: str | None, definition: ToolDefinition) -> t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class ReadyToReplay:
     """A call that may be made, perhaps at the same time as others.
 
     For `changes` and `digest` see `ReplayedCall`; `other_secrets` are pointers to arguments whose secret is
@@ -298,7 +298,7 @@ class Decider:
         init=False, default_factory=dict["ServerRoute", "ServerRoute"]
     )
 
-    def decide(self, recorded: RecordedCall) -> ReplayedCall | Ready:
+    def decide(self, recorded: RecordedCall) -> ReplayedCall | ReadyToReplay:
         """A verdict, or a call that may be made. Raises `Canceled` if the person stopped the replay."""
         try:
             if not self.options.rows.has(recorded.record, recorded.place):
@@ -326,7 +326,7 @@ class Decider:
             reason = self.run.secrets.text(error.quoting)
             return _Verdict(ReplayVerdict.FAILED, reason).on(recorded)
 
-    def _decided(self, recorded: RecordedCall, tool: Tool) -> Ready:  # @ToolTypeDispatch
+    def _decided(self, recorded: RecordedCall, tool: Tool) -> ReadyToReplay:  # @ToolTypeDispatch
         match tool:
             case MCPTool():
                 return self._decided_mcp(recorded, tool)
@@ -335,7 +335,7 @@ class Decider:
             case _:
                 assert_never(tool)
 
-    def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> Ready:
+    def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> ReadyToReplay:
         if tool.route not in self._routes:
             # Once per route, as it may raise and look through all mappings.
             self._routes[tool.route] = self.options.route(tool.route)
@@ -353,7 +353,7 @@ class Decider:
         named = self.options.may_call(tool.name, tool.tool_name, current.tool.tool_name)
         if not self.options.dry_run and (current.read_only or named):
             call = PlannedCall(tool=current.tool, arguments=arguments, input_row=recorded.record.input_row)
-            return Ready(
+            return ReadyToReplay(
                 recorded=recorded,
                 call=call,
                 overlaps=current.read_only,
@@ -388,7 +388,7 @@ class Decider:
                 raise _there_now(pinned_tool(definition, route, shown_name=name))
         raise ToolNotFound(f"No server has a tool {name!r}")
 
-    def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> Ready:
+    def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> ReadyToReplay:
         given = self.options.workflows.get(self.options.tools.get(tool.name, tool.name))
         tool = given or tool
         digest_of, before = self.run.workflow_digest, recorded.record.digest
@@ -413,7 +413,7 @@ class Decider:
             hint = f". It is in the dossier: --call {tool.name!r}" if given else ""
             raise _Verdict(ReplayVerdict.SKIPPED, f"A workflow runs only if it is named{hint}")
         call = PlannedCall(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
-        return Ready(
+        return ReadyToReplay(
             recorded=recorded, call=call, overlaps=False, changes=changes, digest=now, other_secrets=others
         )
 

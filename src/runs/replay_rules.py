@@ -44,7 +44,7 @@ class RuleKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ReplayRule:
     kind: RuleKind
     value: str
     tool: str = ""  # a pattern of tools' names; "" for all
@@ -58,7 +58,7 @@ class Rule:
             name == self.tool or fnmatch.fnmatchcase(name, self.tool) for name in names if name
         )
 
-    def checked(self) -> Rule:
+    def checked(self) -> ReplayRule:
         """The rule itself; `SettingInvalid` if its value cannot be used."""
         try:
             match self.kind:
@@ -106,7 +106,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRules:
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ReplayRule, ...] = ()
 
     @classmethod
     def parse(
@@ -117,13 +117,13 @@ class ReplayRules:
         What is ignored is a pointer, or a regular expression (``re:`` may stand before it).
         """
         rules = [
-            Rule(RuleKind.VOLATILE, text)
+            ReplayRule(RuleKind.VOLATILE, text)
             if text.startswith("/")
-            else Rule(RuleKind.PATTERN, text.removeprefix(_REGEX))
+            else ReplayRule(RuleKind.PATTERN, text.removeprefix(_REGEX))
             for text in _not_empty(ignore)
         ]
-        rules += [Rule(RuleKind.UNORDERED, text) for text in _not_empty(unordered)]
-        rules += [Rule(RuleKind.TOLERANCE, f"{tolerance!r}")] if tolerance else []
+        rules += [ReplayRule(RuleKind.UNORDERED, text) for text in _not_empty(unordered)]
+        rules += [ReplayRule(RuleKind.TOLERANCE, f"{tolerance!r}")] if tolerance else []
         return cls().and_(rule.checked() for rule in rules)
 
     @classmethod
@@ -151,33 +151,33 @@ class ReplayRules:
         """The rules for people and programs: ``{"replay_rules": 1, "rules": [{"volatile": "/time"}]}``."""
         return json.dumps({_VERSION: 1, "rules": [entry_of(rule) for rule in self.rules]}, indent=1) + "\n"
 
-    def and_(self, others: Iterable[Rule]) -> ReplayRules:
+    def and_(self, others: Iterable[ReplayRule]) -> ReplayRules:
         """These rules and others, each once, in the order in which they are applied."""
-        known: dict[Rule, Rule] = {}
+        known: dict[ReplayRule, ReplayRule] = {}
         for rule in (*self.rules, *others):
             # The same rule with another reason is the same rule.
             known.setdefault(replace(rule, why=""), rule)
         order = list(RuleKind)
 
-        def place(rule: Rule) -> tuple[int, int]:
+        def place(rule: ReplayRule) -> tuple[int, int]:
             # Of lists the inner ones first, as their order decides about that of the outer ones.
             return order.index(rule.kind), -rule.value.count("/")
 
         return ReplayRules(tuple(sorted(known.values(), key=place)))
 
-    def about(self, *names: str | None) -> list[Rule]:
+    def about(self, *names: str | None) -> list[ReplayRule]:
         """The rules for a tool with these names."""
         return [rule for rule in self.rules if rule.is_about(*names)]
 
 
-def entry_of(rule: Rule) -> dict[str, Any]:
+def entry_of(rule: ReplayRule) -> dict[str, Any]:
     """A rule as JSON: its kind with its value, its tool, and why it is there."""
     value = float(rule.value) if rule.kind is RuleKind.TOLERANCE else rule.value
     more = {"tool": rule.tool, "why": rule.why}
     return {rule.kind.value: value} | {name: text for name, text in more.items() if text}
 
 
-def _rule(number: int, entry: Any) -> Rule:
+def _rule(number: int, entry: Any) -> ReplayRule:
     members = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
     kinds = [kind for kind in RuleKind if kind.value in members]
     if len(kinds) != 1 or members.keys() - {kinds[0].value, "tool", "why"}:
@@ -185,7 +185,7 @@ def _rule(number: int, entry: Any) -> Rule:
         raise ValueError(f"rule {number} has to be an object with one of {names}, and may have tool and why")
     try:
         texts = {name: str(members.get(name, "")) for name in ("tool", "why")}
-        return Rule(kinds[0], str(members[kinds[0].value]), **texts).checked()
+        return ReplayRule(kinds[0], str(members[kinds[0].value]), **texts).checked()
     except SettingInvalid as error:
         raise ValueError(f"rule {number}: {error.what}") from None
 
@@ -210,7 +210,7 @@ def differences(before: Any, now: Any) -> int:
             return 0 if before is now or canonical_json(before) == canonical_json(now) else 1
 
 
-def learned(before: dict[str, Any], now: dict[str, Any]) -> list[Rule]:
+def learned(before: dict[str, Any], now: dict[str, Any]) -> list[ReplayRule]:
     """The rules with which two documents are the same; none if they have not even the same status.
 
     The narrowest that fits: rounding, another order, the part of a text that differs, the whole value.
@@ -231,11 +231,11 @@ def learned(before: dict[str, Any], now: dict[str, Any]) -> list[Rule]:
 _AT_POINTERS: Final = (RuleKind.VOLATILE, RuleKind.UNORDERED)
 
 
-def _learned(steps: tuple[str, ...], before: Any, now: Any) -> Iterator[Rule]:
+def _learned(steps: tuple[str, ...], before: Any, now: Any) -> Iterator[ReplayRule]:
     if canonical_json(before) == canonical_json(now):
         return
     pointer = "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
-    whole = Rule(RuleKind.VOLATILE, pointer)
+    whole = ReplayRule(RuleKind.VOLATILE, pointer)
     match before, now:
         case dict(), dict():
             one, other = cast("dict[str, Any]", before), cast("dict[str, Any]", now)
@@ -249,31 +249,31 @@ def _learned(steps: tuple[str, ...], before: Any, now: Any) -> Iterator[Rule]:
             ordered, coarse = [_in_order(items), _in_order(others)], _coarse([items, others])
             is_moved = coarse[0] != coarse[1]
             if is_moved and canonical_json(_coarse(ordered[0])) == canonical_json(_coarse(ordered[1])):
-                yield Rule(RuleKind.UNORDERED, pointer)
+                yield ReplayRule(RuleKind.UNORDERED, pointer)
                 if canonical_json(ordered[0]) != canonical_json(ordered[1]):
-                    yield Rule(RuleKind.TOLERANCE, ROUNDING)
+                    yield ReplayRule(RuleKind.TOLERANCE, ROUNDING)
             elif len(items) == len(others):
                 for one, other in zip(items, others, strict=True):
                     yield from _learned((*steps, _ANY), one, other)
             else:
                 yield whole
         case str(), str() if sorted(before.splitlines()) == sorted(now.splitlines()):
-            yield Rule(RuleKind.UNORDERED, pointer)
+            yield ReplayRule(RuleKind.UNORDERED, pointer)
         case _ if _is_near(before, now, float(ROUNDING), texts=len(steps) == 1):
-            yield Rule(RuleKind.TOLERANCE, ROUNDING)
+            yield ReplayRule(RuleKind.TOLERANCE, ROUNDING)
         case str(), str() if len(steps) == 1:  # a text for people: only what differs in it
             yield from _patterns(before, now) or [whole]
         case _:
             yield whole
 
 
-def _patterns(before: str, now: str) -> list[Rule]:
+def _patterns(before: str, now: str) -> list[ReplayRule]:
     """What differs in a text, with the word before it; nothing if the words do not correspond."""
     lines = [text.splitlines() for text in (before, now)]
     words = [[line.split(" ") for line in found] for found in lines]
     if [len(line) for line in words[0]] != [len(line) for line in words[1]]:
         return []
-    found: dict[Rule, None] = {}
+    found: dict[ReplayRule, None] = {}
     for one, other in zip(*words, strict=True):
         for place, (word, new) in enumerate(zip(one, other, strict=True)):
             if word == new:
@@ -283,7 +283,7 @@ def _patterns(before: str, now: str) -> list[Rule]:
             # The word before changes as well, and cannot say where this one is.
             if place and one[place - 1] != other[place - 1]:
                 start = ""
-            found[Rule(RuleKind.PATTERN, start + (shapes.pop() if len(shapes) == 1 else r"\S+"))] = None
+            found[ReplayRule(RuleKind.PATTERN, start + (shapes.pop() if len(shapes) == 1 else r"\S+"))] = None
     return list(found)
 
 

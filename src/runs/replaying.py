@@ -28,7 +28,7 @@ from ..types.texts import counted
 from ..types.tool import WorkflowTool
 from .recorded_calls import JournalCalls, RecordedCall, ReplayedCall, ReplayVerdict
 from .replay_comparison import Comparison, compare, learn
-from .replay_decision import Decider, Ready
+from .replay_decision import Decider, ReadyToReplay
 from .replay_rules import ReplayRules
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..types.tool import Tool
     from .engine import Run
     from .replay_decision import ReplayOptions
-    from .replay_rules import Rule
+    from .replay_rules import ReplayRule
 
 
 _POLL_SECONDS: Final = 0.25
@@ -114,7 +114,7 @@ class Replayer:
         """
         decider = Decider(self.run, self.options, calls, self.is_canceled)
         # The calls in their order, finished or not: what is reported keeps it while calls overlap.
-        window: deque[ReplayedCall | tuple[Ready, Future[_Made]]] = deque()
+        window: deque[ReplayedCall | tuple[ReadyToReplay, Future[_Made]]] = deque()
         stopped = False
         with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="mcp-replay") as pool:
             try:
@@ -147,7 +147,7 @@ class Replayer:
                 raise
 
     def _drained(
-        self, window: deque[ReplayedCall | tuple[Ready, Future[_Made]]], *, room: int
+        self, window: deque[ReplayedCall | tuple[ReadyToReplay, Future[_Made]]], *, room: int
     ) -> Iterator[ReplayedCall]:
         """Yields finished calls, and waits until fewer than `room` calls are in flight."""
         while True:
@@ -168,7 +168,7 @@ class Replayer:
                 return
             wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
 
-    def _make(self, ready: Ready) -> _Made:
+    def _make(self, ready: ReadyToReplay) -> _Made:
         """Makes a call; twice if that is wanted and changes nothing, so far apart that clocks differ."""
         first = self.run.call(ready.call).record
         if not (self.options.twice and ready.overlaps and first.attempts):
@@ -180,7 +180,7 @@ class Replayer:
             time.sleep(_POLL_SECONDS)
         return first, self.run.call(ready.call).record
 
-    def _finished(self, ready: Ready, made: _Made) -> ReplayedCall:
+    def _finished(self, ready: ReadyToReplay, made: _Made) -> ReplayedCall:
         new, again = made
         if again is not None:
             self.learned = self.learned.and_(learn(new, again))
@@ -371,7 +371,9 @@ class ReplaySummary:
     verification: Verification
     rules: ReplayRules = field(default_factory=ReplayRules)  # those that were given
     learned: ReplayRules = field(default_factory=ReplayRules)
-    used: Counter[Rule] = field(default_factory=Counter["Rule"])  # how many calls each left something out of
+    used: Counter[ReplayRule] = field(
+        default_factory=Counter["ReplayRule"]
+    )  # how many calls each left something out of
     counts: Counter[ReplayVerdict] = field(default_factory=Counter[ReplayVerdict])
     called: int = 0
     first: dict[ReplayVerdict, ReplayedCall] = field(default_factory=dict[ReplayVerdict, "ReplayedCall"])

@@ -27,7 +27,7 @@ _MOST_WAITING: Final = 1 << 19
 
 
 @asynccontextmanager
-async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
+async def stdio_lines() -> AsyncGenerator[tuple[Incoming, OutputPipe] | None]:
     """The lines of standard input and output; None if they are not pipes."""
     if not LOOPS_READ_PIPES or not all(map(_is_pipe, (0, 1))):
         yield None
@@ -36,7 +36,7 @@ async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
     with _claimed() as (into, out):
         incoming = Incoming()
         await loop.connect_read_pipe(lambda: incoming, os.fdopen(into, "rb", buffering=0))
-        outgoing = Outgoing(on_lost=incoming.close)
+        outgoing = OutputPipe(on_lost=incoming.close)
         await loop.connect_write_pipe(lambda: outgoing, os.fdopen(out, "wb", buffering=0))
         try:
             yield incoming, outgoing
@@ -143,7 +143,7 @@ class Incoming(asyncio.Protocol):
             self._asking.set_result(None)
 
 
-class Outgoing(asyncio.Protocol):
+class OutputPipe(asyncio.Protocol):
     """The lines of the output; sending waits until the pipe has taken the line."""
 
     def __init__(self, *, on_lost: Callable[[], None]) -> None:
@@ -193,7 +193,7 @@ def _is_pipe(descriptor: int) -> bool:
 
 
 async def serve_one(
-    serve_client: Callable[[tuple[Incoming, Outgoing] | None], Awaitable[None]],
+    serve_client: Callable[[tuple[Incoming, OutputPipe] | None], Awaitable[None]],
     *beside: Callable[[], Coroutine[Any, Any, None]],
 ) -> bool:
     """Serves a client on standard input and output; True if a signal ended that, and not the client."""

@@ -16,11 +16,11 @@ from mcp_types import jsonrpc_message_adapter
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from .pipes import Incoming, Outgoing
+    from .pipes import Incoming, OutputPipe
 
 
 @asynccontextmanager
-async def sdk_streams(lines: tuple[Incoming, Outgoing] | None) -> AsyncGenerator[tuple[Any, Any]]:
+async def sdk_streams(lines: tuple[Incoming, OutputPipe] | None) -> AsyncGenerator[tuple[Any, Any]]:
     """The streams that the SDK's server reads from and writes to; without lines, the SDK's own."""
     if lines is None:
         async with stdio_server() as streams:

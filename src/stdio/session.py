@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import anyio
 
 if TYPE_CHECKING:
-    from .pipes import Incoming, Outgoing
+    from .pipes import Incoming, OutputPipe
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 """Receives progress: done, total, text."""
@@ -65,7 +65,7 @@ class Info:
     instructions: str | None
 
 
-class Client(Protocol):
+class RequestingClient(Protocol):
     """The client that a request came from, as the way back to it.
 
     `capabilities` are those that it declared.
@@ -83,14 +83,14 @@ class Client(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestedCall:
     """A call that a client requests."""
 
     tool: str
     arguments: Mapping[str, Any] | None
     meta: Mapping[str, Any]  # the request's ``_meta``
     any_json: bool
-    client: Client | None = None  # None: there is no way back
+    client: RequestingClient | None = None  # None: there is no way back
 
 
 Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -112,7 +112,7 @@ class Service(Protocol):
         """As MCP lists them."""
         ...
 
-    async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
+    async def call(self, asked: RequestedCall, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool; canceling the coroutine ends the run. The result may be that of a call that failed.
 
         Raises `Refused` if there is no such tool, and the server does not report that in a result.
@@ -144,7 +144,7 @@ class StdioSession:
     """
 
     def __init__(
-        self, service: Service, incoming: Incoming, outgoing: Outgoing, *, list_changes: bool = False
+        self, service: Service, incoming: Incoming, outgoing: OutputPipe, *, list_changes: bool = False
     ) -> None:
         self._service = service
         self._incoming = incoming
@@ -301,7 +301,7 @@ class StdioSession:
         tool = params.get("name")
         if not isinstance(tool, str):
             raise Refused(INVALID_PARAMS, "'name' must be text")
-        asked = Asked(
+        asked = RequestedCall(
             tool=tool,
             arguments=_object(params.get("arguments")),
             meta=meta,
@@ -311,7 +311,7 @@ class StdioSession:
         return await self._service.call(asked, self._report(meta.get("progressToken")))
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Client`."""
+        """See `RequestingClient`."""
         number = next(self._numbers)
         answer = self._questions[_to_json(number)] = asyncio.get_running_loop().create_future()
         try:
@@ -324,7 +324,7 @@ class StdioSession:
             self._questions.pop(_to_json(number), None)
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """See `Client`."""
+        """See `RequestingClient`."""
         if method == LOGGED and not is_loud(params.get("level"), self._least_level):
             return
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})

@@ -89,7 +89,7 @@ def caller_of(
     variables: Sequence[VariableControl] = (),
 ) -> NativeNode:
     """A Caller without tables; ``settings`` are beside those of the tool and its server."""
-    from ..knwf import Port, extension_node
+    from ..knwf import DeclaredPort, extension_node
 
     route = replace(tool.route, tool=None, digest=None)
     document: dict[str, Any] = {
@@ -117,11 +117,11 @@ def caller_of(
         vendor=EXTENSION_VENDOR,
         parameters={"model": document},
         inputs=(
-            Port(name="Tools", optional=True, present=0),
-            Port(name="Parameters", optional=True, present=0),
-            Port(name="Credential", type="PortType.CREDENTIAL", optional=True, present=0),
+            DeclaredPort(name="Tools", optional=True, present=0),
+            DeclaredPort(name="Parameters", optional=True, present=0),
+            DeclaredPort(name="Credential", type="PortType.CREDENTIAL", optional=True, present=0),
         ),
-        outputs=(Port(name="Results"), Port(name="Records")),
+        outputs=(DeclaredPort(name="Results"), DeclaredPort(name="Records")),
         variables=variables,
         position=position,
         annotation=annotation,

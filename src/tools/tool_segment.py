@@ -46,7 +46,7 @@ def tool_cell(tool: MCPTool, name: str, settings: dict[str, Any], *, refusal: st
     nothing and answers with that text.
     """
     from ..knwf import Connection, PortOf, Segment, Workflow, extension_node, write_segment
-    from ..knwf.node_file import Port
+    from ..knwf.node_file import DeclaredPort
     from ..knwf.workflow_model import Position
 
     parameters = () if refusal else agent_parameters(tool)
@@ -62,7 +62,7 @@ def tool_cell(tool: MCPTool, name: str, settings: dict[str, Any], *, refusal: st
         title=EXTENSION_TITLE,
         vendor=EXTENSION_VENDOR,
         parameters={"model": {"tool": document, "refusal": refusal, **settings}},
-        outputs=(Port(name="Message"), Port(name="Records")),
+        outputs=(DeclaredPort(name="Message"), DeclaredPort(name="Records")),
         position=Position(len(parameters) * _WIDTH, 0),
         annotation=f"Needs the extension {EXTENSION_TITLE}",
     )

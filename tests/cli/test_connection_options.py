@@ -10,7 +10,7 @@ import pytest
 
 from knime_mcp.cli.command_errors import _SENT_TWICE_SECONDS, UsageError
 from knime_mcp.cli.connection_options import ConnectionOptions, parse_servers
-from knime_mcp.cli.sessions import Sessions
+from knime_mcp.cli.sessions import CommandSessions
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from tests.support.processes import gone
@@ -172,7 +172,7 @@ def test_commands_are_split_as_a_shell_would_but_nothing_is_expanded():
 
 def test_a_route_starts_only_what_the_command_line_names():
     options = ConnectionOptions(stdio=["mine=true"])
-    with Sessions(options, lambda: False) as sessions:
+    with CommandSessions(options, lambda: False) as sessions:
         assert sessions.client(ServerRoute("stdio:mine"))
         with pytest.raises(SettingInvalid, match="Nothing says which command stdio:other is"):
             sessions.client(ServerRoute("stdio:other"))

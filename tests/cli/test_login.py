@@ -11,7 +11,7 @@ import pytest
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.network import NetworkSettings
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.logins import Client, MemoryStore
+from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth, stored_login
 from tests.cli.conftest import CommandLine
 from tests.client.oauth.world import CANARY, Person, open_world
@@ -200,7 +200,11 @@ def test_a_server_that_lets_everybody_in_needs_no_login(world, terminal):
 def test_other_commands_use_the_stored_login_and_renew_it(world, kind):
     store = MemoryStore()
     assert stored_login(world.url, network=NetworkSettings(), store=store) is None
-    grant = AuthorizationCode(Person()) if kind == "person" else ClientCredentials(Client("robot", "s3cr3t"))
+    grant = (
+        AuthorizationCode(Person())
+        if kind == "person"
+        else ClientCredentials(RegisteredClient("robot", "s3cr3t"))
+    )
     OAuth(world.url, grant, store=store, issuer=world.auth.issuer).log_in()
     world.expire_all()
     found = stored_login(world.url, network=NetworkSettings(), store=store)

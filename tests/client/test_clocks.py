@@ -12,7 +12,7 @@ import pytest
 
 from knime_mcp.client.clock import Wait, backoff
 from knime_mcp.client.transports.base import Delivery
-from knime_mcp.client.transports.connections import Connection, Connections
+from knime_mcp.client.transports.connections import Connections, HttpConnection
 from knime_mcp.tools import Limits, MCPClient, Timeouts
 from knime_mcp.types.errors import Canceled, ConnectError, ResultTooLarge, TimedOut
 from tests.support.scripted_server import (
@@ -330,7 +330,7 @@ def test_sending_is_not_silence_of_the_server():
     with ours, theirs:
         taker = threading.Thread(target=lambda: taken.append(_taken(theirs, size)))
         taker.start()
-        Connection(ours).send(_request(size), bytes(size), wait, delivery)
+        HttpConnection(ours).send(_request(size), bytes(size), wait, delivery)
         taker.join(30)
     assert taken[0] > size
     assert wait.resets
@@ -363,7 +363,7 @@ def test_what_follows_the_last_byte_of_a_request_is_not_undone_by_its_sending():
     wait, delivery = Wait(Timeouts()), Delivery()
     ours, theirs = socket.socketpair()
     with Answered(fileno=ours.detach()) as answered, theirs:
-        connection = Connection(answered)
+        connection = HttpConnection(answered)
         connection.send(_request(1), b"x", wait, delivery)
         with pytest.raises(TimedOut):
             connection.receive(wait)
@@ -373,7 +373,7 @@ def test_what_follows_the_last_byte_of_a_request_is_not_undone_by_its_sending():
 def test_head_and_body_of_a_request_leave_together():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        Connection(ours).send(_request(4), b"body", Wait(Timeouts()), Delivery())
+        HttpConnection(ours).send(_request(4), b"body", Wait(Timeouts()), Delivery())
         assert theirs.recv(1000).endswith(b"\r\n\r\nbody")
 
 
@@ -383,7 +383,7 @@ def test_an_answer_is_read_although_the_request_was_refused_midway():
     wait, delivery = Wait(Timeouts()), Delivery()
     theirs.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
     theirs.close()
-    connections = Connections(lambda _: Connection(ours))
+    connections = Connections(lambda _: HttpConnection(ours))
     connection, status, headers = connections.exchange(_request(7), b"request", wait, delivery)
     assert status == 413
     assert delivery.unsent
@@ -400,7 +400,7 @@ def test_what_is_kept_for_the_time_of_the_server_is_done_once_when_all_was_sent(
     with ours, theirs:
         taker = threading.Thread(target=_taken, args=(theirs, size))
         taker.start()
-        connection = Connection(ours)
+        connection = HttpConnection(ours)
         connection.send(_request(size), bytes(size), wait, delivery)
         theirs.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n12")
         assert connection.receive(wait)[0] == 200

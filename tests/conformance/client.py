@@ -19,7 +19,7 @@ from knime_mcp.client.oauth.discovery import discover
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
 from knime_mcp.client.oauth.guard import Guard
 from knime_mcp.client.oauth.identity import IdentityAssertion, IdentityProvider
-from knime_mcp.client.oauth.logins import Client
+from knime_mcp.client.oauth.logins import RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import MCPError
 
@@ -110,14 +110,14 @@ def code_flow(url: str, context: dict[str, Any]) -> None:
     preregistered = None
     issuer = None
     if "client_id" in context:
-        preregistered = Client(context["client_id"], context.get("client_secret"))
+        preregistered = RegisteredClient(context["client_id"], context.get("client_secret"))
         issuer = discover(url, Guard(url)).server.issuer  # as a person would, who registered the client there
     grant = AuthorizationCode(Redirected(), client=preregistered, client_metadata_url=CIMD_CLIENT_ID)
     use(url, OAuth(url, grant, issuer=issuer))
 
 
 def client_credentials(url: str, context: dict[str, Any]) -> None:
-    client = Client(
+    client = RegisteredClient(
         context["client_id"],
         secret=context.get("client_secret"),
         private_key=context.get("private_key_pem"),
@@ -130,10 +130,19 @@ def identity(url: str, context: dict[str, Any]) -> None:
     """As `KNIME_MCP_IDENTITY` does it: from a file that the company has written."""
     issuer = discover(url, Guard(url)).server.issuer
     if "idp_id_token" not in context:
-        token, client, provider = context["valid_jwt"], Client(context["client_id"], method="none"), None
+        token, client, provider = (
+            context["valid_jwt"],
+            RegisteredClient(context["client_id"], method="none"),
+            None,
+        )
     else:
-        token, client = context["idp_id_token"], Client(context["client_id"], context["client_secret"])
-        provider = IdentityProvider(context["idp_issuer"], Client(context["idp_client_id"], method="none"))
+        token, client = (
+            context["idp_id_token"],
+            RegisteredClient(context["client_id"], context["client_secret"]),
+        )
+        provider = IdentityProvider(
+            context["idp_issuer"], RegisteredClient(context["idp_client_id"], method="none")
+        )
     use(url, OAuth(url, IdentityAssertion(lambda: token, {issuer: client}, provider)))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.client.transports import stdio_process
-from knime_mcp.client.transports.stdio_process import Outgoing
+from knime_mcp.client.transports.stdio_process import OutgoingLine
 from knime_mcp.tools import MCPClient, StdioServer, Timeouts
 from knime_mcp.types.errors import ConnectError, ProtocolError, TimedOut
 from tests.faults.rows import PATIENT
@@ -74,10 +74,10 @@ def test_what_was_written_instead_of_messages_is_shown():
 
 def test_a_line_that_nobody_wants_any_more_is_not_kept():
     """It stays in the queue for as long as the process does not read."""
-    line = Outgoing(b"x" * 1000)
+    line = OutgoingLine(b"x" * 1000)
     assert line.withdraw()
     assert line.data == b""
-    line = Outgoing(b"x")
+    line = OutgoingLine(b"x")
     assert line.begin()
     assert not line.withdraw()
     assert line.data == b"x"
@@ -91,7 +91,7 @@ def test_a_write_that_fails_in_the_end_was_never_out():
         while True:
             os.write(pipe, b"x" * 65536)
     os.set_blocking(pipe, True)
-    line = Outgoing(b"x\n")
+    line = OutgoingLine(b"x\n")
     began = threading.Event()
 
     def write():

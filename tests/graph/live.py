@@ -15,7 +15,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
-from knime_mcp.stdio.pipes import Incoming, Outgoing
+from knime_mcp.stdio.pipes import Incoming, OutputPipe
 from knime_mcp.stdio.sdk_streams import sdk_streams
 from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, SERVER, call, tool, yaml
@@ -68,7 +68,7 @@ async def client_of(argv, *, mode="legacy", **options):
 async def client_of_fork(arguments, log):
     """The official client, on a forked ``mcpgraph``, which ends well."""
     loop, incoming = asyncio.get_running_loop(), Incoming()
-    outgoing = Outgoing(on_lost=incoming.close)
+    outgoing = OutputPipe(on_lost=incoming.close)
     with started(arguments, log) as (process, out, into):
         await loop.connect_read_pipe(lambda: incoming, os.fdopen(os.dup(into.fileno()), "rb", buffering=0))
         await loop.connect_write_pipe(lambda: outgoing, os.fdopen(os.dup(out.fileno()), "wb", buffering=0))

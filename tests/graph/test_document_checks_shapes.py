@@ -8,7 +8,7 @@ import pytest
 from knime_mcp.graph.document_loading import check_text
 from knime_mcp.graph.expressions.jsonata_shapes import shape_of
 from knime_mcp.graph.expressions.shapes import INPUT, Others, Shape, of_schema
-from knime_mcp.graph.graph_cases import GraphCase, RecordedCall, known_from
+from knime_mcp.graph.graph_cases import GraphCase, RecordedServerCall, known_from
 from knime_mcp.graph.online_checks import check_online
 
 from .graphs import ENTRY, EXIT, call, load, one_tool, tool, transform, yaml
@@ -310,7 +310,7 @@ def test_recorded_replies_tell_of_outputs():
         tool(ENTRY, call("anything", following="y"), transform("{'a': x.citty, 'b': x.new}", node="y"), EXIT)
     )
     reply = {"content": [{"type": "text", "text": '{"city": "Konstanz", "list": [{"n": 1}]}'}]}
-    recorded_call = RecordedCall(server="fx", tool="anything", result=reply)
+    recorded_call = RecordedServerCall(server="fx", tool="anything", result=reply)
     called = known_from([GraphCase(name="c", tool="t", calls=(recorded_call,))])
     (problem,) = check_text(text, environ={}, called=called).problems
     assert problem.message.endswith("what 'anything' gave when it was recorded has no field 'citty'")

@@ -18,7 +18,7 @@ from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.cli.files import recorded_run
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.graph import McpGraphApi, RunError
-from knime_mcp.graph.graph_spans import Spans
+from knime_mcp.graph.graph_spans import GraphSpans
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, document, load, tool, transform, yaml
 from tests.graph.live import SERVE, graph_file, served
 
@@ -35,7 +35,7 @@ def test_a_span_per_run_and_node_without_values():
         call("fail", "{message: hush}", node="b"),
     )
     with (
-        McpGraphApi(document(ENTRY, *nodes, EXIT), spans=Spans(provider)) as api,
+        McpGraphApi(document(ENTRY, *nodes, EXIT), spans=GraphSpans(provider)) as api,
         pytest.raises(RunError),
     ):
         api.execute_tool("t", {"v": "hush"})

@@ -10,7 +10,7 @@ from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.graph_service import GraphService
 from knime_mcp.graph.input_rounds import InputRounds
 from knime_mcp.graph.sdk_server import GraphServer
-from knime_mcp.stdio.session import Asked, Refused
+from knime_mcp.stdio.session import Refused, RequestedCall
 from tests.support import peers
 from tests.support.peers import running
 
@@ -125,7 +125,7 @@ def test_answers_to_nothing_that_waits_are_refused(server):
 def test_calls_that_wait_for_ever_leave_room_for_others():
     async def waits():
         rounds = InputRounds(lambda call, _: call.client.ask("elicitation/create", {"message": "?"}))
-        call = Asked(tool="t", arguments={}, meta={}, any_json=True)
+        call = RequestedCall(tool="t", arguments={}, meta={}, any_json=True)
         states = [(await rounds.call(call, None, state=None, answers={}))["requestState"] for _ in range(65)]
         with pytest.raises(Refused, match="No call waits"):
             await rounds.call(call, None, state=states[0], answers={"q1": {"action": "cancel"}})

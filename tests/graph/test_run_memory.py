@@ -4,7 +4,7 @@ import asyncio
 
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.graph_service import GraphService
-from knime_mcp.stdio.session import Asked
+from knime_mcp.stdio.session import RequestedCall
 
 from .graphs import EXIT, load, tool, transform, yaml
 
@@ -20,7 +20,7 @@ def test_the_largest_run_ends_and_the_others_go_on():
 
     async def calls():
         def ran(n):
-            return service.call(Asked(tool="t", arguments={"n": n}, meta={}, any_json=False))
+            return service.call(RequestedCall(tool="t", arguments={"n": n}, meta={}, any_json=False))
 
         large = asyncio.create_task(ran(900))
         others = [await ran(2) for _ in range(5)]

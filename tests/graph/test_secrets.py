@@ -15,7 +15,7 @@ from knime_mcp.cli.files import recorded_run
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.document_loading import check_text
 from knime_mcp.graph.graph_service import HISTORY_KEY, GraphService
-from knime_mcp.stdio.session import Asked
+from knime_mcp.stdio.session import RequestedCall
 from knime_mcp.types.secret_rules import stands_out
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, tool, transform, yaml
 from tests.graph.live import PROGRAM, graph_file, served
@@ -251,7 +251,9 @@ def test_ten_thousand_values_through_a_graph_with_short_credentials(tmp_path):
             assert password in api.secrets.known
             service = GraphService(api)
             for sent in rows_of_values(chance, 25, 100):
-                asked = Asked(tool="t", arguments={"v": sent}, any_json=True, meta={HISTORY_KEY: True})
+                asked = RequestedCall(
+                    tool="t", arguments={"v": sent}, any_json=True, meta={HISTORY_KEY: True}
+                )
                 answer = asyncio.run(service.call(asked))
                 assert answer["structuredContent"] == {"received": {"v": sent}}
                 assert json.loads(answer["content"][0]["text"]) == answer["structuredContent"]

@@ -9,7 +9,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.graph.toolkit import Toolkit
-from knime_mcp.stdio.session import Asked
+from knime_mcp.stdio.session import RequestedCall
 from tests.graph.graphs import call, transform
 from tests.graph.live import COMMAND, DEADLINE, graph_file, run
 from tests.support.peers import OWN_CODE
@@ -56,7 +56,7 @@ def toolkit_here(file):
     served = Toolkit(file)
 
     def ask(name, **arguments):
-        answer = run(served.call(Asked(tool=name, arguments=arguments, meta={}, any_json=True)))
+        answer = run(served.call(RequestedCall(tool=name, arguments=arguments, meta={}, any_json=True)))
         return answer["content"][0]["text"] if answer.get("isError") else answer["structuredContent"]
 
     return ask
@@ -159,7 +159,7 @@ def test_a_change_whose_call_is_canceled_is_not_saved(file):
     os.mkfifo(cases)  # the change waits for its cases until they are written
 
     async def canceled():
-        asked = Asked(tool="addGraphTool", arguments={"tool": DOUBLE}, meta={}, any_json=True)
+        asked = RequestedCall(tool="addGraphTool", arguments={"tool": DOUBLE}, meta={}, any_json=True)
         change = asyncio.create_task(served.call(asked))
         out = await asyncio.to_thread(open, cases, "w")
         change.cancel()
@@ -168,7 +168,7 @@ def test_a_change_whose_call_is_canceled_is_not_saved(file):
         with out:
             out.write('{"cases": []}')
         # It gets its turn only when the change has ended.
-        return await served.call(Asked(tool="listGraphTools", arguments={}, meta={}, any_json=True))
+        return await served.call(RequestedCall(tool="listGraphTools", arguments={}, meta={}, any_json=True))
 
     tools = run(canceled())["structuredContent"]["tools"]
     assert [tool["name"] for tool in tools] == ["t"]

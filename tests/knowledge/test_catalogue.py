@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from knime_mcp.knowledge.catalogue_file import SCHEMA_VERSION, CatalogueError, packed, unpacked
 from knime_mcp.knowledge.catalogue_reader import Catalogue
-from knime_mcp.knowledge.node_model import DataFormat, NodeSpec, OldName, Option, Parameter, Port, View
+from knime_mcp.knowledge.node_model import DataFormat, NodeSpec, OldName, Option, Parameter, Port, ViewSpec
 from knime_mcp.knowledge.query_words import folded, spellings, words_in
 from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
 
@@ -63,7 +63,7 @@ FULL = NodeSpec(
         ),
     ),
     output_ports=(Port(name="out"),),
-    views=(View(name="v", description="d"),),
+    views=(ViewSpec(name="v", description="d"),),
     input_params=(Parameter(name="i"),),
     output_params=(Parameter(name="o", default_value=False, has_default=True),),
     tags=("t",),

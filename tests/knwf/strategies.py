@@ -7,9 +7,9 @@ from knime_mcp.knwf import (
     Column,
     Config,
     Connection,
-    Entry,
-    Port,
+    DeclaredPort,
     Position,
+    SettingsEntry,
     VariableControl,
     Workflow,
     WorkflowCredential,
@@ -47,7 +47,7 @@ _ENTRIES = {
 
 def entries(key):
     return st.sampled_from(sorted(_ENTRIES)).flatmap(
-        lambda t: st.builds(Entry, st.just(key), st.just(t), _ENTRIES[t])
+        lambda t: st.builds(SettingsEntry, st.just(key), st.just(t), _ENTRIES[t])
     )
 
 
@@ -147,8 +147,8 @@ POSITIONS = st.builds(Position, _PIXELS, _PIXELS, _PIXELS, _PIXELS)
 @st.composite
 def extension_nodes(draw, node_id):
     schema, values = draw(parameters())
-    group = Port(name="Data inputs", group=True, present=draw(st.integers(0, 3)))
-    optional = Port(
+    group = DeclaredPort(name="Data inputs", group=True, present=draw(st.integers(0, 3)))
+    optional = DeclaredPort(
         name=draw(KEYS), optional=True, present=draw(st.integers(0, 1)), type="PortType.CREDENTIAL"
     )
     return extension_node(
@@ -159,8 +159,8 @@ def extension_nodes(draw, node_id):
         version="1.2.3",
         parameters=values,
         schema=schema,
-        inputs=[Port(name=draw(KEYS)), group] + [optional] * (optional.name != group.name),
-        outputs=[Port(name=draw(KEYS), type="PortType.BINARY")],
+        inputs=[DeclaredPort(name=draw(KEYS)), group] + [optional] * (optional.name != group.name),
+        outputs=[DeclaredPort(name=draw(KEYS), type="PortType.BINARY")],
         variables=[VariableControl((key,), "v", None) for key in values["model"]],
         position=draw(POSITIONS),
         annotation=draw(TEXT),

@@ -14,10 +14,10 @@ from knime_mcp.knwf import (
     Config,
     Configuration,
     Connection,
-    Entry,
     KnwfError,
     PathConversion,
     PortGroup,
+    SettingsEntry,
     ToolColumn,
     Workflow,
     boundary_node,
@@ -140,7 +140,7 @@ def test_settings_with_parts_missing_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("kind", "entry"), [("integer", string("integer", "3")), ("string", Entry("string", "xint", 3)),
+    ("kind", "entry"), [("integer", string("integer", "3")), ("string", SettingsEntry("string", "xint", 3)),
                         ("boolean", string("boolean", "yes")), ("double", boolean("double", value=True))]
 )  # fmt: skip
 def test_a_default_of_another_type_is_refused(kind, entry):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from knime_mcp.knwf.settings_xml import (
     MAX_DEPTH,
     Config,
-    Entry,
     KnwfError,
+    SettingsEntry,
     array,
     array_values,
     escape,
@@ -68,13 +68,13 @@ def test_settings_come_back(settings):
     ("value", "text"), [(math.inf, "Infinity"), (-math.inf, "-Infinity"), (0.1, "0.1"), (2, "2.0")]
 )
 def test_doubles_are_written_as_java_reads_them(value, text):
-    data = to_xml(Config("c", (Entry("d", "xdouble", value),)))
+    data = to_xml(Config("c", (SettingsEntry("d", "xdouble", value),)))
     assert f'value="{text}"' in data.decode()
     assert from_xml(data, "c").value("d") == value
 
 
 def test_not_a_number_comes_back():
-    data = to_xml(Config("c", (Entry("d", "xdouble", math.nan),)))
+    data = to_xml(Config("c", (SettingsEntry("d", "xdouble", math.nan),)))
     assert math.isnan(from_xml(data, "c").value("d"))
 
 
@@ -87,14 +87,14 @@ def test_null_and_empty_text_differ():
 @pytest.mark.parametrize(
     "entry",
     [
-        Entry("k", "xint", 2**31),
-        Entry("k", "xbyte", -129),
-        Entry("k", "xint", True),
-        Entry("k", "xint", None),
-        Entry("k", "xboolean", 1),
-        Entry("k", "xstring", 1),
-        Entry("k", "xdouble", "1"),
-        Entry("k\x01", "xstring", ""),
+        SettingsEntry("k", "xint", 2**31),
+        SettingsEntry("k", "xbyte", -129),
+        SettingsEntry("k", "xint", True),
+        SettingsEntry("k", "xint", None),
+        SettingsEntry("k", "xboolean", 1),
+        SettingsEntry("k", "xstring", 1),
+        SettingsEntry("k", "xdouble", "1"),
+        SettingsEntry("k\x01", "xstring", ""),
     ],
 )
 def test_what_knime_could_not_read_is_not_written(entry):
@@ -148,4 +148,6 @@ def test_arrays_come_back(values):
 @pytest.mark.parametrize("size", [-1, 2, 10**9])
 def test_an_array_with_elements_missing_is_refused(size):
     with pytest.raises(KnwfError, match="no whole array"):
-        array_values(Config("a", (Entry("array-size", "xint", size), string("0", "x"), string("z", "x"))))
+        array_values(
+            Config("a", (SettingsEntry("array-size", "xint", size), string("0", "x"), string("z", "x")))
+        )

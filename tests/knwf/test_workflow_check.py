@@ -4,9 +4,9 @@ import pytest
 
 from knime_mcp.knwf import (
     Connection,
+    DeclaredPort,
     NativeNode,
     OtherNode,
-    Port,
     PortGroup,
     VariableControl,
     Workflow,
@@ -29,8 +29,8 @@ def node(node_id, inputs=0, outputs=1, **options):
         extension_node_id="n",
         version="1.0.0",
         parameters={"model": {"url": "", "group": {"a": 1}}},
-        inputs=[Port(name=f"In {i}") for i in range(inputs)],
-        outputs=[Port(name=f"Out {i}") for i in range(outputs)],
+        inputs=[DeclaredPort(name=f"In {i}") for i in range(inputs)],
+        outputs=[DeclaredPort(name=f"Out {i}") for i in range(outputs)],
         **options,
     )
 

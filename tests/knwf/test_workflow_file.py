@@ -12,10 +12,10 @@ from knime_mcp.knwf import (
     Column,
     Config,
     Connection,
+    DeclaredPort,
     KnwfError,
     NodeState,
     OtherNode,
-    Port,
     Position,
     VariableControl,
     Workflow,
@@ -58,11 +58,11 @@ def extension(node_id, name="A node", **options):
 
 
 def source(node_id):
-    return extension(node_id, outputs=[Port(name="Out")])
+    return extension(node_id, outputs=[DeclaredPort(name="Out")])
 
 
 def step(node_id, **options):
-    return extension(node_id, inputs=[Port(name="In")], outputs=[Port(name="Out")], **options)
+    return extension(node_id, inputs=[DeclaredPort(name="In")], outputs=[DeclaredPort(name="Out")], **options)
 
 
 def written(workflow, folder):
@@ -108,8 +108,11 @@ def test_everything_a_workflow_has_comes_back(tmp_path):
         7,
         "Caller",
         parameters={"model": {"url": "x", "more": {"n": 1}}},
-        inputs=[Port(name="Tools", optional=True, present=0), Port(name="Data", group=True, present=2)],
-        outputs=[Port(name="Results")],
+        inputs=[
+            DeclaredPort(name="Tools", optional=True, present=0),
+            DeclaredPort(name="Data", group=True, present=2),
+        ],
+        outputs=[DeclaredPort(name="Results")],
         variables=[
             VariableControl(("url",), used="u"),
             VariableControl(("more", "n"), used="n", exposed="m"),
@@ -219,9 +222,9 @@ def test_impossible_tables_are_refused(columns, message):
 
 def test_impossible_ports_are_refused():
     for port in (
-        Port(name="a", present=0),
-        Port(name="a", optional=True, present=2),
-        Port(name="a", present=2),
+        DeclaredPort(name="a", present=0),
+        DeclaredPort(name="a", optional=True, present=2),
+        DeclaredPort(name="a", present=2),
     ):
         with pytest.raises(KnwfError, match="cannot be there"):
             extension(1, inputs=[port])

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from knime_mcp.runs.replay_rules import ReplayRules, Rule, RuleKind
+from knime_mcp.runs.replay_rules import ReplayRule, ReplayRules, RuleKind
 from knime_mcp.types.errors import SettingInvalid
 
 pytestmark = pytest.mark.requirement("T49")
 
 
 def test_rules_are_read_as_they_were_written():
-    learned = Rule(RuleKind.VOLATILE, "/at", tool="now", why="differed")
+    learned = ReplayRule(RuleKind.VOLATILE, "/at", tool="now", why="differed")
     rules = ReplayRules.parse(["/x", r"re:\d+"], ["/items"], 1e-9).and_([learned])
     text = rules.to_json()
     assert ReplayRules.of_json(text, "f") == rules
@@ -29,7 +29,9 @@ def test_rules_are_read_as_they_were_written():
 
 
 def test_a_rule_is_about_the_tools_that_it_names():
-    rules = ReplayRules((Rule(RuleKind.VOLATILE, "/a", tool="get_*"), Rule(RuleKind.VOLATILE, "/b")))
+    rules = ReplayRules(
+        (ReplayRule(RuleKind.VOLATILE, "/a", tool="get_*"), ReplayRule(RuleKind.VOLATILE, "/b"))
+    )
     assert [rule.value for rule in rules.about("get_time")] == ["/a", "/b"]
     assert [rule.value for rule in rules.about("put", None)] == ["/b"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ...runs.call_values import Ask, PlannedCall
     from ..agent_events import AgentEvent
-    from ..prompter.conversation_table import Entry
+    from ..prompter.conversation_table import ConversationRow
     from ..prompter.prompter import Prompter
     from ..toolbox.data_registry import DataItem
     from ..toolbox.question_form import FormField
@@ -89,7 +89,7 @@ def _finished(event: ToolFinished) -> PageEvent:
     return shown
 
 
-def past_events(entries: Iterable[Entry]) -> Iterator[PageEvent]:
+def past_events(entries: Iterable[ConversationRow]) -> Iterator[PageEvent]:
     """A conversation that was had before."""
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 

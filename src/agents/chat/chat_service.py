@@ -20,7 +20,7 @@ from ..base import to_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..prompter.conversation_table import ConversationLayout, Entry
+    from ..prompter.conversation_table import ConversationLayout, ConversationRow
     from .chat_session import ChatSession
 
 
@@ -76,7 +76,7 @@ class ChatService:
     problem: str = ""
     layout: ConversationLayout
     earlier: HandedOn | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[ConversationRow] = ()
     journal: str = ""
     shown: dict[str, Any] = field(default_factory=dict[str, Any])
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...runs.call_values import Ask
     from ..agent_events import AgentEvent
-    from ..prompter.conversation_table import Entry
+    from ..prompter.conversation_table import ConversationRow
     from ..prompter.prompter import Answered, Prompter
     from .chat_page_events import PageEvent
     from .offered_prompts import OfferedPrompt
@@ -52,7 +52,7 @@ class ChatSession:
     in the conversation; what tools have done for them stays done, and on record.
     """
 
-    def __init__(self, prompter: Prompter, history: Sequence[Entry] = ()) -> None:
+    def __init__(self, prompter: Prompter, history: Sequence[ConversationRow] = ()) -> None:
         self.entries = list(history)
         self.usage = self._usage_before = TokenUsage()
         self._prompter = prompter
@@ -101,7 +101,7 @@ class ChatSession:
             return str(error)
         return self._begin("", begun)
 
-    def _begin(self, text: str, begun: list[Entry]) -> str | None:
+    def _begin(self, text: str, begun: list[ConversationRow]) -> str | None:
         with self._news:
             if self._closed:
                 return "This conversation was handed on. Open the view again to go on with it."
@@ -201,7 +201,7 @@ class ChatSession:
         run.pool.close()
         return "" if run.journal is None else run.journal.anchor
 
-    def _answer(self, text: str, begun: list[Entry]) -> None:
+    def _answer(self, text: str, begun: list[ConversationRow]) -> None:
         """Answers a question, or what a prompt has begun; this thread stands for the host's."""
         wake, done = threading.Event(), threading.Event()
         host = HostThread(wake.set)

@@ -13,7 +13,7 @@ from ...client.protocol.offers import PromptDefinition, messages_of_prompt
 from ...types.errors import ArgumentsInvalid, MCPError, ProtocolError
 from ...types.texts import canonical_json
 from ..message_content import ORIGIN
-from ..prompter.conversation_table import Entry
+from ..prompter.conversation_table import ConversationRow
 from ..server_model import block_for_model
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def offered_prompts(run: Run, routes: Iterable[ServerRoute]) -> tuple[list[Offer
     return found, problems
 
 
-def filled_in(run: Run, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> list[Entry]:
+def filled_in(run: Run, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> list[ConversationRow]:
     """The messages of a prompt, as a part of the conversation that its server wrote; on record.
 
     Raises `MCPError` if an argument is missing, or the server does not fill it in.
@@ -102,7 +102,7 @@ def filled_in(run: Run, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> 
         raise ProtocolError(f"The prompt '{name}' has no messages", server=url)
     kinds = {"assistant": AIMessage}
     return [
-        Entry(
+        ConversationRow(
             message=kinds.get(message.role, HumanMessage)(
                 content=[block_for_model(message.content)], additional_kwargs={ORIGIN: url}
             )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...types.columns import ColumnKind
     from ..answer_schema import AnswerSchema
-    from .conversation_table import Entry
+    from .conversation_table import ConversationRow
 
 _BEFORE: Final[tuple[tuple[str, ColumnKind], ...]] = (("Outcome", "string"), ("Answer", "string"))
 _AFTER: Final[tuple[tuple[str, ColumnKind], ...]] = (
@@ -57,7 +57,7 @@ class AnswersLayout:
         kept = () if inputs is None else (knext.Column(column.ktype, column.name) for column in inputs)
         return knext.Schema.from_columns([*kept, *knime_columns(self._own)])
 
-    def table(self, entries: Iterable[Entry], inputs: pa.Table | None = None) -> pa.Table:
+    def table(self, entries: Iterable[ConversationRow], inputs: pa.Table | None = None) -> pa.Table:
         """Makes the table of the last rows of all conversations, which are in the order of `inputs`."""
         import pyarrow as pa
 

@@ -17,7 +17,7 @@ from .conversation_table import (
     NAME,
     ORIGIN_COLUMN,
     ROLE,
-    Entry,
+    ConversationRow,
     ai_message,
     content_of,
     from_cell,
@@ -72,7 +72,7 @@ def is_message_column(column: Any) -> bool:
     return java_factory(column.ktype) == MESSAGE_FACTORY
 
 
-def read_conversation(table: Any, column: str, error_column: str | None = None) -> list[Entry]:
+def read_conversation(table: Any, column: str, error_column: str | None = None) -> list[ConversationRow]:
     """Reads the rows of a conversation, with the RowID of their prompt if there are several.
 
     ``column`` has the messages, or their text. With an ``error_column`` a row has either a message or an
@@ -85,7 +85,7 @@ def read_conversation(table: Any, column: str, error_column: str | None = None) 
     data = table[wanted].to_pyarrow()
     cells = {name: _storage(data.column(name)) for name in wanted}
     row_ids = _storage(data.column(0))
-    entries: list[Entry] = []
+    entries: list[ConversationRow] = []
     for position, row_id in enumerate(row_ids):
         row = {name: values[position] for name, values in cells.items()}
         message = _message(row, column, row_id)
@@ -97,7 +97,7 @@ def read_conversation(table: Any, column: str, error_column: str | None = None) 
                 f"The row holds {state}", row=row_id, fix="Remove it from the table Conversation history"
             )
         if message is not None or error is not None:
-            entries.append(Entry(message=message, error=error, input_row=row.get(INPUT_ROW)))
+            entries.append(ConversationRow(message=message, error=error, input_row=row.get(INPUT_ROW)))
     return entries
 
 
@@ -178,7 +178,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:
+def of_row(entries: Sequence[ConversationRow], row: str | None) -> list[ConversationRow]:
     """The history entries of one prompt's row (None: the only prompt), and entries without a row.
 
     Raises `InputInvalid` if there is one prompt, but the history holds the conversations of several.

@@ -68,7 +68,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ConversationRow:
     """A row of the conversation of a prompt (`input_row`): a message, or an error in its place.
 
     The last row of a prompt knows the outcome of its run.
@@ -129,7 +129,7 @@ class ConversationLayout:
             ]
         )
 
-    def table(self, entries: Iterable[Entry]) -> pa.Table:
+    def table(self, entries: Iterable[ConversationRow]) -> pa.Table:
         """Makes an Arrow table with KNIME's types, without RowIDs."""
         import pyarrow as pa
 
@@ -145,7 +145,7 @@ class ConversationLayout:
                 columns[name] = pa.array(cells, pa.string())
         return pa.table(columns)
 
-    def cells(self, entry: Entry) -> dict[str, Any]:
+    def cells(self, entry: ConversationRow) -> dict[str, Any]:
         """The cells of a row, by column name; a missing cell is None or absent."""
         cells: dict[str, Any] = {}
         if entry.message is not None:

@@ -32,7 +32,7 @@ from ..agent_events import Ending, PromptGiven, RunEnded, TokenUsage
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
 from .conversation_history import message_of
-from .conversation_table import ConversationLayout, Entry, MessageForm, Outcome
+from .conversation_table import ConversationLayout, ConversationRow, MessageForm, Outcome
 from .kept_turns import KeptTurns
 from .prompter import Answered
 
@@ -270,9 +270,9 @@ def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> A
     saved = Outcome(**line["outcome"])
     outcome = replace(saved, usage=TokenUsage(**line["outcome"]["usage"]))
     entries = [
-        Entry(message=message_of(cells, cells[_LAYOUT.column]), input_row=prompt.row)
+        ConversationRow(message=message_of(cells, cells[_LAYOUT.column]), input_row=prompt.row)
         if cells.get(_ERRORS) is None
-        else Entry(error=cells[_ERRORS], input_row=prompt.row)
+        else ConversationRow(error=cells[_ERRORS], input_row=prompt.row)
         for cells in line["rows"]
     ]
     entries[-1] = replace(entries[-1], outcome=outcome)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ...audit.record import CallRecord
     from ..agent_events import AgentEvent
-    from .conversation_table import Entry
+    from .conversation_table import ConversationRow
     from .finished_prompts import FinishedPrompts
     from .kept_turns import KeptTurns
     from .prompter import Answered, Prompt, Prompter
@@ -60,7 +60,7 @@ class PromptRuns:
     concurrency: int = 1
     finished: FinishedPrompts | None = None
     first: Answered | None = None
-    entries: list[Entry] = field(default_factory=list["Entry"])
+    entries: list[ConversationRow] = field(default_factory=list["ConversationRow"])
     timelines: list[PromptTimeline] = field(default_factory=list["PromptTimeline"])
     first_failure: str = ""
     failures: int = 0

@@ -22,7 +22,7 @@ from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry, next_ids
 from ..toolbox.tool_executor import ToolExecutor, ToolOptions
 from .conversation_history import renamed
-from .conversation_table import Entry, Outcome
+from .conversation_table import ConversationRow, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +55,7 @@ class Prompt:
 
     text: str | None
     row: str | None = None
-    history: tuple[Entry, ...] = ()
+    history: tuple[ConversationRow, ...] = ()
 
     @property
     def says_nothing(self) -> bool:
@@ -73,7 +73,7 @@ class Answered:
     """
 
     prompt: Prompt
-    entries: tuple[Entry, ...]
+    entries: tuple[ConversationRow, ...]
     timeline: PromptTimeline
     registry: DataRegistry
     text: str = ""
@@ -342,28 +342,30 @@ def _until_ended(ended: threading.Event, run_workflow: WorkflowRunner) -> Workfl
 
 def _rows(
     prompt: Prompt, messages: Sequence[BaseMessage], error: MCPError | None, outcome: Outcome
-) -> tuple[Entry, ...]:
+) -> tuple[ConversationRow, ...]:
     """The conversation as rows: the history with its errors, the new messages, the new error."""
     rows = list(_with_errors(prompt.history, messages))
     if error is not None:
-        rows.append(Entry(error=str(error)))
+        rows.append(ConversationRow(error=str(error)))
     if rows:
         rows[-1] = replace(rows[-1], outcome=outcome)
     return tuple(replace(row, input_row=prompt.row) for row in rows)
 
 
-def _with_errors(history: Sequence[Entry], messages: Sequence[BaseMessage]) -> Iterator[Entry]:
+def _with_errors(
+    history: Sequence[ConversationRow], messages: Sequence[BaseMessage]
+) -> Iterator[ConversationRow]:
     """Messages as rows; each error of the history keeps its position among the messages."""
-    rows = (Entry(message=message) for message in messages)
+    rows = (ConversationRow(message=message) for message in messages)
     for entry in history:
         if entry.error is None:
             yield from islice(rows, 1)
         else:
-            yield Entry(error=entry.error)
+            yield ConversationRow(error=entry.error)
     yield from rows
 
 
-def _origins(history: Sequence[Entry]) -> Iterator[str]:
+def _origins(history: Sequence[ConversationRow]) -> Iterator[str]:
     """Who wrote the tool results in a history, and the prompts that servers have filled in."""
     from langchain_core.messages import ToolMessage
 

@@ -90,7 +90,7 @@ _PARAMETERS: Final = "configuration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class RuleCondition:
     """A word, or with an operator the comparison of the argument that the word names."""
 
     word: str
@@ -104,13 +104,13 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CallRule:
     """One line. `name` is a pattern for the shown name or the server's; with `server` None any place fits."""
 
     verb: str  # a key of `VERDICTS`
     name: str = "*"
     server: str | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[RuleCondition, ...] = ()
 
     def __str__(self) -> str:
         place = f" @ {self.server}" if self.server is not None else ""
@@ -122,7 +122,7 @@ class Rule:
 class CallRules:
     """The rules in order, and patterns of the URLs or hosts of trusted servers."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[CallRule, ...] = ()
     trusted: tuple[str, ...] = ()
 
     @classmethod
@@ -150,7 +150,7 @@ class CallRules:
         after_untrusted: bool = False,
         arguments: Mapping[str, Any] | None = None,
         has_hints: bool = True,
-    ) -> Rule | None:
+    ) -> CallRule | None:
         """The rule that decides about calls of a tool, which is the first that fits; None if there is none.
 
         `shown_name` is the name that people see, if it differs from the tool's name; `after_untrusted` says
@@ -204,7 +204,7 @@ class CallLimits:
         return tuple(limits)
 
 
-def _denied(rule: Rule) -> Verdict:
+def _denied(rule: CallRule) -> Verdict:
     return Deny(
         CallDenied(
             f"Calls of this tool are not allowed here (rule: {rule})",
@@ -214,7 +214,7 @@ def _denied(rule: Rule) -> Verdict:
     )
 
 
-VERDICTS: Final[Mapping[str, Callable[[Rule], Verdict]]] = {
+VERDICTS: Final[Mapping[str, Callable[[CallRule], Verdict]]] = {
     "allow": lambda rule: Allow(f"rule: {rule}"),
     "deny": _denied,
     "ask": lambda rule: Ask(f"rule: {rule}"),
@@ -222,7 +222,7 @@ VERDICTS: Final[Mapping[str, Callable[[Rule], Verdict]]] = {
 """What a rule that decides says of a call, by the verb it begins with."""
 
 
-def _rule(line: str, number: int) -> Rule:
+def _rule(line: str, number: int) -> CallRule:
     match = _RULE.fullmatch(line)
     words = (match["name"] or "").lower().split() if match else []
     # An incomplete rule must not be read as a rule about a tool with an odd name.
@@ -235,7 +235,7 @@ def _rule(line: str, number: int) -> Rule:
         )
     parts = [] if match["conditions"] is None else _COMMA.split(match["conditions"])
     conditions = tuple(_condition(part, number) for part in parts)
-    return Rule(
+    return CallRule(
         verb=match["verb"].lower(),
         name=match["quoted"] if match["quoted"] is not None else match["name"] or "*",
         server=match["server"],
@@ -243,7 +243,7 @@ def _rule(line: str, number: int) -> Rule:
     )
 
 
-def _condition(text: str, number: int) -> Condition:
+def _condition(text: str, number: int) -> RuleCondition:
     if comparison := _COMPARISON.fullmatch(text.strip()):
         name, operator, written = comparison["name"], comparison["operator"], comparison["value"]
         try:
@@ -251,7 +251,7 @@ def _condition(text: str, number: int) -> Condition:
         except ValueError:
             value = written  # bare text, which may hold * and ?
         is_negated = comparison["not"] is not None
-        return Condition(word=name, negated=is_negated, operator=operator.replace("==", "="), value=value)
+        return RuleCondition(word=name, negated=is_negated, operator=operator.replace("==", "="), value=value)
     words = text.lower().split()
     negated = words[:1] == ["not"]
     word = "-".join(words[negated:]).replace("_", "-")
@@ -262,7 +262,7 @@ def _condition(text: str, number: int) -> Condition:
             fix=f"Use {', '.join([*_HINTS, *sorted(_KINDS)])}, or one of them with 'not', or compare an"
             " argument, such as: amount > 100",
         )
-    return Condition(word=word, negated=negated)
+    return RuleCondition(word=word, negated=negated)
 
 
 def _facts(
@@ -290,13 +290,13 @@ def _hint(annotations: Mapping[str, object], key: str, default: bool) -> bool:
     return value if isinstance(value, bool) else default
 
 
-def _fits(rule: Rule, names: Sequence[str], server: str | None) -> bool:
+def _fits(rule: CallRule, names: Sequence[str], server: str | None) -> bool:
     if not any(_fits_text(rule.name, name) for name in names):
         return False
     return rule.server is None or (server is not None and _is_server(rule.server, server))
 
 
-def _holds(rule: Rule, facts: Mapping[str, bool], arguments: Mapping[str, Any]) -> bool:
+def _holds(rule: CallRule, facts: Mapping[str, bool], arguments: Mapping[str, Any]) -> bool:
     for condition in rule.conditions:
         if condition.operator:
             known = _compared(condition, arguments)
@@ -311,7 +311,7 @@ def _holds(rule: Rule, facts: Mapping[str, bool], arguments: Mapping[str, Any]) 
     return True
 
 
-def _compared(condition: Condition, arguments: Mapping[str, Any]) -> bool | None:
+def _compared(condition: RuleCondition, arguments: Mapping[str, Any]) -> bool | None:
     """Whether an argument fulfils a comparison; None if it cannot be compared."""
     value = _argument(condition.word, arguments)
     if value is _MISSING:

@@ -18,7 +18,7 @@ from ...types.tool import MCPTool, WorkflowTool
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...tools.provider.findings import Finding
+    from ...tools.provider.findings import SecurityFinding
     from ...types.tool import Tool
 
 _SHOWN: Final = 3
@@ -108,7 +108,7 @@ def _cannot_be_shown(tool: Tool) -> bool:  # @ToolTypeDispatch
 
 def _found(  # @ToolTypeDispatch
     tool: Tool, foreign: Mapping[str, Mapping[str, str]]
-) -> tuple[Finding, ...]:
+) -> tuple[SecurityFinding, ...]:
     match tool:
         case MCPTool():
             _ = tool.parameter_schema  # malformed JSON is an error that names the row
@@ -123,7 +123,7 @@ def _found(  # @ToolTypeDispatch
 @lru_cache(maxsize=2048)
 def _findings(
     name: str, title: str | None, description: str, schema_json: str, foreign: tuple[tuple[str, str], ...]
-) -> tuple[Finding, ...]:
+) -> tuple[SecurityFinding, ...]:
     from ...tools.provider.findings import scan
 
     definition = {"name": name, "description": description, "inputSchema": parse_object(schema_json)}

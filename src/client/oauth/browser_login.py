@@ -23,7 +23,7 @@ from ...system import take_port_again
 from ...types.errors import AuthError, Canceled, SettingInvalid
 from ...types.texts import in_one_line, origin_and_path
 from ..clock import POLL_SECONDS, IsCanceled
-from .discovery import OFFLINE, ServerMetadata
+from .discovery import OFFLINE, AuthorizationMetadata
 
 _PATH: Final = "/callback"
 _HANDLER_SECONDS: Final = 5.0
@@ -56,7 +56,7 @@ class AuthorizationRequest:
 
 
 def new_request(
-    server: ServerMetadata, *, client_id: str, redirect_uri: str, resource: str, scope: str | None
+    server: AuthorizationMetadata, *, client_id: str, redirect_uri: str, resource: str, scope: str | None
 ) -> AuthorizationRequest:
     if server.authorization_endpoint is None:
         raise AuthError(

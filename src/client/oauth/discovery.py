@@ -38,7 +38,7 @@ class ResourceMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerMetadata:
+class AuthorizationMetadata:
     issuer: str
     authorization_endpoint: str | None
     token_endpoint: str | None
@@ -71,7 +71,7 @@ class ServerMetadata:
 class Discovered:
     resource: str  # the resource identifier for token requests
     resource_scopes: tuple[str, ...] | None  # scopes that the MCP server lists, None if it has no list
-    server: ServerMetadata
+    server: AuthorizationMetadata
     wants_proof: bool = False
 
 
@@ -140,7 +140,7 @@ def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) 
     return None
 
 
-def server_metadata(issuer: str, guard: Guard) -> ServerMetadata:
+def server_metadata(issuer: str, guard: Guard) -> AuthorizationMetadata:
     trouble = "no document in any of its places"
     for url in server_metadata_urls(issuer):
         status, document = _get(url, guard)
@@ -157,7 +157,7 @@ def server_metadata(issuer: str, guard: Guard) -> ServerMetadata:
     raise _unavailable(f"The metadata of authorization server {origin_and_path(issuer)[:200]}", trouble)
 
 
-def _legacy_server(server_url: str, guard: Guard) -> ServerMetadata:
+def _legacy_server(server_url: str, guard: Guard) -> AuthorizationMetadata:
     """Revision 2025-03-26: the MCP server's origin is the authorization server, with or without metadata."""
     assumed = assumed_metadata(server_url)
     url = server_metadata_urls(assumed.issuer)[0]
@@ -174,7 +174,7 @@ def _legacy_server(server_url: str, guard: Guard) -> ServerMetadata:
     return _checked(assumed, guard)
 
 
-def _checked(server: ServerMetadata, guard: Guard) -> ServerMetadata:
+def _checked(server: AuthorizationMetadata, guard: Guard) -> AuthorizationMetadata:
     """Checks all endpoints with the guard, before any request is sent to them."""
     for url in (server.authorization_endpoint, server.token_endpoint, server.registration_endpoint):
         if url is not None:
@@ -234,13 +234,13 @@ def is_same_issuer(first: str, second: str) -> bool:
     return first.removesuffix("/") == second.removesuffix("/")
 
 
-def assumed_metadata(server_url: str) -> ServerMetadata:
+def assumed_metadata(server_url: str) -> AuthorizationMetadata:
     """The endpoints of a server of revision 2025-03-26 that has no metadata at all.
 
     https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery
     """
     origin = _beside(server_url, "")
-    return ServerMetadata(
+    return AuthorizationMetadata(
         issuer=origin,
         authorization_endpoint=origin + "/authorize",
         token_endpoint=origin + "/token",
@@ -279,7 +279,7 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
         )
 
 
-def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
+def read_server_metadata(document: object, *, issuer: str) -> AuthorizationMetadata:
     """Reads an authorization server metadata document and checks that it is this issuer's.
 
     Raises `ValueError` if it is no object, or lacks ``issuer`` or ``token_endpoint``, and `AuthError` if
@@ -295,7 +295,7 @@ def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
             f"({origin_and_path(stated)[:200]})",
             fix="This can be an attack, so no login was started. Ask whoever runs the server",
         )
-    return ServerMetadata(
+    return AuthorizationMetadata(
         issuer=stated,
         authorization_endpoint=_text(fields, "authorization_endpoint"),
         token_endpoint=_text(fields, "token_endpoint"),

@@ -20,13 +20,13 @@ from ..authorization import BearerAuth
 from ..clock import IsCanceled
 from ..protocol.messages import decode
 from .browser_login import new_request, read_redirect
-from .discovery import Discovered, ServerMetadata
+from .discovery import AuthorizationMetadata, Discovered
 from .dpop import WANTS_NONCE, ProofKey, signing_library
 from .guard import Fetched, Guard
 from .logins import (
     AuthMethod,
-    Client,
     GrantName,
+    RegisteredClient,
     Tokens,
     TokenStore,
     client_from_text,
@@ -67,7 +67,7 @@ class Situation:
     previous_issuer: str | None  # the issuer of the last login
     proof_key: ProofKey | None = None  # that the tokens are to be bound to
 
-    def may_use(self, client: Client) -> bool:
+    def may_use(self, client: RegisteredClient) -> bool:
         """Whether a client that was registered by hand belongs to this issuer.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding:
@@ -85,7 +85,7 @@ class Situation:
             )
         return self.previous_issuer in (None, issuer)
 
-    def tokens(self, client: Client, fields: Mapping[str, str | None]) -> Tokens:
+    def tokens(self, client: RegisteredClient, fields: Mapping[str, str | None]) -> Tokens:
         """The tokens that the authorization server gives."""
         return request_tokens(self.guard, self.found.server, client, fields, proof_key=self.proof_key)
 
@@ -108,7 +108,7 @@ class Grant(Protocol):
     @property
     def secrets(self) -> tuple[str, ...]: ...
 
-    def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]: ...
+    def obtain(self, situation: Situation, scope: str | None) -> tuple[RegisteredClient, Tokens]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class ClientCredentials:
     name: ClassVar[GrantName] = "client_credentials"
     refreshable: ClassVar[bool] = False
 
-    client: Client
+    client: RegisteredClient
     asks_person: bool = field(default=False, init=False)
     issuers: tuple[str, ...] = field(default=(), init=False)
 
@@ -133,7 +133,7 @@ class ClientCredentials:
     def secrets(self) -> tuple[str, ...]:
         return tuple(secret for secret in (self.client.secret, self.client.private_key) if secret)
 
-    def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]:
+    def obtain(self, situation: Situation, scope: str | None) -> tuple[RegisteredClient, Tokens]:
         if not situation.may_use(self.client):
             raise AuthError(
                 "The server has moved to another authorization server, where this client is not known",
@@ -151,7 +151,7 @@ class AuthorizationCode:
     refreshable: ClassVar[bool] = True
 
     user_agent: UserAgent | None = None  # None if there is no person, so that only stored logins can be used
-    client: Client | None = None  # the client that was registered by hand
+    client: RegisteredClient | None = None  # the client that was registered by hand
     client_metadata_url: str | None = None  # URL of the published document about this client (CIMD)
     issuers: tuple[str, ...] = field(default=(), init=False)
 
@@ -167,7 +167,7 @@ class AuthorizationCode:
     def secrets(self) -> tuple[str, ...]:
         return (self.client.secret,) if self.client is not None and self.client.secret else ()
 
-    def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]:
+    def obtain(self, situation: Situation, scope: str | None) -> tuple[RegisteredClient, Tokens]:
         if self.user_agent is None:
             server = origin_and_path(situation.server_url)
             wanted = f" --scope '{scope}'" if scope else ""
@@ -194,7 +194,9 @@ class AuthorizationCode:
         }
         return client, situation.tokens(client, fields)
 
-    def _client(self, situation: Situation, user_agent: UserAgent, scope: str | None) -> tuple[Client, str]:
+    def _client(
+        self, situation: Situation, user_agent: UserAgent, scope: str | None
+    ) -> tuple[RegisteredClient, str]:
         """Chooses the client: registered by hand, described by a published document, or registered now.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#client-registration
@@ -203,7 +205,7 @@ class AuthorizationCode:
         if self.client is not None and situation.may_use(self.client):
             return self.client, user_agent.redirect_uri(self.client.redirect_uri)
         if self.client_metadata_url is not None and server.takes_metadata_client_ids:
-            return Client(self.client_metadata_url, method="none"), user_agent.redirect_uri(None)
+            return RegisteredClient(self.client_metadata_url, method="none"), user_agent.redirect_uri(None)
         if server.registration_endpoint is None:
             raise AuthError(
                 f"The authorization server {origin_and_path(server.issuer)} lets no client register itself",
@@ -213,7 +215,7 @@ class AuthorizationCode:
 
     def _registered(
         self, situation: Situation, user_agent: UserAgent, scope: str | None
-    ) -> tuple[Client, str]:
+    ) -> tuple[RegisteredClient, str]:
         server = situation.found.server
         key = client_key(server.issuer)
         known = client_from_text(situation.store.load(key) or "")
@@ -242,8 +244,8 @@ class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
 
 def request_tokens(
     guard: Guard,
-    server: ServerMetadata,
-    client: Client,
+    server: AuthorizationMetadata,
+    client: RegisteredClient,
     fields: Mapping[str, str | None],
     *,
     proof_key: ProofKey | None = None,
@@ -254,8 +256,8 @@ def request_tokens(
 
 def token_request(
     guard: Guard,
-    server: ServerMetadata,
-    client: Client,
+    server: AuthorizationMetadata,
+    client: RegisteredClient,
     fields: Mapping[str, str | None],
     *,
     proof_key: ProofKey | None = None,
@@ -284,7 +286,7 @@ def token_request(
         nonce = reply.nonce
 
 
-def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
+def choose_method(client: RegisteredClient, server: AuthorizationMetadata) -> AuthMethod:
     """The client authentication method: the registered one, else the best that the server offers.
 
     A server without a list of methods offers ``client_secret_basic`` (RFC 8414 §2).
@@ -312,7 +314,7 @@ def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
 
 
 def _authenticate(
-    client: Client, server: ServerMetadata, headers: dict[str, str], body: dict[str, str]
+    client: RegisteredClient, server: AuthorizationMetadata, headers: dict[str, str], body: dict[str, str]
 ) -> None:
     # With Basic the id in the body is superfluous, but servers of the official Python SDK require it.
     if client.client_id:  # a workload needs none
@@ -331,7 +333,7 @@ def _authenticate(
             body["client_assertion"] = _assertion(client, server)
 
 
-def _assertion(client: Client, server: ServerMetadata) -> str:
+def _assertion(client: RegisteredClient, server: AuthorizationMetadata) -> str:
     """A signed assertion of the client's identity, valid at this issuer only (RFC 7523 §3)."""
     jwt = signing_library()
     if client.algorithm not in _ALGORITHMS:
@@ -361,7 +363,7 @@ def _assertion(client: Client, server: ServerMetadata) -> str:
         ) from None
 
 
-def _tokens(answer: Mapping[str, Any], server: ServerMetadata, proof_key: ProofKey | None) -> Tokens:
+def _tokens(answer: Mapping[str, Any], server: AuthorizationMetadata, proof_key: ProofKey | None) -> Tokens:
     token, kind = answer["access_token"], answer.get("token_type", "Bearer")
     # RFC 6749 §5.1: case-insensitive, and many servers write `bearer`.
     kind = kind.lower() if isinstance(kind, str) else ""
@@ -402,7 +404,9 @@ def _seconds(value: object) -> float | None:
     return float(value) if 0 <= value < 1e10 else None  # also refuses NaN
 
 
-def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: str | None) -> Client:
+def register(
+    guard: Guard, server: AuthorizationMetadata, *, redirect_uri: str, scope: str | None
+) -> RegisteredClient:
     """Registers a client (RFC 7591; deprecated since 2026-07-28, but most servers offer only this)."""
     assert server.registration_endpoint is not None
     offered = server.token_auth_methods or ("client_secret_basic",)
@@ -442,7 +446,7 @@ def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: 
             "to log in that it does not have",
             fix="Register a client there yourself and give its id",
         )
-    return Client(
+    return RegisteredClient(
         client_id=answer["client_id"],
         secret=secret if isinstance(secret, str) and registered != "none" else None,
         method=registered,
@@ -450,7 +454,7 @@ def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: 
     )
 
 
-def _object(reply: Fetched, what: str, server: ServerMetadata) -> dict[str, Any]:
+def _object(reply: Fetched, what: str, server: AuthorizationMetadata) -> dict[str, Any]:
     try:
         value = decode(reply.body)
     except ProtocolError:
@@ -464,7 +468,7 @@ def _object(reply: Fetched, what: str, server: ServerMetadata) -> dict[str, Any]
 
 
 def _refused(
-    reply: Fetched, answer: Mapping[str, Any], server: ServerMetadata, hidden: list[str]
+    reply: Fetched, answer: Mapping[str, Any], server: AuthorizationMetadata, hidden: list[str]
 ) -> GrantRefused:
     error = str(answer.get("error") or reply.status)
     description = answer.get("error_description")

@@ -26,7 +26,7 @@ from ..protocol.messages import decode
 from .discovery import is_same_issuer, server_metadata
 from .dpop import ALGORITHM, signing_library
 from .grants import GrantRefused, Situation, token_request
-from .logins import Client, GrantName, Tokens
+from .logins import GrantName, RegisteredClient, Tokens
 from .oauth import OAuth
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -42,7 +42,7 @@ class IdentityProvider:
     """The company's identity provider, which makes assertions for authorization servers (RFC 8693)."""
 
     issuer: str
-    client: Client
+    client: RegisteredClient
     token_type: str = "id_token"  # noqa: S105 - what the identity token is
 
 
@@ -60,7 +60,7 @@ class IdentityAssertion:
     refreshable: ClassVar[bool] = False
 
     token: Callable[[], str] = field(repr=False)
-    clients: Mapping[str, Client]
+    clients: Mapping[str, RegisteredClient]
     provider: IdentityProvider | None = None
     asks_person: bool = field(default=False, init=False)
     client_id: str = field(default="", init=False)  # differs per authorization server
@@ -76,7 +76,7 @@ class IdentityAssertion:
             secret for each in clients for secret in (each.secret, each.private_key) if secret is not None
         )
 
-    def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]:
+    def obtain(self, situation: Situation, scope: str | None) -> tuple[RegisteredClient, Tokens]:
         server = situation.found.server
         client = next((c for name, c in self.clients.items() if is_same_issuer(name, server.issuer)), None)
         if client is None:
@@ -200,17 +200,17 @@ def key_algorithm(pem: str) -> str:
             )
 
 
-def _client(entry: Mapping[str, Any]) -> Client:
+def _client(entry: Mapping[str, Any]) -> RegisteredClient:
     ways = [name for name in _CLIENT[1:] if name in entry]
     if len(ways) > 1 or (ways and "client_id" not in entry):
         raise _wrong(f"a client has 'client_id' and at most one of {', '.join(_CLIENT[1:])}")
     client_id = _text(entry, "client_id") if "client_id" in entry else ""
     if not ways:
-        return Client(client_id, method="none")
+        return RegisteredClient(client_id, method="none")
     secret = _secret(ways[0], _text(entry, ways[0]))
     if ways[0] == "private_key_file":
-        return Client(client_id, private_key=secret, algorithm=key_algorithm(secret))
-    return Client(client_id, secret=secret)
+        return RegisteredClient(client_id, private_key=secret, algorithm=key_algorithm(secret))
+    return RegisteredClient(client_id, secret=secret)
 
 
 def _secret(which: str, source: str) -> str:

@@ -57,7 +57,7 @@ def lifetime(expires_in: float | None) -> tuple[float | None, float | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class RegisteredClient:
     client_id: str
     secret: str | None = field(default=None, repr=False)
     private_key: str | None = field(default=None, repr=False)  # as PEM, for ``private_key_jwt``
@@ -73,7 +73,7 @@ class Login:
 
     issuer: str
     resource: str
-    client: Client  # never used with another issuer
+    client: RegisteredClient  # never used with another issuer
     tokens: Tokens
     scope: str | None = None  # all scopes that were asked for so far
     grant: GrantName = "authorization_code"
@@ -91,7 +91,7 @@ def login_from_text(text: str) -> Login | None:
         login = Login(
             issuer=value["issuer"],
             resource=value["resource"],
-            client=Client(**value["client"]),
+            client=RegisteredClient(**value["client"]),
             tokens=Tokens(**value["tokens"]),
             scope=value["scope"],
             grant=value["grant"],
@@ -101,15 +101,15 @@ def login_from_text(text: str) -> Login | None:
     return login if isinstance(login.tokens.access_token, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
 
 
-def client_to_text(client: Client) -> str:
+def client_to_text(client: RegisteredClient) -> str:
     """A registered client as JSON text, secrets included."""
     return canonical_json(asdict(client))
 
 
-def client_from_text(text: str) -> Client | None:
+def client_from_text(text: str) -> RegisteredClient | None:
     """The inverse of `client_to_text`; None for text that is not a client."""
     try:
-        return Client(**cast("dict[str, Any]", json.loads(text)))
+        return RegisteredClient(**cast("dict[str, Any]", json.loads(text)))
     except (ValueError, TypeError):
         return None
 

@@ -55,7 +55,7 @@ class BrokenConnection(Exception):  # noqa: N818 - becomes a `ConnectError`
         self.fault = fault
 
 
-class Connection:
+class HttpConnection:
     """An open connection, used for one request at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -177,7 +177,7 @@ class Connection:
 
 def connect(
     url: str, proxy: Proxy | None, dialer: Dialer, context: ssl.SSLContext | None, wait: Wait
-) -> Connection:
+) -> HttpConnection:
     """Opens a connection to a server, through the proxy if there is one."""
     target = httpx.URL(url)
     host, tls = target.raw_host.decode("ascii"), target.scheme == "https"
@@ -194,16 +194,16 @@ def connect(
         sock = dialer.open(*proxy.address, wait)
         if tls:
             authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            _open_tunnel(Connection(sock), proxy, authority, wait)
+            _open_tunnel(HttpConnection(sock), proxy, authority, wait)
         elif context is not None:
             sock = dialer.handshake(sock, context, proxy.address[0], wait)
     if tls:
         assert context is not None
         sock = dialer.handshake(sock, context, host, wait)
-    return Connection(sock)
+    return HttpConnection(sock)
 
 
-def _open_tunnel(connection: Connection, proxy: Proxy, authority: str, wait: Wait) -> None:
+def _open_tunnel(connection: HttpConnection, proxy: Proxy, authority: str, wait: Wait) -> None:
     """Asks the proxy for a tunnel (RFC 9110 §9.3.6); closes the connection if it refuses."""
     headers = [(b"Host", authority.encode()), (b"Accept", b"*/*"), *proxy_login(proxy)]
     try:
@@ -235,7 +235,7 @@ class _Idle(NamedTuple):
 
     since: float
     until: float
-    connection: Connection
+    connection: HttpConnection
 
 
 class Connections:
@@ -245,9 +245,9 @@ class Connections:
     the number of concurrent calls.
     """
 
-    def __init__(self, connect: Callable[[Wait], Connection]) -> None:
+    def __init__(self, connect: Callable[[Wait], HttpConnection]) -> None:
         self._connect = connect
-        self._all: set[Connection] = set()
+        self._all: set[HttpConnection] = set()
         self._idle: deque[_Idle] = deque()
         self._can_keep = True  # False after a close right after a reply, until a kept connection was used
         self._none_kept_until = 0.0
@@ -256,7 +256,7 @@ class Connections:
 
     def exchange(
         self, request: h11.Request, body: bytes, wait: Wait, delivery: Delivery
-    ) -> tuple[Connection, int, Headers]:
+    ) -> tuple[HttpConnection, int, Headers]:
         """Sends a request, and returns as soon as the reply's headers have arrived.
 
         The connection is given back when the reply's body was read from it.
@@ -284,7 +284,7 @@ class Connections:
         for connection in connections:
             connection.close()
 
-    def _take(self, wait: Wait) -> tuple[Connection, float | None]:
+    def _take(self, wait: Wait) -> tuple[HttpConnection, float | None]:
         """A connection, and the time since when it was idle; None for a new one."""
         while True:
             with self._lock:
@@ -314,12 +314,12 @@ class Connections:
         if now - idle_since < _RIGHT_AFTER_SECONDS:
             self._can_keep, self._none_kept_until = False, now + _NONE_KEPT_SECONDS
 
-    def give_back(self, connection: Connection, headers: Headers) -> None:
+    def give_back(self, connection: HttpConnection, headers: Headers) -> None:
         """Keeps a connection for another request, or closes it if its reply is incomplete."""
         now = time.monotonic()
         until = now + _kept_seconds(headers)
         can_be_kept = connection.is_ready_again()
-        old: list[Connection] = []
+        old: list[HttpConnection] = []
         with self._lock:
             may_keep = self._can_keep or (not self._idle and now >= self._none_kept_until)
             if may_keep and can_be_kept and not self._closed:
@@ -331,7 +331,7 @@ class Connections:
         for each in old:
             self._drop(each)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: HttpConnection) -> None:
         with self._lock:
             self._all.discard(connection)
         connection.close()

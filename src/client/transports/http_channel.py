@@ -34,9 +34,9 @@ from .base import Delivery, Step, Trace, client_closed
 from .connections import (
     LONG_HEAD,
     BrokenConnection,
-    Connection,
     Connections,
     Headers,
+    HttpConnection,
     connect,
     proxy_login,
 )
@@ -100,7 +100,7 @@ class HttpChannel:
             # Only what is decompressed here in bounded steps; httpx would also offer brotli and zstd where
             # it finds them.
             ("Accept-Encoding", "gzip, deflate"),
-            ("Connection", "keep-alive"),
+            ("HttpConnection", "keep-alive"),
             *_custom(headers),
         ]
         if not any(name.lower() == "user-agent" for name in headers):
@@ -317,7 +317,7 @@ class Reply:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: HttpConnection,
         status: int,
         headers: Headers,
         wait: Wait,

@@ -76,7 +76,7 @@ class OutputListener(Protocol):
 
 
 @dataclass(slots=True)
-class Outgoing:
+class OutgoingLine:
     """A line on its way to the process."""
 
     data: bytes
@@ -131,7 +131,7 @@ class StdioProcess:
     def __init__(self, server: StdioServer, listener: OutputListener) -> None:
         self._server = server
         self._listener = listener
-        self._outbox: queue.SimpleQueue[Outgoing | None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[OutgoingLine | None] = queue.SimpleQueue()
         self._stderr_tail = b""
         # Longer by a secret, so that none is cut in two and then not found.
         self._tail_bytes = _TAIL_BYTES + server.longest_secret
@@ -172,9 +172,9 @@ class StdioProcess:
     def waiting_lines(self) -> int:
         return self._outbox.qsize()
 
-    def send(self, data: bytes) -> Outgoing:
+    def send(self, data: bytes) -> OutgoingLine:
         """Queues a line, without its line feed, to be written after the lines before it."""
-        outgoing = Outgoing(data + b"\n")
+        outgoing = OutgoingLine(data + b"\n")
         self._outbox.put(outgoing)
         return outgoing
 
@@ -319,7 +319,7 @@ class StdioProcess:
                 self._stopped_reading = True
                 self.kill()
 
-    def _write_line(self, stream: IO[bytes], outgoing: Outgoing) -> None:
+    def _write_line(self, stream: IO[bytes], outgoing: OutgoingLine) -> None:
         left = memoryview(outgoing.data)
         while left:
             while not is_ready(stream, _POLL_SECONDS, writing=True):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
-from ..clock import Listener, Wait
+from ..clock import ServerListener, Wait
 from ..limits import Limits, exceeded
 from ..protocol.events import Event, iter_events, read_event
 from ..protocol.messages import (
@@ -386,7 +386,7 @@ def _is_anonymous(message: Message) -> bool:
     return is_response(message) and message.get("id") is None
 
 
-class ServerStream(Listener):
+class ServerStream(ServerListener):
     """Listens to one session until `close` is called; `hear` gets each message in the reader thread.
 
     The stream is opened after `delay` seconds, or when a call waits for it, so that a client for a single

@@ -6,8 +6,8 @@
 """
 
 from ..node_results import CredentialValue
-from .node_kind import RunError
-from .workflow_plan import NotRunnable, Step, label
+from .node_kind import WorkflowError
+from .workflow_plan import NodeStep, NotRunnable, label
 from .workflow_run import NodeOutcome, NodeStatus, OptionInvalid, RunOptions, RunReport, Watcher, run_workflow
 from .workflow_tools import ToolRunner, make_workflow_tool, tools_table
 
@@ -15,14 +15,14 @@ __all__ = [
     "CredentialValue",
     "NodeOutcome",
     "NodeStatus",
+    "NodeStep",
     "NotRunnable",
     "OptionInvalid",
-    "RunError",
     "RunOptions",
     "RunReport",
-    "Step",
     "ToolRunner",
     "Watcher",
+    "WorkflowError",
     "label",
     "make_workflow_tool",
     "run_workflow",

@@ -21,7 +21,7 @@ from ...knwf import (
     read_inside,
 )
 from .flow_variables import FlowVariable, available
-from .node_kind import Done, Ports, Ready, RunError
+from .node_kind import Done, Ports, Ready, WorkflowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,7 +41,7 @@ class LeftOut:
     why: str  # the reason, as a part of a sentence
 
 
-class Place(NamedTuple):
+class PlaceInWorkflow(NamedTuple):
     """Where a node is that is not in the workflow itself."""
 
     name: str  # the name of the outermost metanode or component
@@ -54,9 +54,13 @@ class Expanded:
     """A workflow in which metanodes and components are replaced by their nodes, or left out."""
 
     workflow: Workflow
-    places: dict[int, Place] = field(default_factory=dict[int, Place])  # by the new id of each inner node
+    places: dict[int, PlaceInWorkflow] = field(
+        default_factory=dict[int, PlaceInWorkflow]
+    )  # by the new id of each inner node
     left_out: tuple[LeftOut, ...] = ()
-    closed: dict[int, RunError] = field(default_factory=dict[int, RunError])  # why a connected one cannot run
+    closed: dict[int, WorkflowError] = field(
+        default_factory=dict[int, WorkflowError]
+    )  # why a connected one cannot run
     #: What must have run before a node beside its inputs: in a component *Component Input*, and before
     #: *Component Output* all others.
     after: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
@@ -75,7 +79,7 @@ class Expanded:
         # Behind all others, as the nodes of each metanode count from 1 again.
         ids = {own.id: first + place for place, own in enumerate(found.workflow.nodes)}
         places = {
-            ids[own.id]: Place(
+            ids[own.id]: PlaceInWorkflow(
                 node.name,
                 f"{node.id}:{found.places[own.id].number if own.id in found.places else own.id}",
                 node.id,
@@ -164,7 +168,7 @@ def _through(outer: Iterable[Connection], inner: list[Connection], node: int) ->
 def expanded(workflow: Workflow, check: Callable[[Workflow], object], depth: int = 0) -> Expanded:
     """Replaces metanodes and components by their nodes.
 
-    ``check`` raises a `RunError` for a workflow that cannot run here; a container to which nothing is
+    ``check`` raises a `WorkflowError` for a workflow that cannot run here; a container to which nothing is
     connected is left out then. ``depth`` counts the containers around.
     """
     connected = {end for own in workflow.connections for end in (own.source, own.destination)}
@@ -175,14 +179,14 @@ def expanded(workflow: Workflow, check: Callable[[Workflow], object], depth: int
         try:
             inside = _inside(workflow, node, check, depth, is_alone=node.id not in connected)
         except KnwfError as error:
-            problem = RunError(f"it cannot be read: {error}")
-        except RunError as error:
+            problem = WorkflowError(f"it cannot be read: {error}")
+        except WorkflowError as error:
             problem = error
         else:
             found = found.with_inner_nodes(node, inside)
             continue
         if node.id in connected:
-            found.closed[node.id] = RunError(
+            found.closed[node.id] = WorkflowError(
                 f"It is a {node.kind}: {problem.what}", fix="Run the workflow in KNIME, or take the node out"
             )
         else:
@@ -195,7 +199,7 @@ def _inside(
 ) -> _Inside:
     """What is in a metanode or component; ``is_alone`` says that nothing is connected to it."""
     if depth == _MAX_DEPTH:
-        raise RunError(f"metanodes are in each other more than {_MAX_DEPTH} deep")
+        raise WorkflowError(f"metanodes are in each other more than {_MAX_DEPTH} deep")
     component = read_component(workflow, node) if node.kind == "component" else None
     inside = read_inside(workflow, node) if component is None else component.workflow
     ids = {own.id for own in inside.nodes}
@@ -220,10 +224,10 @@ def _check_boundaries(workflow: Workflow) -> None:
     for own in workflow.nodes:
         is_native = isinstance(own, NativeNode)
         if is_native and BOUNDARY_FACTORIES.get(own.factory) == "input" and own.id not in fed:
-            raise RunError("it wants an input table")
+            raise WorkflowError("it wants an input table")
 
 
-def _why(error: RunError) -> str:
+def _why(error: WorkflowError) -> str:
     problems: tuple[tuple[str, str], ...] = getattr(error, "problems", ())
     names = ", ".join(own for own, _ in problems)
     return f"only KNIME runs what is in it ({names})" if names else error.what

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ...knwf import Config, Entry, KnwfError
+from ...knwf import Config, KnwfError, SettingsEntry
 from ...knwf.json_parameters import ENTRY_TYPES
 from ...knwf.settings_xml import array, array_values
 from ...knwf.workflow_model import ARRAYS, VARIABLE_ENTRIES, VariableType
 from ..node_results import CredentialValue
-from .node_kind import RunError
+from .node_kind import WorkflowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -98,14 +98,16 @@ def kind_of(name: str, value: Any) -> VariableType:
         kind = "BOOLEAN"
     elif all(isinstance(element, int) and not isinstance(element, bool) for element in elements):
         if not all(element in _LONG_RANGE for element in elements):
-            raise RunError(f"The flow variable '{name}' is a number that is too large for KNIME")
+            raise WorkflowError(f"The flow variable '{name}' is a number that is too large for KNIME")
         kind = "INTEGER" if all(element in _INT_RANGE for element in elements) else "LONG"
     elif all(isinstance(element, float) for element in elements):
         kind = "DOUBLE"
     elif all(isinstance(element, str) for element in elements):
         kind = "STRING"
     else:
-        raise RunError(f"KNIME has no flow variables like '{name}', of type {type(elements[0]).__name__}")
+        raise WorkflowError(
+            f"KNIME has no flow variables like '{name}', of type {type(elements[0]).__name__}"
+        )
     return ARRAYS[kind] if is_array else kind
 
 
@@ -129,7 +131,7 @@ def parsed(name: str, kind: VariableKind, text: str) -> Any:
                 return text
     except (ValueError, KeyError):
         wanted = {"BOOLEAN": "true or false", "DOUBLE": "a number"}.get(kind, "a whole number")
-        raise RunError(f"'{name}' is '{text}', but it has to be {wanted}") from None
+        raise WorkflowError(f"'{name}' is '{text}', but it has to be {wanted}") from None
 
 
 # Settings that flow variables replace. KNIME's ``VariableType`` defines which variables can replace which
@@ -167,7 +169,7 @@ def controlled(
         if control.used is not None:
             if control.used not in variables:
                 known = ", ".join(f"'{name}'" for name in variables) or "none"
-                raise RunError(
+                raise WorkflowError(
                     f"The flow variable '{control.used}', which sets '{'.'.join(control.path)}', does not"
                     f" arrive here; those that do: {known}"
                 )
@@ -177,12 +179,14 @@ def controlled(
     return model, tuple(exposed)
 
 
-def _found(model: Config, path: tuple[str, ...]) -> Entry | Config:
-    place: Entry | Config | None = model
+def _found(model: Config, path: tuple[str, ...]) -> SettingsEntry | Config:
+    place: SettingsEntry | Config | None = model
     for key in path:
         place = place.get(key) if isinstance(place, Config) else None
     if place is None:
-        raise RunError(f"A flow variable meets the setting '{'.'.join(path)}', which the node does not have")
+        raise WorkflowError(
+            f"A flow variable meets the setting '{'.'.join(path)}', which the node does not have"
+        )
     return place
 
 
@@ -191,12 +195,14 @@ def _replaced(model: Config, path: tuple[str, ...], variable: FlowVariable, whol
     child = _found(model, path[:1])
     if rest:
         if not isinstance(child, Config):
-            raise RunError(f"A flow variable meets the setting '{'.'.join(whole)}', which does not exist")
-        new: Entry | Config = _replaced(child, rest, variable, whole)
-    elif isinstance(child, Entry):
+            raise WorkflowError(
+                f"A flow variable meets the setting '{'.'.join(whole)}', which does not exist"
+            )
+        new: SettingsEntry | Config = _replaced(child, rest, variable, whole)
+    elif isinstance(child, SettingsEntry):
         if child.type not in _WIDER.get(variable.kind, ()):
             raise _misfit(variable, whole)
-        new = Entry(key, child.type, _converted(variable.value, variable, child.type, whole))
+        new = SettingsEntry(key, child.type, _converted(variable.value, variable, child.type, whole))
     else:
         new = _filled(child, variable, whole)
     return Config(model.key, tuple(new if own.key == key else own for own in model))
@@ -207,7 +213,7 @@ def _converted(value: Any, variable: FlowVariable, wanted: EntryType, path: tupl
         return _text(value)
     if wanted == "xboolean" and isinstance(value, str):
         if value.lower() not in ("true", "false"):
-            raise RunError(
+            raise WorkflowError(
                 f"The flow variable '{variable.name}' is '{value}', but the setting '{'.'.join(path)}' is"
                 " true or false"
             )
@@ -226,8 +232,8 @@ def _filled(child: Config, variable: FlowVariable, path: tuple[str, ...]) -> Con
             child.key,
             (
                 *entries,
-                Entry("name", "xstring", variable.name),
-                Entry("login", "xstring", variable.value.login),
+                SettingsEntry("name", "xstring", variable.name),
+                SettingsEntry("login", "xstring", variable.value.login),
             ),
         )
     kind = ELEMENTS.get(variable.kind, variable.kind)
@@ -240,7 +246,7 @@ def _filled(child: Config, variable: FlowVariable, path: tuple[str, ...]) -> Con
 
 
 def _element_type(child: Config) -> EntryType | None:
-    elements = [entry for entry in child if isinstance(entry, Entry) and entry.key.isdecimal()]
+    elements = [entry for entry in child if isinstance(entry, SettingsEntry) and entry.key.isdecimal()]
     if "array-size" not in child:
         return None
     if elements:
@@ -249,23 +255,23 @@ def _element_type(child: Config) -> EntryType | None:
     return _ARRAY_TYPES.get(child.text("json-type_Internals"))
 
 
-def _exposed(place: Entry | Config, name: str) -> FlowVariable:
-    if isinstance(place, Entry):
+def _exposed(place: SettingsEntry | Config, name: str) -> FlowVariable:
+    if isinstance(place, SettingsEntry):
         if place.type not in _EXPOSED or place.value is None:
-            raise RunError(f"The setting '{place.key}' cannot become the flow variable '{name}'")
+            raise WorkflowError(f"The setting '{place.key}' cannot become the flow variable '{name}'")
         return FlowVariable(name, _EXPOSED[place.type], place.value)
     element = _element_type(place)
     if element is None or element not in _EXPOSED:
-        raise RunError(f"The setting '{place.key}' cannot become the flow variable '{name}'")
+        raise WorkflowError(f"The setting '{place.key}' cannot become the flow variable '{name}'")
     try:
         values = tuple(array_values(place)) if any(own.key.isdecimal() for own in place) else ()
     except KnwfError as error:
-        raise RunError(str(error)) from None
+        raise WorkflowError(str(error)) from None
     return FlowVariable(name, ARRAYS[_EXPOSED[element]], values)
 
 
-def _misfit(variable: FlowVariable, path: tuple[str, ...]) -> RunError:
-    return RunError(
+def _misfit(variable: FlowVariable, path: tuple[str, ...]) -> WorkflowError:
+    return WorkflowError(
         f"The flow variable '{variable.name}' ({variable.kind.lower()}) cannot replace the setting"
         f" '{'.'.join(path)}', which has another type",
         fix="Use a flow variable of the setting's type",

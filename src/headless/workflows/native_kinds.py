@@ -18,7 +18,7 @@ from ...types.columns import ROW_ID
 from ..column_types import factory_of
 from ..node_results import CredentialValue, OutputTable
 from .flow_variables import FlowVariable, VariableKind, parsed
-from .node_kind import Done, Ports, Ready, RunError
+from .node_kind import Done, Ports, Ready, WorkflowError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def given_table(host: ExtensionHost, data: Any, row_ids: str = "auto") -> Output
 def arriving_table(value: Any) -> OutputTable:
     """The table that arrives at a port; RunError for anything else."""
     if not isinstance(value, OutputTable):
-        raise RunError("Something else than a table arrives at its input")
+        raise WorkflowError("Something else than a table arrives at its input")
     return value
 
 
@@ -65,7 +65,7 @@ class BoundaryNode:
     def ready(self, node: NativeNode) -> Ready:
         boundary = read_boundary(node)
         if not boundary.is_table:
-            raise RunError("It carries something else than a table, which is not run here")
+            raise WorkflowError("It carries something else than a table, which is not run here")
         match boundary.kind:
             case "input":
                 return Ready(Ports(("Default Input",), (False,), ("Workflow Input",)))
@@ -80,7 +80,7 @@ class BoundaryNode:
         if given is not None:
             return Done(outputs=(given_table(job.world.host, given),))
         if arriving is None:
-            raise RunError(
+            raise WorkflowError(
                 f"Nobody gave the workflow its input '{boundary.parameter}', and it has no default",
                 fix="Give it a table, or connect a default to the node's own input",
             )
@@ -101,7 +101,7 @@ class TableCreator:
         try:
             arrays = [pa.array(column.cells, storage_of(column.type)) for column in columns]
         except (pa.ArrowInvalid, OverflowError) as error:
-            raise RunError(f"A number in the table is too large for its column: {error}") from None
+            raise WorkflowError(f"A number in the table is too large for its column: {error}") from None
         data = pa.table(arrays, names=[column.name for column in columns])
         model = job.node.model or Config("model")
         start = model.integer("rowIdStartValue") or 0
@@ -158,7 +158,7 @@ def _unique(keys: Sequence[Sequence[str]], settings: Concatenation) -> tuple[lis
         if key in ids and settings.row_ids == "skip":
             continue
         if key in ids and settings.row_ids == "fail":
-            raise RunError(
+            raise WorkflowError(
                 f"The RowID '{key}' is in the tables more than once",
                 fix="Let the Concatenate node make new RowIDs or append a suffix",
             )
@@ -231,7 +231,7 @@ def _common(name: str, types: Sequence[Any]) -> Any:
     shown = " and ".join(
         sorted({factory.rpartition(".")[2].removesuffix("ValueFactory") for factory in factories})
     )
-    raise RunError(
+    raise WorkflowError(
         f"The column '{name}' has different types in the tables ({shown}), which only KNIME can put into one",
         fix="Rename the column in one of the tables, or convert it",
     )
@@ -312,11 +312,11 @@ def _file(value: str) -> tuple[str, str]:
     """The path and the address of the file that a person chose."""
     path = Path(unquote(urlsplit(value).path) if value.startswith("file:") else value)
     if not value:
-        raise RunError("No file or URL provided", fix="Choose a file; --set NAME=PATH does it here")
+        raise WorkflowError("No file or URL provided", fix="Choose a file; --set NAME=PATH does it here")
     if not value.startswith("file:") and "://" in value:
-        raise RunError(f"'{value}' is an address, which only KNIME downloads", fix="Download it first")
+        raise WorkflowError(f"'{value}' is an address, which only KNIME downloads", fix="Download it first")
     if not path.exists():
-        raise RunError(f'No such file: "{path}"')
+        raise WorkflowError(f'No such file: "{path}"')
     return str(path), path.absolute().as_uri().replace("file:///", "file:/")  # as Java writes it
 
 
@@ -339,7 +339,7 @@ def date_text(config: Configuration, value: str) -> str:
 def _parts(config: Configuration, value: str) -> tuple[str, str, str, str]:
     found = _MOMENT.fullmatch(value)
     if found is None or not any(found.groups()):
-        raise RunError(
+        raise WorkflowError(
             f"'{value}' of '{config.variable}' is no date or time",
             fix="Write it as 2026-01-31, 2026-01-31T12:30:00 or 2026-01-31T12:30:00+01:00",
         )
@@ -364,33 +364,33 @@ def _credential(config: Configuration, job: Job) -> CredentialValue:
             if config.saved_password
             else ""
         )
-        raise RunError(f"There is no password for the credentials '{config.variable}'{stored}")
+        raise WorkflowError(f"There is no password for the credentials '{config.variable}'{stored}")
     return CredentialValue(found.login or str(config.value), found.password)
 
 
 def validate(config: Configuration, value: Any) -> None:
     """Checks a value with the same rules as the node, and raises a RunError as it does."""
     if config.minimum is not None and value < config.minimum:
-        raise RunError(
+        raise WorkflowError(
             f"The set {config.kind} {value} is smaller than the allowed minimum of {config.minimum:g}"
         )
     if config.maximum is not None and value > config.maximum:
-        raise RunError(
+        raise WorkflowError(
             f"The set {config.kind} {value} is bigger than the allowed maximum of {config.maximum:g}"
         )
     if config.kind == "choice" and config.choices and value not in config.choices:
         offered = ", ".join(repr(choice) for choice in config.choices)
-        raise RunError(f"'{value}' is no choice of '{config.variable}', which offers {offered}")
+        raise WorkflowError(f"'{value}' is no choice of '{config.variable}', which offers {offered}")
     if config.kind == "string" and config.pattern:
         try:
             matches = re.fullmatch(config.pattern, value) is not None
         except re.error as error:
-            raise RunError(
+            raise WorkflowError(
                 f"The pattern '{config.pattern}' of '{config.variable}' cannot be read here: {error}",
                 fix="Java's regular expressions differ in places; run the workflow in KNIME",
             ) from None
         if not matches:
-            raise RunError(
+            raise WorkflowError(
                 config.message.replace("?", value) or f"'{value}' does not match '{config.pattern}'"
             )
 
@@ -398,7 +398,7 @@ def validate(config: Configuration, value: Any) -> None:
 def from_text(config: Configuration, text: str) -> Any:
     """The value from a text on the command line."""
     if config.kind == "credentials":
-        raise RunError(
+        raise WorkflowError(
             f"'{config.variable}' are credentials, which do not belong on a command line",
             fix="Put them into the environment or the keyring: --help says how",
         )
@@ -419,7 +419,7 @@ def from_json(config: Configuration, value: Any) -> Any:
             return CredentialValue(str(inner.get("username") or ""), str(inner.get("password") or ""))
         key = VALUE_KEYS.get(config.kind, config.kind)
         if key not in inner:
-            raise RunError(f"Expected {config.kind} value for key '{key}'")
+            raise WorkflowError(f"Expected {config.kind} value for key '{key}'")
         value = inner[key]
         if config.kind == "boolean" and value is None:
             value = False
@@ -450,4 +450,4 @@ def _read(config: Configuration, value: Any) -> Any:
         case _:
             shown = "null" if value is None else type(value).__name__
             wanted = "string" if _KINDS[config.kind] == "STRING" else config.kind
-            raise RunError(f"'{config.parameter}' has to be a JSON {wanted}, not {shown}")
+            raise WorkflowError(f"'{config.parameter}' has to be a JSON {wanted}, not {shown}")

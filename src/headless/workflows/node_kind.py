@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .flow_variables import FlowVariable, Stack
 
 
-class RunError(MCPError):
+class WorkflowError(MCPError):
     """A workflow or one of its nodes cannot run here. The message says why and what to do."""
 
     CODE = "KMCP-WORKFLOW"
 
 
-class NodeFailed(RunError):  # noqa: N818  # an event, as in KNIME's messages
+class NodeFailed(WorkflowError):  # noqa: N818  # an event, as in KNIME's messages
     """A node ran and failed. The message is the node's own."""
 
     CODE = "KMCP-NODE"

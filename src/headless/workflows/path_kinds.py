@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...knwf import KnwfError, read_string_to_path, read_workflow_to_tool
 from ...knwf.knwf_archive import write_archive
 from .native_kinds import arriving_table
-from .node_kind import Done, Ports, Ready, RunError
+from .node_kind import Done, Ports, Ready, WorkflowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,11 +42,11 @@ class StringToPath:
         table = arriving_table(job.inputs[0])
         texts = _cells(table, settings.column)
         if not all(text is None or isinstance(text, str) for text in texts):
-            raise RunError(f"The column '{settings.column}' does not hold texts")
+            raise WorkflowError(f"The column '{settings.column}' does not hold texts")
         if settings.fail_on_missing and None in texts:
-            raise RunError(f"The column '{settings.column}' has missing cells")
+            raise WorkflowError(f"The column '{settings.column}' has missing cells")
         if any(text is not None and not text.strip() for text in texts):
-            raise RunError(f"The column '{settings.column}' has empty texts")
+            raise WorkflowError(f"The column '{settings.column}' has empty texts")
         paths = [
             None if text is None else FSLocationValue(settings.category, settings.specifier, text)
             for text in texts
@@ -54,7 +54,7 @@ class StringToPath:
         if settings.must_exist:
             gone = [p.path for p in paths if p is not None and not place_of(p, job.world).exists()]
             if gone:
-                raise RunError(f"Nothing is at {gone[0]}")
+                raise WorkflowError(f"Nothing is at {gone[0]}")
         column = job.world.host.column_of(paths, FSLocationValue)
         if settings.new_column is None:
             return Done(outputs=(_replaced(table, settings.column, settings.column, column),))
@@ -77,7 +77,7 @@ class WorkflowToTool:
         table, world = arriving_table(job.inputs[0]), job.world
         paths = _cells(table, settings.path_column)
         if table.logical_types[settings.path_column] != _PATHS:
-            raise RunError(
+            raise WorkflowError(
                 f"The column '{settings.path_column}' does not hold paths",
                 fix="Put a String to Path node before this one",
             )
@@ -86,7 +86,7 @@ class WorkflowToTool:
         for row_id, path in zip(table.row_ids, paths, strict=True):
             try:
                 tools.append(None if path is None else knime_value(_tool(path, world)))
-            except (RunError, KnwfError, OSError) as error:
+            except (WorkflowError, KnwfError, OSError) as error:
                 tools.append(None)
                 warnings.append(f"{row_id} is no tool: {error}")
         column = world.host.column_of(tools, KnimeTool)
@@ -100,7 +100,7 @@ class WorkflowToTool:
 
 def _ready(node: NativeNode, read: Callable[[NativeNode], object], inlet: str, outlet: str) -> Ready:
     if any(group.count for group in node.port_groups):
-        raise RunError("It has a file system connection, which is not run here")
+        raise WorkflowError("It has a file system connection, which is not run here")
     read(node)
     return Ready(Ports((inlet,), (True,), (outlet,)))
 
@@ -108,7 +108,7 @@ def _ready(node: NativeNode, read: Callable[[NativeNode], object], inlet: str, o
 def _cells(table: OutputTable, column: str) -> list[Any]:
     if column not in table.column_names:
         known = ", ".join(table.column_names) or "none"
-        raise RunError(f"The table that arrives has no column '{column}'; it has: {known}")
+        raise WorkflowError(f"The table that arrives has no column '{column}'; it has: {known}")
     return table.column(column)
 
 
@@ -136,7 +136,9 @@ def _appended(table: OutputTable, name: str, column: Any) -> OutputTable:
 
 def _replaced(table: OutputTable, old: str, name: str, column: Any) -> OutputTable:
     if name != old and name in table.column_names:
-        raise RunError(f"The table has a column '{name}' already", fix="Choose another name for the column")
+        raise WorkflowError(
+            f"The table has a column '{name}' already", fix="Choose another name for the column"
+        )
     index = table.column_names.index(old) + 1
     return replace(table, arrow=table.arrow.set_column(index, name, column))
 
@@ -152,14 +154,14 @@ def workflow_at(location: Any, world: World) -> Path:
     if (place / "workflow.knime").is_file() or (location.fs_category == "LOCAL" and is_archive):
         return place
     if is_archive:
-        raise RunError(
+        raise WorkflowError(
             f"{location.path} is an archive, which KNIME takes for a workflow only in a LOCAL path",
             fix=f"Import it, and leave {_ENDING} out of the path",
         )
     archive = place.with_name(place.name + _ENDING)
     if location.fs_specifier == "knime.workflow" and archive.is_file():
         return archive
-    raise RunError(f"No workflow is at {location.path}; looked for {place}")
+    raise WorkflowError(f"No workflow is at {location.path}; looked for {place}")
 
 
 def place_of(location: Any, world: World) -> Path:
@@ -173,14 +175,16 @@ def place_of(location: Any, world: World) -> Path:
         case "LOCAL", _:
             return Path(path)
         case category, specifier:
-            raise RunError(f"Paths of the kind {specifier or category} are known to KNIME only", fix=_FIX)
+            raise WorkflowError(
+                f"Paths of the kind {specifier or category} are known to KNIME only", fix=_FIX
+            )
 
 
 def _beside(path: str, world: World) -> Path:
     if world.beside is None:
-        raise RunError(f"It is not known where the workflow lies, so {path} is not found")
+        raise WorkflowError(f"It is not known where the workflow lies, so {path} is not found")
     if PurePosixPath(path).parts[:1] != ("..",):
-        raise RunError(f"{path} does not lead out of the workflow", fix=_FIX)
+        raise WorkflowError(f"{path} does not lead out of the workflow", fix=_FIX)
     # Not resolve(), because "workflow" stands for the workflow's folder, which may not exist.
     return Path(os.path.normpath(world.beside.absolute() / "workflow" / path))
 
@@ -190,5 +194,5 @@ def _in_data_area(path: str, world: World) -> Path:
     found = Path(os.path.normpath(area / path.lstrip("/")))
     # The workflow may come from somebody else, and must not read what is not its own.
     if not found.is_relative_to(area):
-        raise RunError(f"{path} leads out of the workflow's data area")
+        raise WorkflowError(f"{path} leads out of the workflow's data area")
     return found

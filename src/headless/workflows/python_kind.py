@@ -12,7 +12,7 @@ from ...knwf.json_parameters import to_model
 from ...types.errors import MCPError
 from ..node_results import HeadlessError, OutputTable
 from .flow_variables import credentials, pushed, python_values
-from .node_kind import Done, NodeFailed, Ports, Ready, RunError
+from .node_kind import Done, NodeFailed, Ports, Ready, WorkflowError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ class PythonNode:
         try:
             declared = self._host.declared(node_id)
         except HeadlessError:
-            raise RunError(
+            raise WorkflowError(
                 f"The extension {self._host.id} {self._host.version} has no node '{node_id}'",
                 fix="Install a newer version of knime-mcp",
             ) from None
@@ -63,7 +63,7 @@ class PythonNode:
             # KNIME loads a node that was saved idle silently with the defaults; of a configured one it
             # reports the error.
             if node.state is not NodeState.IDLE:
-                raise RunError(
+                raise WorkflowError(
                     f"It does not accept its settings: {error}",
                     fix="Open the workflow in KNIME, correct the node's settings and save it",
                 ) from None
@@ -108,7 +108,7 @@ class PythonNode:
                 number=job.number,
             )
         except NotImplementedError as error:
-            raise RunError(str(error)) from None
+            raise WorkflowError(str(error)) from None
         if not result.ok:
             raise NodeFailed((result.failure or {}).get("message") or "It failed without saying why")
         if result.problems:

@@ -11,7 +11,7 @@ from ...knwf.table_nodes import PATTERNS
 from ...runs.argument_sources import cells_are_shared
 from ..node_results import OutputTable
 from .native_kinds import arriving_table
-from .node_kind import Done, Ports, Ready, RunError
+from .node_kind import Done, Ports, Ready, WorkflowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +49,9 @@ class RowFilterNode:
         fits = [_rows_that_fit(criterion, table) for criterion in settings.criteria]
         combined = any if settings.any else all
         if cells_are_shared(table.arrow):
-            raise RunError("The table has cells that are stored once for many rows, which only KNIME filters")
+            raise WorkflowError(
+                "The table has cells that are stored once for many rows, which only KNIME filters"
+            )
         kept = [place for place, row in enumerate(zip(*fits, strict=True)) if combined(row) is settings.keep]
         return Done(outputs=(OutputTable(table.arrow.take(pa.array(kept, pa.int64())), (), job.world.host),))
 
@@ -57,13 +59,13 @@ class RowFilterNode:
 def _rows_that_fit(criterion: Criterion, table: OutputTable) -> list[bool]:
     name = criterion.column
     if name is not None and name not in table.column_names:
-        raise RunError(f"The column '{name}' of a criterion is not in the table")
+        raise WorkflowError(f"The column '{name}' of a criterion is not in the table")
     cells = table.row_ids if name is None else table.column(name)
     of_numbers = criterion.type != "string"
     wrong = next((cell for cell in cells if cell is not None and _is_other(cell, criterion)), None)
     if wrong is not None:
         expected = "numbers" if of_numbers else "texts"
-        raise RunError(f"The criterion on '{name}' compares {expected}, but the column holds {wrong!r}")
+        raise WorkflowError(f"The criterion on '{name}' compares {expected}, but the column holds {wrong!r}")
     fits, missing = _test(criterion), criterion.operator in _FIT_MISSING
     return [missing if cell is None else fits(cell) for cell in cells]
 
@@ -87,7 +89,7 @@ def _test(criterion: Criterion) -> Callable[[Any], bool]:
         try:
             pattern = re.compile(text, flags | re.DOTALL | re.MULTILINE)
         except re.error as error:
-            raise RunError(
+            raise WorkflowError(
                 f"The pattern '{value}' cannot be read here: {error}",
                 fix="Java's regular expressions differ in places; run the workflow in KNIME",
             ) from None
@@ -108,7 +110,7 @@ class ColumnRenamer:
         names, table = read_column_renamer(job.node), arriving_table(job.inputs[0])
         shown = [names.get(name, name) for name in table.column_names]
         if len(set(shown)) < len(shown):
-            raise RunError("A new name is that of another column", fix="Choose another one")
+            raise WorkflowError("A new name is that of another column", fix="Choose another one")
         absent = ", ".join(repr(name) for name in names if name not in table.column_names)
         arrow = table.arrow.rename_columns([table.arrow.schema.names[0], *shown])
         warnings = (f"Columns to rename that are not there: {absent}",) if absent else ()

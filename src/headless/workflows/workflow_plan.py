@@ -25,7 +25,7 @@ from ...knwf import (
 )
 from .containers import ComponentEdge, expanded
 from .native_kinds import BoundaryNode, Concatenate, ConfigurationNode, TableCreator
-from .node_kind import RunError
+from .node_kind import WorkflowError
 from .path_kinds import StringToPath, WorkflowToTool
 from .table_kinds import ColumnRenamer, RowFilterNode
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ...knwf import Node, Workflow
     from ..host import ExtensionHost
-    from .containers import Expanded, LeftOut, Place
+    from .containers import Expanded, LeftOut, PlaceInWorkflow
     from .node_kind import NodeKind, Ready
 
 
@@ -61,7 +61,7 @@ _LOOP_WORDS: Final = ("LoopStart", "LoopEnd", "Loop Start", "Loop End")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class NodeStep:
     """A node in the order of a plan."""
 
     node: NativeNode
@@ -69,7 +69,9 @@ class Step:
     ready: Ready  # the result of checking the node
     #: Per input port from 0 on, the node and output port that are connected, or None.
     sources: tuple[tuple[int, int] | None, ...]
-    place: Place | None = None  # where the node is, in a metanode or component; it has another id there
+    place: PlaceInWorkflow | None = (
+        None  # where the node is, in a metanode or component; it has another id there
+    )
 
     @property
     def label(self) -> str:
@@ -97,7 +99,7 @@ class Plan:
     """A workflow that can run."""
 
     workflow: Workflow
-    steps: tuple[Step, ...]  # the nodes, in an order in which they can run
+    steps: tuple[NodeStep, ...]  # the nodes, in an order in which they can run
     notes: tuple[str, ...] = ()  # remarks for the person, in sentences
     left_out: tuple[LeftOut, ...] = ()  # metanodes and components without connections that are not run here
     #: For nodes at the edge of and in components, the nodes that have to be executed before, see `Expanded`.
@@ -106,7 +108,7 @@ class Plan:
     entries: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
-class NotRunnable(RunError):  # noqa: N818
+class NotRunnable(WorkflowError):  # noqa: N818
     """A workflow that does not run here.
 
     ``problems`` has the label of each node with a problem, and sentences with the problem and what to do.
@@ -123,7 +125,7 @@ class NotRunnable(RunError):  # noqa: N818
         return str(self.args[0])
 
 
-def label(node: Node, place: Place | None = None) -> str:
+def label(node: Node, place: PlaceInWorkflow | None = None) -> str:
     """The name of a node in messages: its name, the first line of its annotation, and its id."""
     first = node.annotation.strip().partition("\n")[0].strip() if isinstance(node, NativeNode) else ""
     note = f" '{first}'" if first else ""
@@ -147,7 +149,7 @@ def plan_opened(found: Expanded, whole: Workflow, host: ExtensionHost) -> Plan:
     from .python_kind import PythonNode
 
     problems: list[tuple[str, str]] = []
-    steps: dict[int, Step] = {}
+    steps: dict[int, NodeStep] = {}
     notes: list[str] = []
     python = PythonNode(host)
     workflow = found.workflow
@@ -157,7 +159,7 @@ def plan_opened(found: Expanded, whole: Workflow, host: ExtensionHost) -> Plan:
             kind = _kind(node, found, host, python)
             ready = kind.ready(node)  # pyright: ignore[reportArgumentType]  # only native nodes have a kind
             step = _step(workflow, node, kind, ready, place)  # pyright: ignore[reportArgumentType]
-        except RunError as error:
+        except WorkflowError as error:
             problems.append((label(node, place), str(error)))
             continue
         except KnwfError as error:
@@ -216,13 +218,13 @@ def _order(found: Expanded) -> list[int]:
 def _kind(node: Node, found: Expanded, host: ExtensionHost, python: NodeKind) -> NodeKind:
     """The runner for a node; ``python`` for nodes of the host's extension."""
     if not isinstance(node, NativeNode):
-        raise found.closed.get(node.id) or RunError(
+        raise found.closed.get(node.id) or WorkflowError(
             f"Its settings are broken: {node.problem}", fix="Open and save the workflow in KNIME"
         )
     if node.factory == PYTHON_FACTORY:
         if node.extension_id == host.id:
             return python
-        raise RunError(
+        raise WorkflowError(
             f"It belongs to the Python extension {node.extension_id}, which is not here; only nodes of"
             f" {host.id} are",
             fix=_IN_KNIME,
@@ -230,14 +232,16 @@ def _kind(node: Node, found: Expanded, host: ExtensionHost, python: NodeKind) ->
     if node.factory in _NATIVE:
         return _NATIVE[node.factory]
     if any(word in text for word in _LOOP_WORDS for text in (node.factory, node.name)):
-        raise RunError(
+        raise WorkflowError(
             f"It belongs to a loop, and loops are not run here ({node.factory})",
             fix=f"{_IN_KNIME} with the rest of its loop. For one call per row MCP Tool Caller needs none",
         )
-    raise RunError(f"{_ONLY_KNIME} ({node.factory})", fix=_IN_KNIME)
+    raise WorkflowError(f"{_ONLY_KNIME} ({node.factory})", fix=_IN_KNIME)
 
 
-def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready, place: Place | None) -> Step:
+def _step(
+    workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready, place: PlaceInWorkflow | None
+) -> NodeStep:
     ports = ready.ports
     # One more, as port 0 is that of the flow variables.
     sources: list[tuple[int, int] | None] = [None] * (len(ports.inputs) + 1)
@@ -245,20 +249,20 @@ def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready, pl
         if connection.destination != node.id:
             continue
         if not 0 <= connection.destination_port < len(sources):
-            raise RunError(
+            raise WorkflowError(
                 f"A connection leads to its input port {connection.destination_port}, which it does not have"
             )
         sources[connection.destination_port] = (connection.source, connection.source_port)
     for number, (name, required) in enumerate(zip(ports.inputs, ports.required, strict=True), 1):
         if required and sources[number] is None:
-            raise RunError(
+            raise WorkflowError(
                 f"Nothing is connected to its input '{name}'", fix="Connect it, or take the node out"
             )
     leaving = [connection.source_port for connection in workflow.connections if connection.source == node.id]
     missing = next((port for port in leaving if not VARIABLE_PORT <= port <= len(ports.outputs)), None)
     if missing is not None:
-        raise RunError(f"A connection leaves its output port {missing}, which it does not have")
-    return Step(node=node, kind=kind, ready=ready, sources=tuple(sources), place=place)
+        raise WorkflowError(f"A connection leaves its output port {missing}, which it does not have")
+    return NodeStep(node=node, kind=kind, ready=ready, sources=tuple(sources), place=place)
 
 
 def _file_problems(workflow: Workflow, known_bad: set[int]) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ from ...types.routing import ServerRoute
 from ..node_results import CredentialValue, HeadlessError
 from .flow_variables import available, controlled, merged, parsed, workflow_stack
 from .native_kinds import from_text
-from .node_kind import Done, Job, RunError, World
+from .node_kind import Done, Job, WorkflowError, World
 from .workflow_plan import label, opened, plan_opened
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..host import ExtensionHost
     from ..node_run import ToolHandler
     from .flow_variables import Stack
-    from .workflow_plan import Plan, Step
+    from .workflow_plan import NodeStep, Plan
 
 
 _DATA_AREA = "data/"
@@ -65,15 +65,17 @@ class RunOptions:
     watcher: Watcher | None = None  # receives the progress of the run
 
 
-class OptionInvalid(RunError):  # noqa: N818
+class OptionInvalid(WorkflowError):  # noqa: N818
     """What a caller wants to set, give or replace is not in the workflow, or does not fit."""
+
+    CODE = "KMCP-WORKFLOW-OPTION"
 
 
 @contextmanager
 def _of_options() -> Generator[None]:
     try:
         yield
-    except (RunError, SettingInvalid) as error:
+    except (WorkflowError, SettingInvalid) as error:
         raise OptionInvalid(error.what, fix=error.fix) from None
 
 
@@ -128,7 +130,7 @@ def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Work
         nodes = _configuration_nodes(workflow, name)
         if len(nodes) > 1:
             ids = ", ".join(f"#{node.id}" for node in nodes)
-            raise RunError(
+            raise WorkflowError(
                 f"'{name}' could be any of the Configuration nodes {ids}", fix="Rename one in KNIME"
             )
         if nodes:
@@ -138,7 +140,7 @@ def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Work
             variables[name] = replace(own, value=parsed(name, own.type, text))
         else:
             known = ", ".join(settable(workflow)) or "nothing"
-            raise RunError(f"The workflow has nothing called '{name}' to set; it has: {known}")
+            raise WorkflowError(f"The workflow has nothing called '{name}' to set; it has: {known}")
     return replace(workflow, variables=tuple(variables.values())), values
 
 
@@ -165,7 +167,7 @@ def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]
     for name in inputs:
         if name not in nodes:
             known = ", ".join(nodes) or "none"
-            raise RunError(f"The workflow has no input called '{name}'; it has: {known}")
+            raise WorkflowError(f"The workflow has no input called '{name}'; it has: {known}")
     return {nodes[name]: table for name, table in inputs.items()}
 
 
@@ -179,7 +181,7 @@ def unpack_data_area(workflow: Workflow, folder: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
         except OSError as error:
-            raise RunError(
+            raise WorkflowError(
                 f"The workflow's file '{path[:200]}' cannot be unpacked: {error.strerror}"
             ) from None
 
@@ -196,7 +198,7 @@ class NodeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOutcome:
-    step: Step
+    step: NodeStep
     status: NodeStatus  # the status after the run
     done: Done = field(default_factory=Done)  # the result; empty if the node was not executed
     message: str = ""  # the reason why the node was not executed
@@ -215,10 +217,10 @@ class NodeOutcome:
 class Watcher(Protocol):
     """Receives the progress of a run, in the thread of the run or of a node."""
 
-    def started(self, step: Step, position: int, total: int) -> None:
+    def started(self, step: NodeStep, position: int, total: int) -> None:
         """Called when a node starts."""
 
-    def progressed(self, step: Step, progress: float, message: str | None) -> None:
+    def progressed(self, step: NodeStep, progress: float, message: str | None) -> None:
         """Called when a node reports progress."""
 
     def finished(self, outcome: NodeOutcome) -> None:
@@ -273,7 +275,7 @@ class _WorkflowRun:
         self._variables = workflow_stack(plan.workflow.variables)
         self.outcomes: dict[int, NodeOutcome] = {}
 
-    def advance(self, step: Step, position: int) -> None:
+    def advance(self, step: NodeStep, position: int) -> None:
         """Runs the next node, unless the run is canceled or a node before it was not executed."""
         outcome = self._blocked(step)
         if outcome is None:
@@ -283,7 +285,7 @@ class _WorkflowRun:
         self.outcomes[step.node.id] = outcome
         self._watcher.finished(outcome)
 
-    def _blocked(self, step: Step) -> NodeOutcome | None:
+    def _blocked(self, step: NodeStep) -> NodeOutcome | None:
         if self._world.is_canceled():
             return NodeOutcome(step=step, status=NodeStatus.CANCELED, message="Canceled")
         # In the order of the ports, so that the message names the first input at fault.
@@ -295,7 +297,7 @@ class _WorkflowRun:
                 return NodeOutcome(step=step, status=NodeStatus.NOT_RUN, message=why)
         return None
 
-    def _run_step(self, step: Step) -> NodeOutcome:
+    def _run_step(self, step: NodeStep) -> NodeOutcome:
         # A node that fails before has no stack, and the outcome needs one.
         incoming: Stack = ()
         try:
@@ -303,7 +305,7 @@ class _WorkflowRun:
             model, exposed = step.ready.model or step.node.model, ()
             if step.node.variables:
                 if model is None:
-                    raise RunError("Flow variables control its settings, but the file has none of them")
+                    raise WorkflowError("Flow variables control its settings, but the file has none of them")
                 model, exposed = controlled(model, step.node.variables, available(incoming))
             done = step.kind.run(
                 Job(
@@ -328,14 +330,14 @@ class _WorkflowRun:
         stack = (*self._before(step, incoming), *reversed(exposed), *done.variables)
         return NodeOutcome(step=step, status=NodeStatus.EXECUTED, done=done, stack=stack)
 
-    def _before(self, step: Step, incoming: Stack) -> Stack:
+    def _before(self, step: NodeStep, incoming: Stack) -> Stack:
         """The variables below those of a node: what arrives, but not across the border of a component."""
         if step.node.factory == COMPONENT_INPUT_FACTORY:
             return ()
         entry = self._plan.entries.get(step.node.id)
         return incoming if entry is None else self._incoming(self.outcomes[entry].step)
 
-    def _incoming(self, step: Step) -> Stack:
+    def _incoming(self, step: NodeStep) -> Stack:
         if step.is_source:
             # In a component, only the variables that its Component Input lets in are seen.
             return () if self._plan.after.get(step.node.id) else self._variables
@@ -380,7 +382,7 @@ def with_servers(workflow: Workflow, servers: Mapping[str, str], extension_id: s
         nodes.append(node)
     unknown = [old for old in servers if old not in used]
     if unknown:
-        raise RunError(
+        raise WorkflowError(
             f"No node of the workflow names the server {unknown[0]}; they name: {', '.join(known) or 'none'}",
             fix="A URL that a flow variable sets is changed with --set",
         )

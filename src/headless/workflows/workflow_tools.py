@@ -36,7 +36,7 @@ from ...types.tool import ToolPort, WorkflowTool
 from ..column_types import PRIMITIVE_NAMES
 from ..node_results import OutputTable
 from .native_kinds import first_cell, from_json
-from .node_kind import RunError, World
+from .node_kind import WorkflowError, World
 from .workflow_plan import plan_run
 from .workflow_run import NodeStatus, run_plan, unpack_data_area
 
@@ -68,7 +68,7 @@ def tool_parts(workflow: Workflow) -> ToolParts:
     edges = {node.id: BOUNDARY_FACTORIES.get(node.factory) for node in natives}
     messages = [node for node in natives if edges[node.id] == "message"]
     if len(messages) > 1:
-        raise RunError(
+        raise WorkflowError(
             f"The workflow '{workflow.name}' has {len(messages)} Tool Message Output nodes, not one"
         )
     fed = {own.source for own in workflow.connections if own.source_port > 0}
@@ -133,7 +133,7 @@ def make_workflow_tool(
         workflow = read_workflow(knwf)
         parts = tool_parts(workflow)
     except KnwfError as error:
-        raise RunError(f"{Path(knwf).name} cannot be read as a workflow: {error}") from None
+        raise WorkflowError(f"{Path(knwf).name} cannot be read as a workflow: {error}") from None
     # Only for its errors: a tool that cannot run is refused here, not when a model calls it.
     plan_run(parts.workflow, host)
     outputs = [node for i, node in enumerate(parts.outputs) if i != parts.message_index]
@@ -158,7 +158,7 @@ def _segment(parts: ToolParts) -> Segment:
         # Both ends of such a line are stripped, so the segment would have nothing to say where the table
         # goes.
         if any(own.source == node.id and own.destination in gone for own in lines):
-            raise RunError(
+            raise WorkflowError(
                 f"The input '{read_boundary(node).parameter}' leads straight to an output",
                 fix="Put a node between: KNIME makes a tool of such a workflow, which then fails",
             )
@@ -202,7 +202,7 @@ def _schema(parts: ToolParts, workflow: Workflow) -> dict[str, Any]:
     schema: dict[str, Any] = {}
     for config in parts.configurations.values():
         if config.parameter in schema:
-            raise RunError(
+            raise WorkflowError(
                 f"The workflow '{workflow.name}' has two parameters called '{config.parameter}'",
                 fix="Rename one of them in its Configuration node",
             )
@@ -299,7 +299,7 @@ class ToolRunner:
             raise RuntimeError(f"KNIME has no execution mode {mode!r}; it has {', '.join(_MODES)}")
         try:
             segment, report = self._run(tool, parameters, inputs)
-        except (RunError, KnwfError, OSError) as error:
+        except (WorkflowError, KnwfError, OSError) as error:
             return f"Failed to execute tool: {tool.name}: {error}", None, []
         if not report.ok:
             return f"Tool execution failed with: {_failures(report)}", None, []
@@ -324,14 +324,14 @@ class ToolRunner:
     ) -> tuple[Segment, RunReport]:
         path = self._path(tool)
         if path is None:
-            raise RunError("Its workflow is not here", fix="Make the tool with make_workflow_tool")
+            raise WorkflowError("Its workflow is not here", fix="Make the tool with make_workflow_tool")
         # A tool's workflow may have an agent that is given the tool itself.
         if self._depth >= _MAX_DEPTH:
-            raise RunError(f"Tools call each other more than {_MAX_DEPTH} deep")
+            raise WorkflowError(f"Tools call each other more than {_MAX_DEPTH} deep")
         segment = read_segment(path.read_bytes())
         workflow, sources = _with_inputs(segment)
         if len(inputs) != len(sources):
-            raise RunError(f"It has {len(sources)} inputs, but {len(inputs)} tables were given")
+            raise WorkflowError(f"It has {len(sources)} inputs, but {len(inputs)} tables were given")
         values: dict[int, Any] = _parameter_values(_configurations(workflow), parameters)
         for node, table in zip(sources, inputs, strict=True):
             values[node.id] = OutputTable(table, (), self._host)
@@ -368,7 +368,7 @@ def _parameter_values(
     for name, value in parameters.items():
         if name not in names:
             known = ", ".join(f'"{config.parameter}"' for config in configurations.values())
-            raise RunError(
+            raise WorkflowError(
                 f'Parameter name "{name}" doesn\'t match any node in the workflow, valid parameter names are:'
                 f" [{known}]"
             )

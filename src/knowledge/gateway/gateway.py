@@ -23,7 +23,7 @@ from ...types.texts import canonical_json, pointer_text
 from ..tool_arguments import listed
 from .api_keys import KeyStore, RateLimiter
 from .gateway_errors import MCPError, MCPErrorType, as_mcp_error, unavailable
-from .observing import Metrics, RequestRecord, Spans
+from .observing import GatewaySpans, Metrics, RequestRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
@@ -195,7 +195,7 @@ class Door:
     keys: KeyStore
     tokens: TokenVerifier | None = None  # of the company's provider, if it is named
     metrics: Metrics = field(default_factory=Metrics)
-    spans: Spans = field(default_factory=Spans)
+    spans: GatewaySpans = field(default_factory=GatewaySpans)
     limiter: RateLimiter = field(default_factory=RateLimiter)
 
     def problem(self) -> str | None:

@@ -26,7 +26,7 @@ from .gateway_errors import Envelope, failure, invalid_request
 from .gateway_settings import is_loopback
 from .mcp_endpoint import MCPEndpoint, node_endpoint
 from .node_retriever import CatalogueKnowledge
-from .observing import LOGGER, REQUEST_ID, Observed, Spans, record_of, spans_from_environment
+from .observing import LOGGER, REQUEST_ID, GatewaySpans, Observed, record_of, spans_from_environment
 from .request_guard import KEY_HEADER, from_elsewhere, noted
 from .web_page import error_page, page_router, wants_html
 
@@ -49,7 +49,7 @@ _NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False}
 
 @contextmanager
 def opened_gateway(
-    settings: GatewaySettings, catalogue: Catalogue, *, spans: Spans | None = None
+    settings: GatewaySettings, catalogue: Catalogue, *, spans: GatewaySpans | None = None
 ) -> Generator[Gateway]:
     """Opens a gateway, and closes it, but not its catalogue. Without `spans`, ``OTEL_*`` counts."""
     with ExitStack() as stack:
@@ -84,7 +84,7 @@ def opened_gateway(
 
 
 @contextmanager
-def opened_door(settings: GatewaySettings, *, spans: Spans | None = None) -> Generator[Door]:
+def opened_door(settings: GatewaySettings, *, spans: GatewaySpans | None = None) -> Generator[Door]:
     """Opens what lets callers in, and closes it. Without `spans`, ``OTEL_*`` counts."""
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(settings.gateway_keys_file))

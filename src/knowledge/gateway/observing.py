@@ -116,7 +116,7 @@ def configure_logging(settings: GatewaySettings) -> None:
     logging.captureWarnings(True)
 
 
-class Spans(Tracing):
+class GatewaySpans(Tracing):
     """Makes OpenTelemetry spans: one per request, as child of the client's ``traceparent``, and one per call.
 
     https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ defines the attributes of calls.
@@ -155,9 +155,9 @@ class Spans(Tracing):
         return self._opened(f"tools/call {tool}", attributes=attributes)
 
 
-def spans_from_environment() -> Spans:
+def spans_from_environment() -> GatewaySpans:
     """Makes spans for the endpoint in ``OTEL_*``, or else for the provider of the process."""
-    return Spans(provider_from_environment("knime-mcp-gateway"))
+    return GatewaySpans(provider_from_environment("knime-mcp-gateway"))
 
 
 class Metrics:

@@ -49,7 +49,7 @@ class Lambda:
 
 
 @dataclass(slots=True)
-class Call:
+class MethodCall:
     """A method call, which also stands for its return value."""
 
     name: str
@@ -202,7 +202,7 @@ class _Follower:
         self._local = local
         self._fields = fields
         self._stack: list[Any] = []
-        self.calls: list[Call] = []
+        self.calls: list[MethodCall] = []
         self.result: Any = None
 
     def follow(self, code: bytes) -> None:
@@ -270,7 +270,7 @@ class _Follower:
                 self._invoke(op, short)
                 return 3 if op < 185 else 5
             case 187:  # new
-                stack.append(Call("new", [self._class.loaded(short)]))
+                stack.append(MethodCall("new", [self._class.loaded(short)]))
                 return 3
             case 189:  # anewarray
                 size = stack.pop()
@@ -298,9 +298,9 @@ class _Follower:
             self._stack.append(self._class.lambda_of(self._class.constant(index)[0]))
             return
         target = None if op == 184 else self._stack.pop()
-        call = Call(name, args, target, owner.replace("/", "."), descriptor)
+        call = MethodCall(name, args, target, owner.replace("/", "."), descriptor)
         self.calls.append(call)
-        if name == "<init>" and isinstance(target, Call):
+        if name == "<init>" and isinstance(target, MethodCall):
             target.args += args
             target.descriptor = descriptor
         if result != "V":

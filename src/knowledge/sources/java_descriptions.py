@@ -13,10 +13,10 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..node_model import Port, View
+from ..node_model import Port, ViewSpec
 from ..port_types import TABLE
 from ..query_words import camel_case_parts
-from .class_files import Call, ClassFile, Lambda, Static
+from .class_files import ClassFile, Lambda, MethodCall, Static
 from .node_descriptions import XmlRefusedError, described, node_type_of, port_of, text_inside
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class _Description:
     node_type: str = "UNKNOWN"
     inputs: list[Port] = field(default_factory=list["Port"])
     outputs: list[Port] = field(default_factory=list["Port"])
-    views: list[View] = field(default_factory=list[View])
+    views: list[ViewSpec] = field(default_factory=list[ViewSpec])
     keywords: list[str] = field(default_factory=list[str])
     links: list[str] = field(default_factory=list[str])
 
@@ -82,7 +82,7 @@ def read_class(code: ClassFile) -> NodeSpec | None:
     )
 
 
-def _read_chained_call(code: ClassFile, call: Call, found: _Description, depth: int = 0) -> None:
+def _read_chained_call(code: ClassFile, call: MethodCall, found: _Description, depth: int = 0) -> None:
     texts = [arg for arg in call.args if isinstance(arg, str)]
     match call.name:
         case "name" | "shortDescription" | "fullDescription" if texts:
@@ -94,10 +94,10 @@ def _read_chained_call(code: ClassFile, call: Call, found: _Description, depth: 
         case "addExternalResource" if texts:
             found.links.append(f"- {texts[-1]} ({texts[0]})" if len(texts) > 1 else f"- {texts[0]}")
         case "ports" | "dynamicPorts" if call.args and isinstance(call.args[0], Lambda) and depth < _DEEPEST:
-            for inner in code.run(call.args[0].method, [Call("ports")])[1]:
+            for inner in code.run(call.args[0].method, [MethodCall("ports")])[1]:
                 _read_chained_call(code, inner, found, depth + 1)
         case "addView" if texts:
-            found.views.append(View(name="", description=_text(texts[-1])))
+            found.views.append(ViewSpec(name="", description=_text(texts[-1])))
         case _ if texts and call.name.startswith(("addInput", "addOptionalInput", "addDynamicInput")):
             found.inputs.append(_port(call, texts, is_input=True))
         case _ if texts and call.name.startswith(("addOutput", "addDynamicOutput")):
@@ -106,7 +106,7 @@ def _read_chained_call(code: ClassFile, call: Call, found: _Description, depth: 
             pass
 
 
-def _read_single_call(call: Call, found: _Description) -> bool:
+def _read_single_call(call: MethodCall, found: _Description) -> bool:
     """Reads the arguments of the call, which has at least a name, an icon and two descriptions."""
     texts = [arg for arg in call.args if isinstance(arg, str)]
     if len(texts) < 4:
@@ -118,18 +118,18 @@ def _read_single_call(call: Call, found: _Description) -> bool:
         side += [
             _port(entry, inner, is_input=side is found.inputs)
             for entry in entries
-            if isinstance(entry, Call) and (inner := [a for a in entry.args if isinstance(a, str)])
+            if isinstance(entry, MethodCall) and (inner := [a for a in entry.args if isinstance(a, str)])
         ]
     for entry in [entry for entries in lists[2:] for entry in entries]:
         if isinstance(entry, str):
             found.keywords.append(entry)
         elif (
-            isinstance(entry, Call)
+            isinstance(entry, MethodCall)
             and len(entry.args) == 3
             and isinstance(entry.args[0], Static)
             and entry.args[0].owner.endswith("ViewDescription")
         ):
-            found.views.append(View(name=str(entry.args[1]), description=_text(str(entry.args[2]))))
+            found.views.append(ViewSpec(name=str(entry.args[1]), description=_text(str(entry.args[2]))))
     for arg in call.args:
         if isinstance(arg, Static) and arg.owner.endswith("NodeType"):
             found.node_type = node_type_of(arg.name)
@@ -138,12 +138,12 @@ def _read_single_call(call: Call, found: _Description) -> bool:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, list) or (
-        isinstance(value, Call) and value.name in ("of", "asList", "emptyList")
+        isinstance(value, MethodCall) and value.name in ("of", "asList", "emptyList")
     )
 
 
 def _entries(value: Any) -> list[Any]:
-    inside: list[Any] = value.args if isinstance(value, Call) else value
+    inside: list[Any] = value.args if isinstance(value, MethodCall) else value
     return [entry for arg in inside for entry in (cast("list[Any]", arg) if isinstance(arg, list) else [arg])]
 
 
@@ -155,7 +155,7 @@ def _strings(values: list[Any], depth: int = 0) -> Iterator[str]:
             yield from _strings(_entries(value), depth + 1)
 
 
-def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
+def _port(call: MethodCall, texts: list[str], *, is_input: bool) -> Port:
     """The port of a call. Its last two texts are name and description; a group's id stands before them."""
     kind = next((arg for arg in call.args if isinstance(arg, Static)), None)
     table = call.name.endswith("Table")
@@ -232,7 +232,7 @@ def _configured(code: ClassFile) -> tuple[list[Type], list[Type]] | None:
 def _of_model(code: ClassFile, read: Callable[[str], ClassFile | None]) -> Sequence[list[Type]] | None:
     """The types that the node's model passes to the constructor of KNIME's own model class."""
     call = code.run("createNodeModel", ["this"])[0]
-    if not (isinstance(call, Call) and call.name == "new"):
+    if not (isinstance(call, MethodCall) and call.name == "new"):
         return None
     owner, args = call.args[0].owner, call.args[1:]
     for _ in range(_MOST_ANCESTORS):
@@ -254,7 +254,7 @@ def _of_model(code: ClassFile, read: Callable[[str], ClassFile | None]) -> Seque
 
 def _types(code: ClassFile, given: Any) -> list[Type] | None:
     """The types for a number of tables or a list of types; None for other values."""
-    if isinstance(given, Call) and given.target is None and given.owner == code.name:
+    if isinstance(given, MethodCall) and given.target is None and given.owner == code.name:
         given, _ = code.run(f"{given.name}{given.descriptor}", given.args)
     if isinstance(given, int) and 0 <= given < _MOST_PORTS:
         return [type_of(TABLE)] * given
@@ -265,7 +265,7 @@ def _type(given: Any) -> Type:
     """The type for ``X.TYPE``, ``new PortType(X.class)`` or ``getPortType(X.class)``."""
     if isinstance(given, Static) and given.name.startswith("TYPE"):
         return type_of(given.owner)
-    if isinstance(given, Call) and given.name in ("new", "getPortType"):
+    if isinstance(given, MethodCall) and given.name in ("new", "getPortType"):
         classes = [arg.owner for arg in given.args if isinstance(arg, Static) and arg.name == "class"]
         if classes and not classes[-1].endswith(".PortType"):
             return type_of(classes[-1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
 from ...types.texts import without_surrogates
-from ..node_model import NodeSpec, Origin, Parameter, Port, SourceKind, View
+from ..node_model import NodeSpec, Origin, Parameter, Port, SourceKind, ViewSpec
 from ..query_words import camel_case_parts
 
 if TYPE_CHECKING:
@@ -280,11 +280,11 @@ def _ports(root: Element) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     return tuple(inputs), tuple(outputs)
 
 
-def _views(root: Element) -> Iterator[View]:
+def _views(root: Element) -> Iterator[ViewSpec]:
     for name in ("interactiveView", "view"):
         for element in root.iter():
             if local_name(element) == name:
-                yield View(name=_attribute(element, "name"), description=text_of(element))
+                yield ViewSpec(name=_attribute(element, "name"), description=text_of(element))
 
 
 def _child(element: Element, name: str) -> Element | None:

@@ -11,7 +11,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..node_model import NodeSpec, Option, Origin, Parameter, SourceKind, View
+from ..node_model import NodeSpec, Option, Origin, Parameter, SourceKind, ViewSpec
 from ..port_types import ANYTHING, TABLE
 from ..query_words import camel_case_parts
 from .node_descriptions import XmlRefusedError, node_type_of, port_of, text_inside
@@ -90,7 +90,7 @@ def _node(
         input_ports=tuple(_port(port, is_input=True) for port in node["input_port_specifier"]),
         output_ports=tuple(_port(port, is_input=False) for port in node["output_port_specifier"]),
         views=tuple(
-            View(name=view["name"], description=plain_text(view["description"])) for view in node["views"]
+            ViewSpec(name=view["name"], description=plain_text(view["description"])) for view in node["views"]
         ),
         deprecated=node["is_deprecated"],
         hidden=node["is_hidden"],

@@ -319,7 +319,7 @@ def _client_credentials(
 ) -> Authorization:
     from ...client.network import NetworkSettings
     from ...client.oauth.grants import ClientCredentials
-    from ...client.oauth.logins import Client
+    from ...client.oauth.logins import RegisteredClient
     from ...client.oauth.oauth import OAuth
 
     _require(credential, "user name", "the client id of OAuth", route)
@@ -331,11 +331,11 @@ def _client_credentials(
             server=route.url,
             fix="Enter its URL under 'Issuer'; the server's documentation gives it",
         )
-    client = Client(credential.username, credential.password)
+    client = RegisteredClient(credential.username, credential.password)
     if key := _private_key(credential.password):
         from ...client.oauth.identity import key_algorithm
 
-        client = Client(credential.username, private_key=key, algorithm=key_algorithm(key))
+        client = RegisteredClient(credential.username, private_key=key, algorithm=key_algorithm(key))
     url = _fill_template(route.url, credential, in_url=True)
     grant = ClientCredentials(client)
     settings = network or NetworkSettings()

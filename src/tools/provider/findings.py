@@ -87,7 +87,7 @@ _IDENTIFIER: Final = re.compile(r"[a-z0-9][A-Z]|[_./-]|[A-Za-z][0-9]")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SecurityFinding:
     """A suspicious part of a tool's definition.
 
     Its kind is ``hidden characters``, ``instruction``, ``private file``, ``hidden markup``, ``out of sight``,
@@ -101,17 +101,17 @@ class Finding:
 
 def scan(
     definition: Mapping[str, Any], *, foreign_names: Mapping[str, str] | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[SecurityFinding, ...]:
     """Scans one tool's definition as the server sent it; the findings are in its order, and at most 50.
 
     ``foreign_names`` are tools of *other* servers in the same table, with the server of each.
     """
-    findings: dict[Finding, None] = {}
+    findings: dict[SecurityFinding, None] = {}
     leads_elsewhere = False
     for number, (where, text) in enumerate(_strings(definition)):
         if number >= _MAX_STRINGS or len(findings) >= _MAX_FINDINGS:
             what = "The definition holds more than was looked at"
-            findings[Finding("out of sight", where, what)] = None
+            findings[SecurityFinding("out of sight", where, what)] = None
             break
         findings.update(dict.fromkeys(_in_text(where, text, foreign_names or {})))
         if not text.startswith(_HARMLESS) and _REFERENCE.search(where):
@@ -122,7 +122,7 @@ def scan(
     return tuple(findings)
 
 
-def findings_json(findings: Iterable[Finding]) -> str | None:
+def findings_json(findings: Iterable[SecurityFinding]) -> str | None:
     """The value of the column *Security findings*: canonical JSON, None if there are none."""
     entries = [{"kind": each.kind, "what": each.what, "where": each.where} for each in findings]
     return canonical_json(entries) if entries else None
@@ -164,13 +164,15 @@ def _strings(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             waiting.extend((f"{where}/{i}", items[i]) for i in reversed(range(len(items))))
 
 
-def _in_text(where: str, text: str, foreign_names: Mapping[str, str]) -> Iterator[Finding]:
+def _in_text(where: str, text: str, foreign_names: Mapping[str, str]) -> Iterator[SecurityFinding]:
     text = text[:_MAX_SCANNED].rstrip()
     look = _suspicious_in_short if len(text) <= _SHORT else _suspicious_in
-    yield from (Finding(kind, where, what) for kind, what in look(text))
+    yield from (SecurityFinding(kind, where, what) for kind, what in look(text))
     for word in _mentions(text, foreign_names):
         server = foreign_names[word]
-        yield Finding("names another server's tool", where, f"It names “{visible(word)}”, a tool of {server}")
+        yield SecurityFinding(
+            "names another server's tool", where, f"It names “{visible(word)}”, a tool of {server}"
+        )
 
 
 def _suspicious_in(text: str) -> list[tuple[str, str]]:
@@ -196,27 +198,31 @@ def _suspicious_in(text: str) -> list[tuple[str, str]]:
 _suspicious_in_short = lru_cache(maxsize=4096)(_suspicious_in)
 
 
-def _in_names(definition: Mapping[str, Any]) -> Iterator[Finding]:
+def _in_names(definition: Mapping[str, Any]) -> Iterator[SecurityFinding]:
     for key in ("name", "title"):
         name = definition.get(key)
         scripts = _scripts(name) if isinstance(name, str) else set[str]()
         if len(scripts) > 1:
             what = f"It mixes letters that look alike from several scripts: {', '.join(sorted(scripts))}"
-            yield Finding("look-alike name", f"/{key}", what)
+            yield SecurityFinding("look-alike name", f"/{key}", what)
     annotations = definition.get("annotations")
     hints = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
     if hints.get("readOnlyHint") is True and hints.get("destructiveHint") is True:
-        yield Finding("contradiction", "/annotations", "It claims to be both read-only and destructive")
+        yield SecurityFinding(
+            "contradiction", "/annotations", "It claims to be both read-only and destructive"
+        )
 
 
-def _in_schema(definition: Mapping[str, Any]) -> Iterator[Finding]:
+def _in_schema(definition: Mapping[str, Any]) -> Iterator[SecurityFinding]:
     schema = definition.get("inputSchema")
     if not isinstance(schema, dict):
         return
     try:
         compile_schema(compact_json(cast("dict[str, Any]", schema)), Limits())
     except ProtocolError as error:
-        yield Finding("unusable schema", "/inputSchema", f"No call can be made. {visible(error.what)}")
+        yield SecurityFinding(
+            "unusable schema", "/inputSchema", f"No call can be made. {visible(error.what)}"
+        )
 
 
 def _scripts(name: str) -> set[str]:

@@ -29,7 +29,7 @@ from ...types.errors import (
 )
 from ...types.routing import server_labels
 from ...types.texts import counted, without_surrogates
-from .findings import Finding, foreign_identifiers, scan
+from .findings import SecurityFinding, foreign_identifiers, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,7 +68,7 @@ class ServerRequest:
 class ProvidedTool:
     definition: ToolDefinition  # as the server gives it
     tool: MCPTool  # for the tool cell, pinned to the definition
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SecurityFinding, ...] = ()
 
     @property
     def shown_name(self) -> str:
@@ -82,7 +82,7 @@ class ServerOutcome:
     tools: tuple[ProvidedTool, ...] = ()  # those that the filter keeps
     offered: int = 0  # number of all its tools
     dropped: tuple[tuple[str, str], ...] = ()  # name and reason of each tool whose definition cannot be used
-    findings: tuple[Finding, ...] = ()  # in the server's instructions
+    findings: tuple[SecurityFinding, ...] = ()  # in the server's instructions
     error: MCPError | None = None  # why there are no tools
     steps: tuple[Step, ...] = ()  # of connecting, in order
     seconds: float = 0.0  # for connecting and listing
@@ -237,7 +237,7 @@ def _provided(
     )
 
 
-def _instruction_findings(server: ServerInfo | None, foreign: dict[str, str]) -> tuple[Finding, ...]:
+def _instruction_findings(server: ServerInfo | None, foreign: dict[str, str]) -> tuple[SecurityFinding, ...]:
     if server is None or not server.instructions:
         return ()
     return scan({"instructions": server.instructions}, foreign_names=foreign)

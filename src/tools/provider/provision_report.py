@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ...types.columns import ColumnKind
     from ...types.errors import MCPError
     from ...types.tool import MCPTool
-    from .findings import Finding
+    from .findings import SecurityFinding
     from .provide import ProvidedTool, Provision, ServerOutcome
 
 ForAgents = Literal["all", "read_only", "none"]
@@ -467,7 +467,7 @@ def _parameters(schema: dict[str, Any]) -> Html:
     return table(("Parameter", "Type", "", "Description"), rows)
 
 
-def _findings(findings: Sequence[Finding]) -> Html:
+def _findings(findings: Sequence[SecurityFinding]) -> Html:
     notes: list[Html] = []
     for each in findings:
         kind, where = element("b", each.kind.capitalize()), element("code", each.where or "/")

@@ -18,7 +18,7 @@ from knime_mcp.agents.prompter.conversation_history import (
 )
 from knime_mcp.agents.prompter.conversation_table import (
     ConversationLayout,
-    Entry,
+    ConversationRow,
     MessageForm,
     choose_message_form,
 )
@@ -70,7 +70,9 @@ def test_a_conversation_survives_its_table(there_and_back, form):
         ToolMessage("", tool_call_id="c2", name="b"),
         AIMessage("done"),
     ]
-    entries = there_and_back([Entry(message=message) for message in said], ConversationLayout(form=form))
+    entries = there_and_back(
+        [ConversationRow(message=message) for message in said], ConversationLayout(form=form)
+    )
     assert [essence(entry.message) for entry in entries] == [essence(message) for message in said]
 
 
@@ -80,7 +82,7 @@ def test_images_stay_images(there_and_back, form):
     content = [{"type": "text", "text": "a chart"}, image_block(png, "image/png")]
     standard = {"type": "image", "base64": base64.b64encode(png).decode(), "mime_type": "image/png"}
     said = [ToolMessage(content=content, tool_call_id="c"), ToolMessage(content=[standard], tool_call_id="d")]
-    first, second = there_and_back([Entry(message=m) for m in said], ConversationLayout(form=form))
+    first, second = there_and_back([ConversationRow(message=m) for m in said], ConversationLayout(form=form))
     assert first.message.content == content
     kept = [image_block(png, "image/png")] if form is MessageForm.MESSAGE else [standard]
     assert second.message.content == kept
@@ -88,7 +90,7 @@ def test_images_stay_images(there_and_back, form):
 
 def test_a_message_cell_holds_other_images_as_png(there_and_back):
     said = HumanMessage(content=[image_block(image("JPEG"), "image/jpeg")])
-    (entry,) = there_and_back([Entry(message=said)], ConversationLayout(form=MessageForm.MESSAGE))
+    (entry,) = there_and_back([ConversationRow(message=said)], ConversationLayout(form=MessageForm.MESSAGE))
     (block,) = entry.message.content
     assert block["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
 
@@ -96,7 +98,7 @@ def test_a_message_cell_holds_other_images_as_png(there_and_back):
 @pytest.mark.parametrize("data", [b"no image at all", b""])
 def test_what_is_no_image_is_named_in_a_message_cell(there_and_back, data):
     said = HumanMessage(content=[image_block(data, "image/webp")])
-    (entry,) = there_and_back([Entry(message=said)], ConversationLayout(form=MessageForm.MESSAGE))
+    (entry,) = there_and_back([ConversationRow(message=said)], ConversationLayout(form=MessageForm.MESSAGE))
     assert entry.message.content == f"[image/webp, {len(data)} bytes]"
 
 
@@ -104,7 +106,7 @@ def test_what_is_no_image_is_named_in_a_message_cell(there_and_back, data):
 def test_unreadable_arguments_stay_what_they_are(there_and_back, form):
     bad = {"id": "c", "name": "t", "args": '{"a": ', "error": None, "type": "invalid_tool_call"}
     (entry,) = there_and_back(
-        [Entry(message=AIMessage("", invalid_tool_calls=[bad]))], ConversationLayout(form=form)
+        [ConversationRow(message=AIMessage("", invalid_tool_calls=[bad]))], ConversationLayout(form=form)
     )
     assert entry.message.invalid_tool_calls == [bad]
     assert entry.message.tool_calls == []
@@ -114,7 +116,7 @@ def test_unreadable_arguments_stay_what_they_are(there_and_back, form):
 def test_half_a_character_does_not_lose_the_table(there_and_back, form):
     call = {"id": "c", "name": "t", "args": {"a": "\ud83d"}}
     entries = there_and_back(
-        [Entry(message=AIMessage("x\udc00", tool_calls=[call]))], ConversationLayout(form=form)
+        [ConversationRow(message=AIMessage("x\udc00", tool_calls=[call]))], ConversationLayout(form=form)
     )
     assert entries[0].message.content == "x�"
     assert entries[0].message.tool_calls[0]["args"] == {"a": "�"}
@@ -123,7 +125,7 @@ def test_half_a_character_does_not_lose_the_table(there_and_back, form):
 @pytest.mark.parametrize("form", FORMS)
 def test_errors_stand_in_rows_of_their_own(there_and_back, form):
     layout = ConversationLayout(form=form, error_column="Errors")
-    entries = [Entry(message=HumanMessage("hi")), Entry(error="The model is busy.")]
+    entries = [ConversationRow(message=HumanMessage("hi")), ConversationRow(error="The model is busy.")]
     back = there_and_back(entries, layout)
     assert [(entry.message and entry.message.content, entry.error) for entry in back] == [
         ("hi", None),
@@ -136,9 +138,9 @@ def test_conversations_of_several_prompts(there_and_back, form):
     layout = ConversationLayout(form=form, error_column="Errors", per_row=True)
     table = layout.table(
         [
-            Entry(message=HumanMessage("2+2"), input_row="Row7"),
-            Entry(message=AIMessage("4"), input_row="Row7"),
-            Entry(error="no", input_row="Row8"),
+            ConversationRow(message=HumanMessage("2+2"), input_row="Row7"),
+            ConversationRow(message=AIMessage("4"), input_row="Row7"),
+            ConversationRow(error="no", input_row="Row8"),
         ]
     )
     rows = table.drop_columns(["Conversation"]).to_pylist()
@@ -147,12 +149,16 @@ def test_conversations_of_several_prompts(there_and_back, form):
         ("Row7", None),
         ("Row8", "no"),
     ]
-    back = there_and_back([Entry(message=HumanMessage("2+2"), input_row="Row7")], layout)
+    back = there_and_back([ConversationRow(message=HumanMessage("2+2"), input_row="Row7")], layout)
     assert back[0].input_row == "Row7"
 
 
 def test_what_belongs_to_a_prompt():
-    entries = [Entry(error="a", input_row="1"), Entry(error="b"), Entry(error="c", input_row="2")]
+    entries = [
+        ConversationRow(error="a", input_row="1"),
+        ConversationRow(error="b"),
+        ConversationRow(error="c", input_row="2"),
+    ]
     assert [entry.error for entry in of_row(entries, "2")] == ["b", "c"]
     assert [entry.error for entry in of_row(entries[:2], None)] == ["a", "b"]
     with pytest.raises(MCPError, match=r"conversations of 2 prompts.*Row Filter on 'Input row'"):
@@ -210,8 +216,10 @@ def test_knimes_value_factory_reads_our_cells(host, knime_messages):
     layout = ConversationLayout(form=MessageForm.MESSAGE)
     table = layout.table(
         [
-            Entry(message=AIMessage("text", tool_calls=[call], id="m1")),
-            Entry(message=ToolMessage(content=[image_block(image("PNG"), "image/png")], tool_call_id="c1")),
+            ConversationRow(message=AIMessage("text", tool_calls=[call], id="m1")),
+            ConversationRow(
+                message=ToolMessage(content=[image_block(image("PNG"), "image/png")], tool_call_id="c1")
+            ),
         ]
     )
     ai, tool = table.column("Conversation").to_pylist()
@@ -299,7 +307,7 @@ def test_message_cells_are_chosen_where_knime_has_them():
 def test_the_plain_form_has_a_column_per_part(host):
     layout = ConversationLayout(form=MessageForm.PLAIN, column="Text")
     call = {"id": "c1", "name": "t", "args": {"b": 1, "a": 2}}
-    (row,) = layout.table([Entry(message=AIMessage("x", tool_calls=[call]))]).to_pylist()
+    (row,) = layout.table([ConversationRow(message=AIMessage("x", tool_calls=[call]))]).to_pylist()
     assert row["Role"] == "ai"
     assert row["Text"] == "x"
     assert json.loads(row["Tool calls"]) == [{"id": "c1", "name": "t", "arguments": {"b": 1, "a": 2}}]
@@ -318,6 +326,6 @@ def test_names_of_tools_change_in_calls_and_answers():
 def test_numbers_that_json_does_not_have(there_and_back, form):
     call = {"id": "c", "name": "t", "args": {"a": float("nan"), "b": [float("-inf")]}}
     (entry,) = there_and_back(
-        [Entry(message=AIMessage("", tool_calls=[call]))], ConversationLayout(form=form)
+        [ConversationRow(message=AIMessage("", tool_calls=[call]))], ConversationLayout(form=form)
     )
     assert entry.message.tool_calls[0]["args"] == {"a": "NaN", "b": ["-Infinity"]}

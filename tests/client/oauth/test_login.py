@@ -6,7 +6,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import AuthorizationCode
-from knime_mcp.client.oauth.logins import Client, MemoryStore
+from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError
 from tests.client.oauth.world import ASM, OIDC, PRM, Canned, basic, open_world
@@ -133,7 +133,7 @@ def test_the_token_endpoint_gets_the_one_way_that_it_offers(world, person, offer
 
 def test_client_id_and_secret_are_form_encoded_before_basic(world, person):
     world.auth.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
-    client = Client("id with:colon/ü", "se%cr et")
+    client = RegisteredClient("id with:colon/ü", "se%cr et")
     use(world, oauth(world, person, client=client, issuer=world.auth.issuer))
     (token,) = world.auth.http.at("/token")
     assert basic(token.headers["authorization"]) == ("id with:colon/ü", "se%cr et")
@@ -142,7 +142,7 @@ def test_client_id_and_secret_are_form_encoded_before_basic(world, person):
 def test_a_registered_client_goes_before_a_document_and_that_before_registration(world, person):
     document = "https://example.org/client.json"
     world.auth.metadata["client_id_metadata_document_supported"] = True
-    use(world, oauth(world, person, client=Client("by-hand"), client_metadata_url=document))
+    use(world, oauth(world, person, client=RegisteredClient("by-hand"), client_metadata_url=document))
     use(world, oauth(world, person, client_metadata_url=document))
     ids = [parse_qs(urlsplit(page).query)["client_id"][0] for page in person.pages]
     assert ids == ["by-hand", document]

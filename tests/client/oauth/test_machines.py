@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import ClientCredentials
-from knime_mcp.client.oauth.logins import Client
+from knime_mcp.client.oauth.logins import RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError, SettingInvalid
 from tests.client.oauth.world import basic
@@ -37,7 +37,7 @@ def test_a_secret_is_sent_in_the_way_that_the_server_offers(world, offered, way)
     world.auth.metadata["token_endpoint_auth_methods_supported"] = offered
     world.auth.metadata["code_challenge_methods_supported"] = None  # of no interest without a browser
     world.auth.metadata["authorization_endpoint"] = None
-    assert use(world, machine(world, Client("robot", "s3cr3t-canary"), scope="a b")) == "answer"
+    assert use(world, machine(world, RegisteredClient("robot", "s3cr3t-canary"), scope="a b")) == "answer"
     (token,) = world.auth.http.at("/token")
     assert token.fields["grant_type"] == "client_credentials"
     assert token.fields["resource"] == world.url
@@ -59,7 +59,10 @@ def test_a_key_signs_for_this_issuer_only(world, algorithm):
     )
     world.auth.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
     assert (
-        use(world, machine(world, Client("robot", private_key=pem(key), algorithm=algorithm), issuer=None))
+        use(
+            world,
+            machine(world, RegisteredClient("robot", private_key=pem(key), algorithm=algorithm), issuer=None),
+        )
         == "answer"
     )
     (token,) = world.auth.http.at("/token")
@@ -80,7 +83,7 @@ def test_a_key_that_does_not_fit_is_not_shown(world, algorithm):
     world.auth.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
     key = pem(ec.generate_private_key(ec.SECP256R1()))
     with pytest.raises(SettingInvalid) as caught:
-        use(world, machine(world, Client("robot", private_key=key, algorithm=algorithm)))
+        use(world, machine(world, RegisteredClient("robot", private_key=key, algorithm=algorithm)))
     assert key.splitlines()[1] not in str(caught.value)
     assert caught.value.__cause__ is None
     assert world.auth.http.at("/token") == []
@@ -89,12 +92,12 @@ def test_a_key_that_does_not_fit_is_not_shown(world, algorithm):
 def test_a_server_that_takes_no_secrets_is_told_apart(world):
     world.auth.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt", "none"]
     with pytest.raises(AuthError, match=r"takes private_key_jwt, none, this client has client_secret_basic"):
-        use(world, machine(world, Client("robot", "s3cr3t")))
+        use(world, machine(world, RegisteredClient("robot", "s3cr3t")))
     assert world.auth.http.at("/token") == []
 
 
 def test_a_token_that_ended_is_replaced_without_a_refresh_token(world):
-    authorization = machine(world, Client("robot", "s3cr3t-canary"))
+    authorization = machine(world, RegisteredClient("robot", "s3cr3t-canary"))
     with MCPClient(world.url, auth=authorization) as client:
         client.list_tools()
         world.expire_all()
@@ -104,7 +107,7 @@ def test_a_token_that_ended_is_replaced_without_a_refresh_token(world):
 
 def test_a_token_that_is_due_is_replaced_before_it_is_used(world):
     world.auth.expires_in = 0
-    authorization = machine(world, Client("robot", "s3cr3t-canary"))
+    authorization = machine(world, RegisteredClient("robot", "s3cr3t-canary"))
     authorization.log_in()
     world.auth.expires_in = 3600
     use(world, authorization)
@@ -115,5 +118,5 @@ def test_a_token_that_is_due_is_replaced_before_it_is_used(world):
 
 def test_missing_scopes_are_asked_for_once(world):
     world.needed = {"tools/call": "call"}
-    assert use(world, machine(world, Client("robot", "s3cr3t-canary"), scope="list")) == "answer"
+    assert use(world, machine(world, RegisteredClient("robot", "s3cr3t-canary"), scope="list")) == "answer"
     assert [seen.fields["scope"] for seen in world.auth.http.at("/token")] == ["list", "list call"]

@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.logins import Client, MemoryStore
+from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError
 
@@ -67,7 +67,7 @@ def test_a_stored_login_keeps_its_key_through_a_refresh(bound, person):
 
 def test_threads_prove_the_token_that_they_send(bound):
     authorization = OAuth(
-        bound.url, ClientCredentials(Client("robot", "s3cr3t-canary")), issuer=bound.auth.issuer
+        bound.url, ClientCredentials(RegisteredClient("robot", "s3cr3t-canary")), issuer=bound.auth.issuer
     )
     texts = []
     with MCPClient(bound.url, auth=authorization) as client:

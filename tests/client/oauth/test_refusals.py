@@ -7,7 +7,7 @@ from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.discovery import discover
 from knime_mcp.client.oauth.grants import AuthorizationCode
 from knime_mcp.client.oauth.guard import Guard
-from knime_mcp.client.oauth.logins import Client
+from knime_mcp.client.oauth.logins import RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError, ConnectError, SettingInvalid
 from tests.client.oauth.world import ASM, OIDC, PRM, Canned
@@ -223,7 +223,7 @@ def test_who_guards_a_server_can_be_asked_before_anything_is_sent(world):
 
 
 def test_a_secret_is_not_sent_to_an_issuer_that_nobody_named(world, person):
-    client = Client("by-hand", "canary-secret")
+    client = RegisteredClient("by-hand", "canary-secret")
     authorization = OAuth(world.url, AuthorizationCode(person, client=client))
     with pytest.raises(AuthError, match="nobody said to which"), MCPClient(world.url, auth=authorization):
         pass
@@ -231,7 +231,7 @@ def test_a_secret_is_not_sent_to_an_issuer_that_nobody_named(world, person):
 
 
 def test_a_secret_is_not_sent_to_another_issuer_than_the_named_one(world, person):
-    client = Client("by-hand", "canary-secret")
+    client = RegisteredClient("by-hand", "canary-secret")
     grant = AuthorizationCode(person, client=client)
     authorization = OAuth(world.url, grant, issuer="https://login.example")
     with (

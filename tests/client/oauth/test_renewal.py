@@ -8,7 +8,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import AuthorizationCode
-from knime_mcp.client.oauth.logins import Client, MemoryStore, login_to_text
+from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient, login_to_text
 from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, Canceled
 from tests.client.oauth.world import Canned
@@ -268,7 +268,7 @@ def test_a_server_that_moves_gets_a_new_client_and_nothing_of_the_old_one(world,
 
 
 def test_a_client_that_was_registered_by_hand_does_not_move(world, person):
-    grant = AuthorizationCode(person, client=Client("by-hand"))
+    grant = AuthorizationCode(person, client=RegisteredClient("by-hand"))
     authorization = OAuth(world.url, grant)
     authorization.log_in()
     second = world.another()
@@ -367,7 +367,7 @@ def test_identity_is_stable_and_tells_callers_apart(world, person):
     assert mine.identity == before
     assert OAuth(world.url, AuthorizationCode(), store=store).identity == before
     assert OAuth(world.url, AuthorizationCode()).identity != before
-    assert OAuth(world.url, AuthorizationCode(client=Client("x")), store=store).identity != before
+    assert OAuth(world.url, AuthorizationCode(client=RegisteredClient("x")), store=store).identity != before
 
 
 def test_an_expired_token_and_a_missing_scope_on_one_request(world, person):

@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.logins import Client, Login, MemoryStore, Tokens, login_to_text
+from knime_mcp.client.oauth.logins import Login, MemoryStore, RegisteredClient, Tokens, login_to_text
 from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, MCPError
 from tests.client.oauth.world import CANARY, Canned
@@ -45,7 +45,7 @@ def test_a_token_endpoint_that_echoes_secrets(world, caplog):
     secret = f"machine-{CANARY}"
     store = MemoryStore()
     authorization = OAuth(
-        world.url, ClientCredentials(Client("robot", secret)), store=store, issuer=world.auth.issuer
+        world.url, ClientCredentials(RegisteredClient("robot", secret)), store=store, issuer=world.auth.issuer
     )
     world.auth.http.canned["/token"] = Canned(
         400, {"error": "invalid_client", "error_description": f"the secret {secret} is wrong"}
@@ -79,11 +79,11 @@ def test_past_tokens_are_still_blacked_out(world, person):
 
 def test_the_grant_s_own_secrets_are_blacked_out_however_many_tokens_there_were():
     """Another process renews the token, and this one finds it in the store."""
-    url, client, store = "https://host/mcp", Client("robot", private_key=CANARY), MemoryStore()
+    url, client, store = "https://host/mcp", RegisteredClient("robot", private_key=CANARY), MemoryStore()
     authorization = OAuth(url, ClientCredentials(client), store=store)
     for number in range(100):
         authorization.headers()
-        login = Login("https://login", url, Client("robot"), Tokens(f"token-{number}"))
+        login = Login("https://login", url, RegisteredClient("robot"), Tokens(f"token-{number}"))
         store.save(login_key(url), login_to_text(login))
         assert authorization.challenged(401, None)
     assert {CANARY, "token-99", "token-98"} <= set(authorization.secrets())

@@ -6,10 +6,10 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from knime_mcp.client.oauth.logins import (
-    Client,
     KeyringStore,
     Login,
     MemoryStore,
+    RegisteredClient,
     Tokens,
     client_from_text,
     client_to_text,
@@ -102,7 +102,9 @@ def test_a_keyring_that_protects_nothing_is_refused(small, priority):
 LOGIN = Login(
     "https://as",
     "https://h/mcp",
-    Client("id", "canary-s", "canary-k", "RS256", "client_secret_post", "http://127.0.0.1:1/callback"),
+    RegisteredClient(
+        "id", "canary-s", "canary-k", "RS256", "client_secret_post", "http://127.0.0.1:1/callback"
+    ),
     Tokens("canary-a", "canary-r", 1.5, 1.0, "a b"),
     "a b",
     "client_credentials",

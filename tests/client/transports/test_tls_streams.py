@@ -11,7 +11,7 @@ import trustme
 from knime_mcp.client.clock import Wait
 from knime_mcp.client.network import Dialer
 from knime_mcp.client.transports.base import Delivery
-from knime_mcp.client.transports.connections import Connection
+from knime_mcp.client.transports.connections import HttpConnection
 from knime_mcp.tools import NetworkSettings, Timeouts
 
 MUCH = 5_000_000
@@ -46,7 +46,7 @@ def test_what_goes_out_comes_back(authority, version, size):
     sent = bytes(index % 251 for index in range(size))
     secure = Dialer(NetworkSettings(), None).handshake(ours, calling, "server.example", wait)
     assert secure.version() == version.name.replace("v1_", "v1.")
-    connection = Connection(secure)
+    connection = HttpConnection(secure)
     headers = [("Host", "server.example"), ("Content-Length", str(size))]
     connection.send(h11.Request(method="POST", target="/", headers=headers), sent, wait, delivery)
     assert connection.receive(wait)[0] == 200

@@ -3,24 +3,28 @@
 import pytest
 
 from knime_mcp.headless.workflows.flow_variables import CredentialValue, FlowVariable, controlled
-from knime_mcp.headless.workflows.node_kind import RunError
-from knime_mcp.knwf import Config, Entry, VariableControl
+from knime_mcp.headless.workflows.node_kind import WorkflowError
+from knime_mcp.knwf import Config, SettingsEntry, VariableControl
 from knime_mcp.knwf.json_parameters import from_model, to_model
 from knime_mcp.knwf.settings_xml import array
 
 SETTINGS = Config(
     "model",
     (
-        Entry("text", "xstring", "old"),
-        Entry("flag", "xboolean", False),
-        Entry("int", "xint", 1),
-        Entry("long", "xlong", 1),
-        Entry("double", "xdouble", 1.0),
-        Entry("password", "xpassword", "x"),
+        SettingsEntry("text", "xstring", "old"),
+        SettingsEntry("flag", "xboolean", False),
+        SettingsEntry("int", "xint", 1),
+        SettingsEntry("long", "xlong", 1),
+        SettingsEntry("double", "xdouble", 1.0),
+        SettingsEntry("password", "xpassword", "x"),
         array("texts", "xstring", ["a", "b"]),
         array("ints", "xint", [1]),
         Config(
-            "group", (Entry("json-type_Internals", "xstring", "OBJECT"), Entry("inner", "xstring", "old"))
+            "group",
+            (
+                SettingsEntry("json-type_Internals", "xstring", "OBJECT"),
+                SettingsEntry("inner", "xstring", "old"),
+            ),
         ),
     ),
 )
@@ -58,7 +62,7 @@ def test_a_variable_replaces_settings_of_its_own_and_of_wider_types(kind, settin
         found = replaced(kind, VALUES[kind], setting)[setting]
         assert (type(found), found) == (type(FITS[kind][setting]), FITS[kind][setting])
     else:
-        with pytest.raises(RunError, match="cannot replace the setting"):
+        with pytest.raises(WorkflowError, match="cannot replace the setting"):
             replaced(kind, VALUES[kind], setting)
 
 
@@ -120,24 +124,29 @@ def test_a_setting_is_exposed_as_it_was_replaced():
 
 def test_credentials_replace_credentials_only():
     credential = FlowVariable("prod", "CREDENTIALS", CredentialValue("me", "secret"))
-    place = Config("c", (Entry("isCredentials_Internals", "xboolean", True), Entry("name", "xstring", "")))
+    place = Config(
+        "c",
+        (SettingsEntry("isCredentials_Internals", "xboolean", True), SettingsEntry("name", "xstring", "")),
+    )
     model, _ = controlled(
         Config("model", (place,)), [VariableControl(("c",), used="prod")], {"prod": credential}
     )
     assert (model.config("c").text("name"), model.config("c").text("login")) == ("prod", "me")
     assert "secret" not in repr(model)
-    with pytest.raises(RunError, match="cannot replace"):
+    with pytest.raises(WorkflowError, match="cannot replace"):
         controlled(SETTINGS, [VariableControl(("text",), used="prod")], {"prod": credential})
 
 
 def test_a_setting_or_variable_that_is_not_there_is_named():
-    with pytest.raises(RunError, match="'v', which sets 'text', does not arrive here; those that do: 'w'"):
+    with pytest.raises(
+        WorkflowError, match="'v', which sets 'text', does not arrive here; those that do: 'w'"
+    ):
         controlled(SETTINGS, [VariableControl(("text",), used="v")], {"w": FlowVariable("w", "STRING", "")})
-    with pytest.raises(RunError, match="'nothing'"):
+    with pytest.raises(WorkflowError, match="'nothing'"):
         replaced("STRING", "x", "nothing")
-    with pytest.raises(RunError, match=r"'text\.deeper'"):
+    with pytest.raises(WorkflowError, match=r"'text\.deeper'"):
         replaced("STRING", "x", "text", "deeper")
-    with pytest.raises(RunError, match="'password'"):
+    with pytest.raises(WorkflowError, match="'password'"):
         controlled(SETTINGS, [VariableControl(("password",), exposed="p")], {})
-    with pytest.raises(RunError, match="true or false"):
+    with pytest.raises(WorkflowError, match="true or false"):
         replaced("STRING", "maybe", "flag")

@@ -15,7 +15,7 @@ from knime_mcp.headless.workflows.flow_variables import (
     pushed,
     python_values,
 )
-from knime_mcp.headless.workflows.node_kind import RunError
+from knime_mcp.headless.workflows.node_kind import WorkflowError
 
 
 def stack(**values):
@@ -84,9 +84,9 @@ def test_only_what_a_node_changed_is_pushed():
 
 
 def test_what_knime_cannot_hold():
-    with pytest.raises(RunError, match="too large"):
+    with pytest.raises(WorkflowError, match="too large"):
         pushed({}, {"x": 2**63})
-    with pytest.raises(RunError, match="no flow variables like 'x'"):
+    with pytest.raises(WorkflowError, match="no flow variables like 'x'"):
         kind_of("x", [1, "a"])
 
 
@@ -110,5 +110,5 @@ def test_values_from_the_command_line(kind, text, value):
     ("kind", "text"), [("INTEGER", "1.5"), ("INTEGER", "9000000000"), ("BOOLEAN", "yes"), ("DOUBLE", "a")]
 )
 def test_values_that_do_not_fit(kind, text):
-    with pytest.raises(RunError, match=f"'x' is '{text}', but it has to be"):
+    with pytest.raises(WorkflowError, match=f"'x' is '{text}', but it has to be"):
         parsed("x", kind, text)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.headless.workflows import NodeStatus, RunError
+from knime_mcp.headless.workflows import NodeStatus, WorkflowError
 from knime_mcp.headless.workflows.native_kinds import from_json, from_text
 from knime_mcp.knwf import (
     Column,
@@ -155,7 +155,7 @@ def test_files_that_are_not_there(trial, tmp_path, path, why):
     ],
 )
 def test_values_that_a_configuration_node_refuses(own, value, message):
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(WorkflowError) as caught:
         from_text(own, value)
     assert message in str(caught.value)
 
@@ -188,7 +188,7 @@ def test_json_values_are_read_as_knime_reads_them(kind, given, value):
     ("kind", "given"), [("string", None), ("string", True), ("integer", True), ("boolean", 1), ("double", {})]
 )
 def test_json_values_that_do_not_fit(kind, given):
-    with pytest.raises(RunError, match=r"has to be|Expected"):
+    with pytest.raises(WorkflowError, match=r"has to be|Expected"):
         from_json(configuration(kind, {"string": "", "boolean": False}.get(kind, 0)), given)
 
 

@@ -7,8 +7,8 @@ from knime_mcp.knwf import (
     Column,
     Config,
     Criterion,
-    Entry,
     RowFilter,
+    SettingsEntry,
     column_renamer_node,
     read_row_filter,
     row_filter_node,
@@ -117,7 +117,7 @@ def test_row_numbers_are_for_knime(trial, tmp_path):
 )
 def test_a_number_is_compared_as_older_versions_saved_it(trial, tmp_path, column):
     kind = Config("typeIdentifier", (string("cell_class", "org.knime.core.data.def.IntCell"),))
-    values = Config("values", (Config("0", (kind, Entry("value", "xint", 1))),))
+    values = Config("values", (Config("0", (kind, SettingsEntry("value", "xint", 1))),))
     criterion = Config("0", (column, string("operator", "GT"), Config("predicateValues", (values,))))
     model = Config("model", (Config("predicates", (criterion,)),))
     node = java_node(2, factory=row_filter_node(2, RowFilter(())).factory, model=model, inputs=1)

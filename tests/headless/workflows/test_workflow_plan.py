@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.headless.workflows import NotRunnable, RunError
+from knime_mcp.headless.workflows import NotRunnable, WorkflowError
 from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     PYTHON_FACTORY,
@@ -116,12 +116,12 @@ def test_what_else_is_in_the_way(trial, tmp_path):
 
 def test_settings_that_the_workflow_does_not_have(trial, tmp_path):
     flow = workflow(variable(1, "x", 5, parameter="the-x"), variables=(WorkflowVariable("w", "STRING", ""),))
-    with pytest.raises(RunError, match="nothing called 'y' to set; it has: x, w"):
+    with pytest.raises(WorkflowError, match="nothing called 'y' to set; it has: x, w"):
         run(trial, flow, tmp_path, settings={"y": "1"})
-    with pytest.raises(RunError, match="'x' is 'a', but it has to be a whole number"):
+    with pytest.raises(WorkflowError, match="'x' is 'a', but it has to be a whole number"):
         run(trial, flow, tmp_path, settings={"x": "a"})
     twice = workflow(variable(1, "x", 5), variable(2, "x", 6))
-    with pytest.raises(RunError, match="could be any of the Configuration nodes #1, #2"):
+    with pytest.raises(WorkflowError, match="could be any of the Configuration nodes #1, #2"):
         run(trial, twice, tmp_path, settings={"x": "1"})
     for name in ("x", "the-x", "the-x-1"):
         report = run(trial, flow, tmp_path, settings={name: "7"})
@@ -140,7 +140,7 @@ def test_inputs_of_the_workflow(trial, tmp_path):
     assert table_of(report, 1)[1] == [{"q": "a"}, {"q": "b"}]
     without = run(trial, flow, tmp_path)
     assert "Nobody gave the workflow its input 'rows'" in without.outcome(1).message
-    with pytest.raises(RunError, match="no input called 'row'; it has: rows"):
+    with pytest.raises(WorkflowError, match="no input called 'row'; it has: rows"):
         run(trial, flow, tmp_path, inputs={"row": pa.table({"q": [1]})})
     default = workflow(numbers(3, 1), *flow.nodes, lines=[(3, 1, 1, 1), (1, 1, 2, 1)])
     assert table_of(run(trial, default, tmp_path), 1)[1] == [{"n": 1}]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.headless.workflows import CredentialValue, NodeStatus, RunError, Watcher
+from knime_mcp.headless.workflows import CredentialValue, NodeStatus, Watcher, WorkflowError
 from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.headless.workflows.run_results import end_tables, write_results
 from knime_mcp.knwf import (
@@ -254,7 +254,7 @@ def test_the_data_area_is_where_nodes_look_for_it(trial, tmp_path):
 
 def test_files_that_cannot_be_unpacked(trial, tmp_path):
     for files in ({"data/a": b"", "data/a/b": b""}, {f"data/{'n' * 300}": b""}):
-        with pytest.raises(RunError, match=r"The workflow's file 'data/.*' cannot be unpacked: "):
+        with pytest.raises(WorkflowError, match=r"The workflow's file 'data/.*' cannot be unpacked: "):
             run(trial, workflow(numbers(1, 1), files=files), tmp_path)
 
 

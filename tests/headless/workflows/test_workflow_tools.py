@@ -9,8 +9,8 @@ import pytest
 from knime_mcp.headless.workflows import (
     CredentialValue,
     NotRunnable,
-    RunError,
     ToolRunner,
+    WorkflowError,
     make_workflow_tool,
     tools_table,
 )
@@ -126,7 +126,7 @@ def test_an_input_that_is_an_output_is_no_tool(trial, tmp_path):
         boundary_node(1, "input", parameter="in"), boundary_node(2, "output"), lines=[(1, 1, 2, 1)]
     )
     write_workflow(flow, tmp_path / "w.knwf")
-    with pytest.raises(RunError, match="'in' leads straight to an output"):
+    with pytest.raises(WorkflowError, match="'in' leads straight to an output"):
         make_workflow_tool(tmp_path / "w.knwf", host=trial)
 
 
@@ -215,21 +215,23 @@ def test_the_message_of_a_tool_is_the_first_cell(trial, tmp_path):
 def test_workflows_of_which_no_tool_can_be_made(trial, tmp_path):
     path = tmp_path / "w.knwf"
     write_workflow(workflow(variable(1, "a", 1, parameter="p"), variable(2, "b", 1, parameter="p")), path)
-    with pytest.raises(RunError, match="two parameters called 'p'"):
+    with pytest.raises(WorkflowError, match="two parameters called 'p'"):
         make_workflow_tool(path, host=trial)
     twice = [numbers(1, 1), boundary_node(2, "message"), boundary_node(3, "message")]
     write_workflow(workflow(*twice, lines=[(1, 1, 2, 1), (1, 1, 3, 1)]), path)
-    with pytest.raises(RunError, match="2 Tool Message Output nodes"):
+    with pytest.raises(WorkflowError, match="2 Tool Message Output nodes"):
         make_workflow_tool(path, host=trial)
     write_workflow(workflow(boundary_node(2, "message")), path)
     with pytest.raises(NotRunnable, match="Nothing is connected to its input 'Tool message'"):
         make_workflow_tool(path, host=trial)
     broken = replace(variable(1, "a", 1), model=Config("model"))
     write_workflow(workflow(broken), path)
-    with pytest.raises(RunError, match=r"w\.knwf cannot be read as a workflow: .* does not say which flow"):
+    with pytest.raises(
+        WorkflowError, match=r"w\.knwf cannot be read as a workflow: .* does not say which flow"
+    ):
         make_workflow_tool(path, host=trial)
     path.write_bytes(b"no zip")
-    with pytest.raises(RunError, match=r"w\.knwf is no workflow"):
+    with pytest.raises(WorkflowError, match=r"w\.knwf is no workflow"):
         make_workflow_tool(path, host=trial)
 
 

@@ -18,7 +18,7 @@ from knime_mcp.knowledge.gateway.api_keys import Scope
 from knime_mcp.knowledge.gateway.gateway import Gateway
 from knime_mcp.knowledge.gateway.gateway_app import opened_gateway, serve
 from knime_mcp.knowledge.gateway.gateway_settings import read_settings
-from knime_mcp.knowledge.gateway.observing import Spans
+from knime_mcp.knowledge.gateway.observing import GatewaySpans
 
 ALL = tuple(Scope)
 
@@ -98,7 +98,7 @@ def running_gateway(catalogue, keys_file, *, environment=None, spans=None, **giv
     )
     with (
         Catalogue(catalogue) as opened,
-        opened_gateway(settings, opened, spans=spans or Spans()) as gateway,
+        opened_gateway(settings, opened, spans=spans or GatewaySpans()) as gateway,
         served(gateway) as running,
     ):
         yield running

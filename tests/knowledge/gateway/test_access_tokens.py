@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.logins import Client
+from knime_mcp.client.oauth.logins import RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.knowledge.gateway.gateway_settings import read_settings
 from knime_mcp.tools import BearerAuth, MCPClient
@@ -253,7 +253,7 @@ def test_our_client_logs_in(running, provider):
 
 
 def test_our_client_logs_in_without_a_person(running, provider):
-    grant = ClientCredentials(Client("robot", secret="s"))
+    grant = ClientCredentials(RegisteredClient("robot", secret="s"))
     login = OAuth(f"{running.url}/mcp", grant, issuer=provider.issuer)
     with MCPClient(f"{running.url}/mcp", auth=login) as client:
         assert client.call_tool("search_nodes", {"query": "send mail"}).structured_content["total"] > 0

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from knime_mcp.knowledge.gateway.api_keys import KeyStore, Scope
-from knime_mcp.knowledge.gateway.observing import JsonFormatter, Spans, TextFormatter
+from knime_mcp.knowledge.gateway.observing import GatewaySpans, JsonFormatter, TextFormatter
 from tests.knowledge.gateway.running import start_process
 from tests.support.waiting import until
 
@@ -156,7 +156,7 @@ def test_a_span_per_request_and_call_below_the_clients(start):
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    running = start(spans=Spans(provider))
+    running = start(spans=GatewaySpans(provider))
     trace = "0af7651916cd43dd8448eb211c80319c"
     with running.client() as client:
         headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
