@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 from .record import FIELDS, line_chain
-from .table_formats import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -212,6 +211,8 @@ def journal_parts(path: Path) -> dict[int, Path]:
 
 def journal_lines(path: Path) -> Iterator[JournalLine]:
     """Yields each line of a journal that is not empty, also if it is not one of a journal."""
+    from .table_formats import is_device  # with all formats, which a run that writes a journal does not need
+
     if is_device(path):
         raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
     first = 1

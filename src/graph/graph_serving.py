@@ -44,8 +44,7 @@ async def _serve_client(service: Served, lines: tuple[Incoming, OutputPipe] | No
         service.on_change = session.tell_of_change
         await session.run()
         return
-    from ..stdio.sdk_streams import sdk_streams
-    from .sdk_server import GraphServer
+    from .sdk_server import GraphServer, sdk_streams
 
     async with sdk_streams(lines) as (reader, writer):
         await GraphServer(service).run(reader, writer)

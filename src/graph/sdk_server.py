@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import mcp_types as types
+from anyio.abc import AsyncResource
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
+from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -19,7 +22,8 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter
 
@@ -27,10 +31,12 @@ from ..stdio.session import LOGGED, Refused, RequestedCall, Service, is_loud
 from .input_rounds import InputRounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
+
+    from ..stdio.pipes import Incoming, OutputPipe
 
     OnResult = Callable[[str, str, float], None]
     """Told of each call: its tool, ``ok`` or the kind of error, and its seconds."""
@@ -258,3 +264,45 @@ def _answers(params: types.CallToolRequestParams) -> dict[str, Any]:
 
 def _takes_any_json(ctx: ServerRequestContext[Any, Any]) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+@asynccontextmanager
+async def sdk_streams(lines: tuple[Incoming, OutputPipe] | None) -> AsyncGenerator[tuple[Any, Any]]:
+    """The streams that the SDK's server reads from and writes to; without lines, the SDK's own.
+
+    The SDK's own use a thread for each line, and an additional stream and task for each message.
+    """
+    if lines is None:
+        async with stdio_server() as streams:
+            yield streams
+    else:
+        yield _Reader(lines[0]), _Writer(lines[1])
+
+
+class _Stream(AsyncResource):
+    """The methods that the SDK needs from its streams."""
+
+    def __init__(self, lines: Any) -> None:
+        self._lines = lines
+
+    async def aclose(self) -> None:
+        self._lines.close()
+
+
+class _Reader(_Stream):
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        line: bytes = await anext(self._lines)
+        try:
+            return SessionMessage(
+                jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False)
+            )
+        except ValueError as error:
+            return error
+
+
+class _Writer(_Stream):
+    async def send(self, item: SessionMessage, /) -> None:
+        await self._lines.send(item.message.model_dump_json(by_alias=True, exclude_unset=True))

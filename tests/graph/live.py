@@ -15,8 +15,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
+from knime_mcp.graph.sdk_server import sdk_streams
 from knime_mcp.stdio.pipes import Incoming, OutputPipe
-from knime_mcp.stdio.sdk_streams import sdk_streams
 from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, SERVER, call, tool, yaml
 from tests.support.peers import OWN_CODE

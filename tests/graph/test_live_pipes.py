@@ -21,7 +21,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
 from knime_mcp.stdio.pipes import stdio_lines
-from knime_mcp.stdio.sdk_streams import sdk_streams
+from knime_mcp.graph.sdk_server import sdk_streams
 
 async def main():
     async with stdio_lines() as lines, sdk_streams(lines) as (reader, writer):
