@@ -27,7 +27,7 @@ from .files import (
     writing,
 )
 from .shared_options import RawCsvOption, RecordsArgument
-from .terminal import complain, note, one_line, print_json, say, show, steps_progress, table
+from .terminal import complain, note, one_line, print_json, say, show_table, steps_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -280,7 +280,7 @@ def _show_timeline(records: Iterable[CallRecord], count: int) -> None:
             for record in calls
         )
         columns = ("call", "at (UTC)", "took", "row", "tool", "status", "arguments", "result")
-        show(table(f"Run {run}" if run else "Calls", columns, rows))
+        show_table(f"Run {run}" if run else "Calls", columns, rows)
     if count > _CALLS_SHOWN:
         note(f"{counted(count - _CALLS_SHOWN, 'more call')} not shown. All: --json, or --out FILE")
 

@@ -17,7 +17,7 @@ from ..types.columns import ColumnForm
 from ..types.texts import counted, visible
 from .command_errors import CommandError
 from .files import JSON, TableFile, journal_to_resume, json_record, writing
-from .terminal import batch_progress, note, one_line, say, show, table
+from .terminal import batch_progress, note, one_line, say, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -183,7 +183,7 @@ def _terminal() -> Generator[Sink]:
             cut_off.setdefault((record.error or "").replace(f", row {row})", ")"), []).append(row)
 
     yield add
-    show(table(None, ("row", "status", "result"), rows))
+    show_table(None, ("row", "status", "result"), rows)
     for error, where in islice(cut_off.items(), _ERRORS_SHOWN):
         named = ", ".join(where[:_ROWS_NAMED])
         more = f" and {len(where) - _ROWS_NAMED:,} more" if len(where) > _ROWS_NAMED else ""

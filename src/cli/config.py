@@ -12,7 +12,7 @@ from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, is_command, takes_connection
 from .named_servers import for_every_program, programs, without_secrets, write_entries
-from .terminal import note, print_json, say, show, table
+from .terminal import note, print_json, say, show_table
 
 if TYPE_CHECKING:
     from ..tools.node_settings.named_servers import Entry
@@ -36,7 +36,7 @@ def list_servers(
         say("No server has a name yet. Add one: knime-mcp config add NAME URL, or import those of another")
         say(f"program: knime-mcp config import {'|'.join(programs())}")
         return ExitCode.OK
-    show(table(None, ("name", "server"), [(name, where(entry)) for name, entry in entries.items()]))
+    show_table(None, ("name", "server"), [(name, where(entry)) for name, entry in entries.items()])
     note(f"They stand in {servers_file()}")
     return ExitCode.OK
 

@@ -13,7 +13,7 @@ import typer
 from ..types.errors import Canceled
 from .command_errors import CommandError, ExitCode, Interrupt, reports_errors
 from .files import TableFile, check_folder, read_table
-from .terminal import complain, note, one_line, out, say, show, table
+from .terminal import complain, note, one_line, out, say, show_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,7 +195,7 @@ class DemoStory:
             for row in tools.to_pylist()
         ]
         say(f"\n{title}", "bold")
-        show(table(None, ("Tool name", "Parameters", "Description"), rows))
+        show_table(None, ("Tool name", "Parameters", "Description"), rows)
         return tools
 
     def _one_call(self, tools: OutputTable) -> None:
@@ -221,7 +221,7 @@ class DemoStory:
             for row in output.to_pylist()
         ]
         say("\n5. MCP Tool Caller calls count_words once per row of parameters.csv", "bold")
-        show(table(None, ("path", "Status", "what came of it"), rows))
+        show_table(None, ("path", "Status", "what came of it"), rows)
         _tell("The bad row is a row like the others. The node goes on, and warns:")
         for warning in result.warnings:
             _tell(warning)

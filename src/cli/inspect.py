@@ -10,7 +10,7 @@ import typer
 from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
 from .command_errors import CREDENTIAL_HINT, ExitCode, Interrupt, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, takes_connection
-from .terminal import print_json, say, show, table
+from .terminal import print_json, say, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def _print(seen: _Seen, *, next_step: str) -> None:
         )
         for step in seen.steps
     ]
-    show(table(f"Connecting to {seen.url}", ("", "phase", "step", "seen", "time"), rows))
+    show_table(f"Connecting to {seen.url}", ("", "phase", "step", "seen", "time"), rows)
     if server is not None:
         name = " ".join(part for part in (server.title or server.name, server.version) if part)
         spoken = f"protocol {server.protocol_version} over {server.transport}"

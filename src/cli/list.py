@@ -15,7 +15,7 @@ from .command_errors import ExitCode, Interrupt, command_line_hint, reports_erro
 from .connection_options import ConnectionOptions, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing
 from .shared_options import RawCsvOption
-from .terminal import complain, json_pieces, note, one_line, print_json, show, table
+from .terminal import complain, json_pieces, note, one_line, print_json, show_table
 
 if TYPE_CHECKING:
     from ..tools.provider.provide import ProvidedTool, Provision, ServerOutcome
@@ -102,7 +102,7 @@ def _print(provision: Provision) -> None:
     for outcome in provision.outcomes:
         if outcome.error is None:
             rows = [_row(tool) for tool in outcome.tools]
-            show(table(_title(outcome), ("tool", "parameters", "", "description"), rows))
+            show_table(_title(outcome), ("tool", "parameters", "", "description"), rows)
 
 
 def _title(outcome: ServerOutcome) -> str:

@@ -13,7 +13,7 @@ from .command_errors import ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, takes_connection
 from .files import check_folder, split_pairs
 from .shared_options import SaveDirOption
-from .terminal import complain, note, one_line, print_json, print_text, say, show, table
+from .terminal import complain, note, one_line, print_json, print_text, say, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -47,7 +47,7 @@ def list_resources(
         ]
     templates = sum(each.is_template for each in listed)
     title = f"{counted(len(listed) - templates, 'resource')}, {counted(templates, 'template')}"
-    show(table(title, ("URI", "media type", "description"), rows))
+    show_table(title, ("URI", "media type", "description"), rows)
     return ExitCode.OK
 
 
@@ -111,7 +111,7 @@ def list_prompts(
             )
             for each in listed
         ]
-    show(table(counted(len(listed), "prompt"), ("prompt", "arguments", "description"), rows))
+    show_table(counted(len(listed), "prompt"), ("prompt", "arguments", "description"), rows)
     return ExitCode.OK
 
 

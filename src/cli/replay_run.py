@@ -18,7 +18,7 @@ from .command_errors import ExitCode, UsageError
 from .executors import call_executor
 from .files import TableFile, open_journal, writing
 from .sessions import CommandSessions
-from .terminal import batch_progress, complain, note, one_line, print_json, say, show, table
+from .terminal import batch_progress, complain, note, one_line, print_json, say, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -164,7 +164,7 @@ class ReplayRun:
         if rows:
             heads = ("run", "call", "verdict", "tool", "arguments", "why")
             first = 0 if len(self._recording.verification.runs) > 1 else 1
-            show(table(None, heads[first:], [row[first:] for row in rows]))
+            show_table(None, heads[first:], [row[first:] for row in rows])
         if len(rows) < self._done:
             note(f"{counted(self._done - len(rows), 'more call')} not shown. All: --out FILE, or --json")
         for text in self.summary.rule_texts():

@@ -17,7 +17,7 @@ from .command_errors import CommandError, ExitCode, Interrupt, UsageError, repor
 from .connection_options import ConnectionOptions
 from .files import check_folder, read_table, records_in, writing
 from .shared_options import pairs
-from .terminal import StatusLine, complain, note, one_line, print_json, say, show, table
+from .terminal import StatusLine, complain, note, one_line, print_json, say, show_table
 from .workflow_files import load_host
 
 if TYPE_CHECKING:
@@ -261,13 +261,13 @@ def _show(report: RunReport) -> None:
         shown = data.slice(0, _ROWS_SHOWN).select(names).to_pylist()
         # One row with many columns is read from top to bottom.
         if len(shown) == 1 and len(names) > _COLUMNS_SHOWN:
-            show(table(None, ["", ""], [[name, _cell(shown[0][name], 400)] for name in names]))
+            show_table(None, ["", ""], [[name, _cell(shown[0][name], 400)] for name in names])
             continue
         # What went wrong must not be among the columns that are cut off.
         if "Error" in names[_COLUMNS_SHOWN:]:
             names = [*names[: _COLUMNS_SHOWN - 1], "Error"]
         names = names[:_COLUMNS_SHOWN]
-        show(table(None, names, [[_cell(row[name], 160) for name in names] for row in shown]))
+        show_table(None, names, [[_cell(row[name], 160) for name in names] for row in shown])
         if data.num_rows > len(shown):
             note(f"{data.num_rows - len(shown)} more rows; --out FOLDER writes all of them")
 

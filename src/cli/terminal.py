@@ -14,16 +14,17 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 from ..system import typed_line
-from ..types.texts import escape, shortened
+from ..types.texts import counted, escape, shortened
 from ..types.texts import visible as escape_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.progress import Progress as ProgressBars
     from rich.progress import ProgressColumn, TaskID
     from rich.status import Status
@@ -40,6 +41,11 @@ except ImportError:  # optional: orjson comes with LangChain, on platforms that 
 LONGEST_ERROR = 100_000
 """Characters that are shown of an error which a server words: tens of megabytes are possible."""
 _POLL_SECONDS = 0.1
+_INDENTED = 1_000_000  # bytes: a value of 2 MB that is nested 190 levels deep takes 370 MB indented
+_LAID_OUT = 2_000  # rows: rich takes 6 s for 40,000
+_WIDEST = 60  # characters of a column where not
+_REPORTS = 100  # of progress; a server may send tens of thousands
+_LONGEST_REPORT = 1_000
 _NARROWEST = 20  # characters; narrower tables would have no text
 # After a single carriage return, the end of a line would overwrite its beginning.
 _OVERWRITES = re.compile(r"\r(?!\n)")
@@ -109,10 +115,6 @@ def say(text: str, style: str = "") -> None:
     out().print(plain(text, style), soft_wrap=True)  # a hash or URL stays in one piece
 
 
-def show(renderable: RenderableType) -> None:
-    out().print(renderable)
-
-
 def note(text: str) -> None:
     _remark(text, "dim")
 
@@ -169,7 +171,7 @@ def print_text(text: str, *, end: str = "\n") -> None:
 def print_json(value: Any) -> None:
     """Prints JSON for other programs: always valid, indented by two spaces, escaped only where necessary.
 
-    Iterators, also as members, are printed as lists, while they are made.
+    Iterators, also as members, are printed as lists, while they are made. What is long stands on one line.
     """
     escaped, shown = not _speaks_unicode(), is_terminal(sys.stdout)
     for piece in json_pieces(value, escaped=escaped):
@@ -206,27 +208,36 @@ def _json_text(value: Any, *, escaped: bool) -> str:
     if _orjson is not None and not escaped:
         # Indented, json takes 20 times as long, as it does that in Python.
         with suppress(TypeError):  # what orjson does not write: long integers, deep values, lone surrogates
-            return _orjson.dumps(value, option=_orjson.OPT_INDENT_2).decode()
+            text = _orjson.dumps(value)
+            if len(text) <= _INDENTED:
+                text = _orjson.dumps(value, option=_orjson.OPT_INDENT_2)
+            return text.decode()
     return json.dumps(value, indent=2, ensure_ascii=escaped, allow_nan=False)
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
-    """Lays out untrusted text as a table that fits the terminal; the last column takes the rest."""
+def show_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Prints untrusted text as a table that fits the terminal; the last column takes the rest.
+
+    Thousands of rows are printed as lines, each column as wide as its widest cell.
+    """
+    cells = [[visible(cell) for cell in row] for row in rows]
+    if title:
+        say(title, "bold")
+    if len(cells) > _LAID_OUT:
+        lines = [columns, *([" ".join(cell.split()) for cell in row] for row in cells)]
+        widths = [min(max(map(len, column)), _WIDEST) for column in zip(*lines, strict=True)]
+        print(*("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines), sep="\n")
+        return
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    grid = Table(
-        title=plain(title, "bold") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        expand=False,
-    )
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     for column in columns:
         grid.add_column(column, overflow="fold")
-    for row in rows:
-        grid.add_row(*(plain(cell) for cell in row))
-    return grid
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    out().print(grid)
 
 
 def one_line(text: str | None, limit: int = 120) -> str:
@@ -271,13 +282,27 @@ class StatusLine:
 
 
 class CallProgress(StatusLine):
-    """Shows the progress that a tool reports."""
+    """Shows the progress that a tool reports; beyond a hundred reports, one in a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = self._left_out = 0
+        self._next = 0.0
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        if self._left_out and not remarks_on_terminal():
+            note(f"{counted(self._left_out, 'further report')} of progress left out")
 
     def __call__(self, progress: Progress) -> None:
+        if self._shown >= _REPORTS and monotonic() < self._next:
+            self._left_out += 1
+            return
+        self._shown, self._next = self._shown + 1, monotonic() + 1
         of = f" of {progress.total:g}" if progress.total else ""
         text = f"{progress.progress:g}{of}{': ' + progress.message if progress.message else ''}"
-        if not self.show(text):
-            note(text)
+        if not self.show(shortened(text, _LONGEST_REPORT)):
+            note(shortened(text, _LONGEST_REPORT))
 
 
 @contextmanager

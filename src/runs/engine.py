@@ -7,6 +7,7 @@ afterwards. The pictures, sounds and other blobs of its answer become files.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import re
@@ -581,16 +582,15 @@ def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str)
     """Saves one blob, and gives the file's path; its ending follows from the media type.
 
     `name` has no ending, and is not a server's. A file with other content stays, as a record may name it: the
-    new one's name gets a number. `MCPError` says, with `fix`, that it cannot be written.
+    new one's name gets its digest. `MCPError` says, with `fix`, that it cannot be written.
     """
-    number, ending = 1, file_ending(mime_type)
+    ending = file_ending(mime_type)
     file = folder / f"{name}{ending}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _SAVING:
-            while file.is_file() and file.read_bytes() != data:
-                number += 1
-                file = folder / f"{name}-{number}{ending}"
+            if file.is_file() and (file.stat().st_size != len(data) or file.read_bytes() != data):
+                file = folder / f"{name}-{hashlib.sha256(data).hexdigest()[:32]}{ending}"
             file.write_bytes(data)
     except OSError as error:
         why = (error.strerror or str(error)).lower()

@@ -209,6 +209,7 @@ def server_labels(servers: Sequence[str]) -> list[str]:
     ]
 
 
+@lru_cache(maxsize=1024)  # all tools of a server have one URL
 def _check_url(url: str) -> None:
     if not url:
         raise SettingInvalid(

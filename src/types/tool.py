@@ -375,7 +375,8 @@ def _spec_text(spec: str | tuple[ToolPort, ...] | None) -> str:
 
 @lru_cache(maxsize=1024)
 def _without_tool(server_uri: str) -> str:
-    return replace(ServerRoute.parse(server_uri), tool=None).uri
+    route = ServerRoute.parse(server_uri)
+    return (replace(route, tool=None) if route.tool else route).uri
 
 
 @lru_cache(maxsize=1024)

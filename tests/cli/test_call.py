@@ -1,9 +1,21 @@
 import json
+import re
 import signal
 
 import pytest
 
-from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
+from tests.support.scripted_server import (
+    ScriptedServer,
+    event,
+    legacy,
+    modern,
+    notification,
+    reply_event,
+    rpc,
+    stream,
+    text,
+    tool,
+)
 
 from .conftest import SECRET
 
@@ -89,14 +101,42 @@ def test_no_picture_takes_the_place_of_another(cli, server, tmp_path):
     earlier.write_bytes(b"an earlier picture")
     saved = [cli("call", server.url, "picture", "--save-dir", "pictures", "--json").json for _ in range(2)]
     assert earlier.read_bytes() == b"an earlier picture"
-    assert [record["image"] for record in saved] == ["pictures/result-1-2.png"] * 2  # equal ones are one file
-    assert (tmp_path / "pictures" / "result-1-2.png").read_bytes().startswith(b"\x89PNG")
+    (image,) = {record["image"] for record in saved}  # equal ones are one file
+    assert re.fullmatch(r"pictures/result-1-[0-9a-f]{32}\.png", image)
+    assert (tmp_path / image).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_deep_result_is_not_printed_as_spaces(cli):
+    deep = json.loads("[" * 150 + "]" * 150)
+    with ScriptedServer(
+        modern(tools__call=rpc({"content": [], "structuredContent": {"v": [deep] * 4000}}))
+    ) as server:
+        out = cli("call", server.url, "echo", "--json").out
+    assert len(json.loads(out)["structured_result"]["v"]) == 4000
+    assert len(out) < 3 * 4000 * 300
 
 
 def test_progress_goes_to_standard_error(cli, server):
     done = cli("call", server.url, "slow", "seconds=0.5")
     assert (done.code, done.out) == (0, "done \n")
     assert "step 5 of 10" in done.err
+
+
+def test_a_flood_of_progress_is_told_in_some_lines(cli):
+    """The most is told of the first hundred reports, and then of one in a second."""
+
+    def report(request):
+        token = request.json["params"]["_meta"]["progressToken"]
+        told = {"progressToken": token, "progress": 1, "message": "x" * 5000}
+        return event(notification("notifications/progress", **told))
+
+    flood = stream(*[report] * 500, reply_event(text("done")))
+    with ScriptedServer(legacy(tools__list=rpc({"tools": [tool()]}), tools__call=flood)) as server:
+        done = cli("call", server.url, "echo")
+    *told, last = done.err.splitlines()
+    left_out = int(re.fullmatch(r"(\d+) further reports? of progress left out", last)[1])
+    assert (done.code, len(told) + left_out) == (0, 500)
+    assert all(len(line) == 1000 for line in told)
 
 
 def test_unknown_tool_with_suggestion(cli, server):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.files import csv_rows, json_lines
-from tests.support.scripted_server import ScriptedServer, modern
+from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 TOOLS = ["echo", "add", "show", "fail", "picture", "slow", "nasty"]
 
@@ -35,6 +35,19 @@ def test_tools_and_servers_as_json(cli, server):
     assert tool["tool"]["tool_type"] == 1 or tool["tool"]
     (about,) = done.json["servers"]
     assert (about["status"], about["tools"]) == ("ok", len(TOOLS))
+
+
+def test_thousands_of_tools_are_lines_with_columns(cli):
+    tools = [tool(f"tool {n}\nx\x1b" + "y" * (n == 7), description="What it does") for n in range(2500)]
+    with ScriptedServer(modern(tools__list=rpc({"tools": tools, "resultType": "complete"}))) as server:
+        title, heads, *lines = cli("list", server.url).out.splitlines()
+    assert ": 2,500 tools " in title
+    assert heads.split() == ["tool", "parameters", "description"]
+    assert [line[: len(f"tool {n} x")] for n, line in enumerate(lines)] == [
+        f"tool {n} x" for n in range(2500)
+    ]
+    assert {line.index("What") for line in lines} == {heads.index("description")}
+    assert "\x1b" not in "".join(lines)
 
 
 def test_several_servers_with_equal_names(cli, server):

@@ -9,7 +9,7 @@ import typer
 
 from ...types.texts import counted
 from ..command_errors import CommandError, ExitCode, UsageError, reports_errors
-from ..terminal import note, one_line, print_json, say, show, table
+from ..terminal import note, one_line, print_json, say, show_table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def search(
             for word, instead in found.corrected:
                 note(f"'{word}' was not found, '{instead}' was.")
             if found.hits:
-                show(
-                    table(None, ("node", "ask for it as", "found by", "what it does"), map(_row, found.hits))
-                )
+                show_table(None, ("node", "ask for it as", "found by", "what it does"), map(_row, found.hits))
             nodes = counted(found.total, "node")
             note(f"{len(found.hits):,} of {nodes}." if found.total else "Nothing was found.")
             tell_origin(reader.origin)
@@ -110,7 +108,7 @@ def _print(spec: NodeSpec) -> None:
     say(full_description(spec))
     for title, ports in (("Inputs", spec.input_ports), ("Outputs", spec.output_ports)):
         if ports:
-            show(table(title, ("port", "type", "", "what for"), map(_port, ports)))
+            show_table(title, ("port", "type", "", "what for"), map(_port, ports))
     _print_parameters("Settings", spec.parameters)
     _print_parameters("Taken at run time", spec.input_params)
     _print_parameters("Handed on at run time", spec.output_params)
@@ -121,7 +119,7 @@ def _print(spec: NodeSpec) -> None:
 def _print_parameters(title: str, parameters: tuple[Parameter, ...]) -> None:
     if parameters:
         columns = ("name", "type", "default", "allowed", "what for")
-        show(table(title, columns, map(_parameter, parameters)))
+        show_table(title, columns, map(_parameter, parameters))
 
 
 def _port(port: Port) -> tuple[str, str, str, str]:
@@ -178,10 +176,10 @@ def types(
 def _print_types(node_types: dict[str, list[str]], *, whole: bool) -> None:
     if whole:
         rows = [(name, subtype) for name, subtypes in node_types.items() for subtype in subtypes]
-        show(table(None, ("type", "subtype"), rows))
+        show_table(None, ("type", "subtype"), rows)
         return
     counted = [(name, str(len(subtypes)), _some(subtypes)) for name, subtypes in node_types.items()]
-    show(table(None, ("type", "nodes", "such as"), counted))
+    show_table(None, ("type", "nodes", "such as"), counted)
 
 
 def _some(subtypes: list[str]) -> str:

@@ -20,7 +20,7 @@ from ..serving import (
     tell_of_keys,
 )
 from ..shared_options import GuardOption, HostOption, HttpOption, LogLevelOption, a_number
-from ..terminal import note, print_json, say, show, table
+from ..terminal import note, print_json, say, show_table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def list_keys(
         )
         for key in keys
     ]
-    show(table(None, ("id", "name", "scopes", "per minute", "created", "expires", "state"), rows))
+    show_table(None, ("id", "name", "scopes", "per minute", "created", "expires", "state"), rows)
     return ExitCode.OK
 
 

@@ -156,12 +156,17 @@ def _strings(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield where, value
         elif isinstance(value, dict):
             parts = cast("dict[str, Any]", value)
-            inner = [(where + visible(pointer_step(key)), key, each) for key, each in parts.items()]
+            inner = [(where + _step(key), key, each) for key, each in parts.items()]
             yield from ((path, key) for path, key, _ in inner if not (key.isascii() and key.isidentifier()))
             waiting.extend((path, each) for path, _, each in reversed(inner))
         elif isinstance(value, list):
             items = cast("list[Any]", value)
             waiting.extend((f"{where}/{i}", items[i]) for i in reversed(range(len(items))))
+
+
+@lru_cache(maxsize=1024)  # most definitions have the same keys
+def _step(key: str) -> str:
+    return visible(pointer_step(key))
 
 
 def _in_text(where: str, text: str, foreign_names: Mapping[str, str]) -> Iterator[SecurityFinding]:

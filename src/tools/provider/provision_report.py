@@ -22,6 +22,7 @@ from ...types.columns import (
     knime_type,
     write_tools,
 )
+from ...types.routing import ServerRoute
 from ...types.texts import compact_json, counted, shortened, visible, without_surrogates
 from ..calling_hints import example_arguments, signature, type_in_words
 from ..node_settings.connection import sent_in_clear
@@ -266,7 +267,7 @@ def _tool_row(tool: ProvidedTool) -> tuple[Any, ...]:
     return (
         tool.shown_name,
         "mcp",
-        tool.tool.route.url,
+        ServerRoute.parse(tool.tool.server_uri.partition("#")[0]).url,  # read once for all its tools
         _text(definition.display_title),
         _text(definition.description),
         tool.tool.schema_json,
