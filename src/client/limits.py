@@ -65,11 +65,11 @@ class Limits:
         input_rounds: Rounds of ``input_required`` for one call.
     """
 
-    result_bytes: int = 32 * _MIB
+    result_bytes: int = 64 * _MIB
     values: int = 1_000_000
     blocks: int = 20_000
     large_bytes: int = 4 * _MIB
-    event_bytes: int = 32 * _MIB
+    event_bytes: int = 64 * _MIB
     events: int = 100_000
     pages: int = 1000
     tools: int = 50_000

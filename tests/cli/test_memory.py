@@ -19,7 +19,7 @@ finally:
     print("peak", re.search(r"VmHWM:\\s+(\\d+)", status)[1], file=sys.stderr)
 """
 TOOLS = 49_000
-LARGE = 30 * MIB
+LARGE = 60 * MIB
 
 
 def measured(folder, *words):

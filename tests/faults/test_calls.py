@@ -270,6 +270,14 @@ FAULTS = {
         ProtocolError,
         "not valid JSON|damaged",
     ),
+    "interim responses without end": Fault(
+        [b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_100], ConnectError, "more than 1,000 interim responses"
+    ),
+    "chunks of one byte": Fault(
+        lambda r: [*stream(end=False)(r), *[b"1;a=b\r\n:\r\n" * 10_000] * 21],
+        ProtocolError,
+        "more than 200,000 chunks of less than 16 bytes",
+    ),
     "empty gzip members": Fault(
         http(200, gzipped(b"") * 20_000, headers={"Content-Encoding": "gzip"}),
         ProtocolError,

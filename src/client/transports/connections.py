@@ -28,6 +28,7 @@ from .base import Delivery, client_closed
 
 _READ_BYTES: Final = 64 * 1024
 _LONGEST_HEAD: Final = 100 * 1024
+_INTERIM: Final = 1_000  # responses before the reply, such as "103 Early Hints"
 LONG_HEAD: Final = "more than 100 KiB of headers"
 """The fault of a reply whose headers are too long."""
 _TOO_LARGE: Final = 431  # Request Header Fields Too Large, by which h11 tells this fault from others
@@ -100,7 +101,7 @@ class HttpConnection:
 
     def receive(self, wait: Wait) -> tuple[int, Headers, bytes]:
         """Status, headers and reason of the reply. Raises `BrokenConnection`, as all that reads here."""
-        while True:
+        for _ in range(_INTERIM):
             match self._event(wait):
                 case h11.Response() as reply:
                     return reply.status_code, reply.headers.raw_items(), reply.reason
@@ -108,6 +109,7 @@ class HttpConnection:
                     return reply.status_code, reply.headers.raw_items(), reply.reason
                 case _:  # another interim response
                     pass
+        raise BrokenConnection(f"more than {_INTERIM:,} interim responses")
 
     def chunk(self, wait: Wait) -> bytes | None:
         """The next part of the reply's body; None at its end."""

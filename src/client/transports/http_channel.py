@@ -58,6 +58,9 @@ _CUT_OFF: Final = "peer closed connection"  # in h11's words
 _GZIP: Final = b"\x1f"
 _GZIP_MEMBERS: Final = 10_000
 """Of one reply: an empty one costs time, and no bytes that a limit counts."""
+_TINY: Final = 16  # bytes of a chunk
+_TINY_CHUNKS: Final = 200_000
+"""Of one reply: each costs time, whatever it holds."""
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
@@ -431,9 +434,15 @@ class Reply:
             yield chunk
 
     def _raw(self) -> Iterator[bytes]:
+        tiny = 0
         try:
             while (chunk := self._connection.chunk(self._wait)) is not None:
                 self._wire += len(chunk)
+                tiny += len(chunk) < _TINY
+                if tiny > _TINY_CHUNKS:
+                    raise ProtocolError(
+                        f"The server's reply has more than {_TINY_CHUNKS:,} chunks of less than {_TINY} bytes"
+                    )
                 yield chunk
         except BrokenConnection as error:
             self._wait.look()  # raises if the connection ended because of a cancel

@@ -291,8 +291,8 @@ def test_an_event_beyond_the_limit_does_not_end_the_stream():
 
 
 def test_a_flood_on_the_stream_ends_it_and_is_the_reason_of_a_call_that_hears_nothing():
-    """An event without end in chunks of one byte, which no message interrupts."""
-    flood = [b"1\r\nx\r\n" * 10_000] * 300
+    """An event without end in small chunks, which no message interrupts."""
+    flood = [b"14\r\nxxxxxxxxxxxxxxxxxxxx\r\n" * 10_000] * 150
     script = legacy(
         session="s-1",
         tools__call=[rpc(text("hi")), [Part.STALL]],
