@@ -116,6 +116,8 @@ class AnswerSchema:
                 (cell,) = typed_column([answer.get(name)], kind)
             except (ValueError, TypeError, OverflowError, AttributeError):
                 cell = None
+            # A `date-time` has an offset (https://www.rfc-editor.org/rfc/rfc3339#section-5.6): without one
+            # it names no moment.
             has_no_offset = kind == "moment" and cell is not None and not _has_offset(answer[name])
             if has_no_offset or (answer.get(name) is not None and not (cell is not None and cell.is_valid)):
                 raise AnswerUnfit.because(f"/{name}: this is no {_named(kind)}: {compact_json(answer[name])}")
@@ -159,6 +161,7 @@ class AnswerSchema:
         answered = [call["arguments"] for call in calls_of(message) if call["name"] == _TOOL]
         if not answered:
             return message
+        # Arguments that could not be read are text still, and `read` says what is wrong with them.
         text = answered[0] if isinstance(answered[0], str) else compact_json(answered[0])
         kept: dict[str, Any] = {"content": text, "tool_calls": [], "invalid_tool_calls": []}
         return message.model_copy(update=kept)

@@ -184,6 +184,7 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
     taken: set[str] = set()
     answers: dict[str, list[ToolMessage]] = {}
     for message in messages:
+        # Gathered first, as a table may have an answer before its call, or turns later.
         if isinstance(message, ToolMessage):
             answers.setdefault(message.tool_call_id, []).append(message)
     for message in messages:
@@ -203,6 +204,7 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
         )
         repaired.append(settled if calls else message)
         for call, original in zip(calls, ids, strict=True):
+            # Some models use an id again: each call takes the next of its answers.
             known_answers = answers.get(original, [])
             counts["unanswered"] += not known_answers
             if known_answers:

@@ -87,6 +87,7 @@ class _Block:
         try:
             return await in_thread(self._tools.__enter__)
         except asyncio.CancelledError:
+            # A thread cannot be cancelled; without its connections it ends by itself.
             for client in self._clients:  # also those that connect at this moment
                 await in_thread(client.close)
             raise

@@ -231,9 +231,11 @@ def lines_between(
         if not data.isspace():
             if held[2]:
                 yield _line(held, part, after=data)
+            # Held back by one line, as the next one tells whether this one may be torn.
             held = (number, start, data)
             if start >= end:
                 return number
+        # The line behind a piece is read only to look back from: it is the next piece's to count.
         number += start < end
         start += len(data)
     if held[2]:
@@ -276,6 +278,7 @@ def end_of(path: Path) -> JournalEnd:
         part, due = last.part + 1, False
     if last_call is None:
         return JournalEnd("", chain, due, count, part, is_new)
+    # Until here a mark in the bytes was enough, so that only this line is parsed.
     if not _is_of_kind(last_call, "call"):
         raise JournalError(f"{path.name}, line {last_call.number} is not a line of a journal")
     return JournalEnd(str(last_call.entry().get("hash", "")), chain, due, count, part, is_new)

@@ -71,6 +71,7 @@ def verify_journal(
     done, last = 0, None
     for number, line in enumerate(journal_lines(file)):
         if last is not None and line.part != last.part:
+            # Offsets begin anew in each file of a journal.
             done += last.start + len(last.data)
         last = line
         if on_progress is not None and not number % 1024:
@@ -126,6 +127,7 @@ class _Check:
 
     def take(self, line: JournalLine) -> None:
         place = f"line {line.number}"
+        # Empty lines are not handed on, but have numbers.
         if line.number > self._last + 1 or not line.is_as_written:
             self._spaced.append(str(line.number))
         self._last = line.number
@@ -152,6 +154,7 @@ class _Check:
                 self._calls.take(read_record(link, has_its_hash=has_hash(link)))
                 if entry.get("files"):
                     self._check_files(entry, place)
+            # The first end counts; a second one is a finding below, whatever it says.
             case "end" if run and self._ends.get(run, _End()).count is None:
                 self._ends[run] = _closing(entry, self._chain)
             case "checkpoint":
@@ -178,6 +181,7 @@ class _Check:
         elif follows is False and line.data.startswith(START) and line.follows(""):
             self._segments.append(line.number)  # files of several runs, one behind the other
             self._in_chain, follows = 0, True
+        # Lines of format 1 have no chain; behind one that has, a line without it was put there.
         if follows is False or (follows is None and self._format > 1):
             self._strangers.append(str(line.number))
         self._bare_lines += follows is None
@@ -232,6 +236,7 @@ class _Check:
 
     def _look_for_unknown(self, entry: dict[str, Any], number: int) -> None:
         for name in unknown_fields(entry):
+            # A file that is no journal would have each of its fields remembered.
             if len(self._unknown) < _MOST_NAMED:
                 self._unknown[f"'{name[:40]}' (line {number})"] = None
 
@@ -242,6 +247,7 @@ class _Check:
         if note is None or unknown_fields(entry):
             self.findings.append(Finding(Verdict.ALTERED, f"{place} is no checkpoint of a journal."))
             return
+        # The checkpoint itself is counted already.
         if note.lines != self._in_chain - 1 or not line.follows(note.chain):
             text = f"{place}: the checkpoint is not one of the lines before it: they were changed, or it was."
             self.findings.append(Finding(Verdict.ALTERED, text))
@@ -253,6 +259,7 @@ class _Check:
             self.findings.append(Finding(Verdict.ALTERED, text))
             return
         by += [f"the signature of {key.name} ({key.id.hex()}) of {note.at}" for key in signers]
+        # A signature with an unknown key says nothing, neither for the journal nor against it.
         own = {(key.name, key.id) for key in signers}
         self._foreign |= {name: None for name, number, _ in note.signatures if (name, number) not in own}
         if isinstance(token := entry.get("time_stamp"), str):
@@ -356,6 +363,7 @@ class _Check:
     def _coverage(self) -> list[Cover]:
         """Which lines are covered by what: each by the next anchor behind it in its chain."""
         covers: list[Cover] = []
+        # Behind a line that does not follow, an anchor says nothing of what is before that line.
         if self._strangers or not self._segments:
             return [Cover(1, self._last, "")] if self._last else []
         if self.sealed:
@@ -422,7 +430,9 @@ class _Check:
 
 def _closing(entry: dict[str, Any], chain: str) -> _End:
     count = entry.get("calls")
+    # JSON's `true` is an int in Python.
     is_count = isinstance(count, int) and not isinstance(count, bool)
+    # No run has -1 calls, so that an unreadable count is a finding, and not a run without an end.
     return _End(count if is_count else -1, str(entry.get("head", "")), str(entry.get("outcome", "")), chain)
 
 
@@ -439,6 +449,7 @@ def saved_file(name: str, journal: Path) -> Path | None:
 
 def is_as_saved(file: Path, digest: object, size: object) -> bool:
     try:
+        # Most changes show without reading the file.
         if file.stat().st_size != size:
             return False
         with file.open("rb") as stream:

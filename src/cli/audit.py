@@ -195,6 +195,7 @@ def show_records(
     """
     check_table(out)
     check_page(html)
+    # Opened for writing, it would be empty before it is read.
     if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.calls_table import ordered_calls, write_calls

@@ -207,6 +207,7 @@ def _with_decimal_points(table: FileTable, tool: MCPTool) -> FileTable:
 
 
 def _with_point(text: str | None) -> str | None:
+    # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
     if text is None or not _COMMA.fullmatch(text.strip()):
         return text
     return text.strip().replace(".", "").replace(",", ".")

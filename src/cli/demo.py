@@ -243,6 +243,7 @@ class DemoStory:
 
         try:
             host = load_extension(self._root)
+            # Ports that are left out are the last ones, and optional.
             unconnected = [None] * (len(host.declared(node_id).input_ports) - len(inputs))
             result = host.run_node(
                 node_id,

@@ -153,6 +153,7 @@ def plot_column(folder: Path, path: str, column: str, bars: int) -> bytes:
     low, width = min(numbers), (max(numbers) - min(numbers)) or 1
     heights = [0] * bars
     for number in numbers:
+        # The largest number belongs into the last bar, and not behind it.
         heights[min(bars - 1, int((number - low) / width * bars))] += 1
     return _png_of_bars(heights)
 
@@ -164,6 +165,7 @@ def check_columns(folder: Path, path: str) -> list[ColumnCheck]:
     for name in table:
         present = [cell for cell in _column(table, name) if cell]
         numbers = [number for cell in present if (number := _number(cell)) is not None]
+        # Quartiles need two numbers; a column with a text among its numbers is none of readings.
         if len(numbers) < 2 or len(numbers) < len(present):
             continue
         low, _, high = statistics.quantiles(numbers, n=4)
@@ -182,12 +184,14 @@ def report_page(title: str, text: str, picture: str) -> bytes:
         png = base64.b64decode(picture, validate=True)
     except ValueError:
         raise ToolError("The picture is no base64 text.") from None
+    # The header chunk is always the first: https://www.w3.org/TR/png-3/#11IHDR
     if png[:8] != b"\x89PNG\r\n\x1a\n" or png[24:29] != b"\x08\x02\0\0\0":
         raise ToolError("The picture is no PNG of 8-bit RGB without interlacing.")
     width, height = struct.unpack(">II", png[16:24])
     pixels, place = b"", 8
     while place < len(png):
         size, kind = struct.unpack(">I4s", png[place : place + 8])
+        # Not unpacked: PDF reads a PNG's compressed rows as they are, with the predictor below.
         pixels += png[place + 8 : place + 8 + size] if kind == b"IDAT" else b""
         place += size + 12
     lines = [(title, 20), ("", 12), *((line, 12) for line in text.splitlines())]
@@ -220,6 +224,7 @@ def _pdf(*objects: bytes) -> bytes:
     for number, body in enumerate(objects, 1):
         places.append(len(data))
         data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    # With the space before the line break, as each entry has exactly 20 bytes.
     table = "".join(f"{place:010} 00000 n \n" for place in places)
     count = len(objects) + 1
     end = f"xref\n0 {count}\n0000000000 65535 f \n{table}trailer\n<</Size {count}/Root 1 0 R>>\n"

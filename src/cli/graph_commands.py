@@ -290,6 +290,7 @@ def run(
                 document, run=run, spans=spans, check_schemas=validate, secret_arguments=secret_argument or ()
             )
         )
+        # The limit is of the process, which does nothing else here.
         api.executor.hold_memory()
         secrets = api.secrets_of(tool, values)
         definition = document.tool(tool)
@@ -312,6 +313,7 @@ def run(
             _save(save_run, secrets, tool, shown, error.history, error=message)
             complain(coded(beginning(message, LONGEST_ERROR), error.error_code))
             is_stopped = error.kind == "stopped"
+            # The block ends without an exception, and would be on record as complete.
             if run is not None:
                 run.close("canceled" if is_stopped else "failed")
             return ExitCode.CANCELED if is_stopped else ExitCode.FAILED

@@ -135,6 +135,7 @@ def takes(
     The fields of `group`, a dataclass, are annotated for typer; `name` is the command's argument for it.
     Options that the command refuses are `hidden` in its help.
     """
+    # With extras, as the options are in the metadata of the types.
     hints = typing.get_type_hints(group, include_extras=True)
     added = [
         inspect.Parameter(

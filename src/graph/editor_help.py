@@ -86,6 +86,7 @@ class EditorHelp:
         if word is None:
             return None
         shapes, nodes = self._around(lines, line)
+        # Of `a.b.c` only what leads up to the part under the cursor.
         end = text.find(".", column)
         path = word[0] if end < 0 or end > word.end() else text[word.start() : end]
         name = path.strip("`").removeprefix("$.").removeprefix("$$.")

@@ -212,12 +212,16 @@ class Controller:
 
     def before(self, index: int, node: Node, hooks: Hooks, *, wants_pause: bool = False) -> None:
         """Pauses before a node, if it is to; in any case with `wants_pause`. For the executor."""
+        # Without the lock, as this is asked before each node: a pause that comes now holds before the next
+        # one.
         if not (wants_pause or self._pause or node.id in self._breakpoints):
             return
         with self._changed:
             self._waiting, self._status = (index, node.id), RunStatus.PAUSED
+            # A breakpoint pauses like `pause`, so that `step` goes one node further and not to the end.
             self._pause = True
             self._changed.notify_all()
+        # Outside of the lock, as a hook may resume or stop the run from another thread, and wait for that.
         if hooks.on_pause is not None:
             hooks.on_pause(index, node)
         with self._changed:

@@ -152,6 +152,7 @@ def to_json(value: Any) -> Any:
     found: dict[str, Any] = {}
     for name, default in _defaults(kind).items():
         entry = getattr(value, name)
+        # `0 == False`: a default value of a setting must not be taken for the default of the field.
         if default is MISSING or entry != default or (isinstance(entry, bool) != isinstance(default, bool)):
             found[name] = to_json(entry)
     return found

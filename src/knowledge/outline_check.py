@@ -202,6 +202,7 @@ class _Connections:
         if outputs is None or inputs is None:
             return
         self.found.connections += 1
+        # Where an outline names no port, any of them may be meant.
         if any(may_connect(output, into) for output, into in product(outputs, inputs)):
             return
         gives, wants = (
@@ -274,6 +275,7 @@ def at_position(ports: Sequence[Port], number: int) -> list[Port]:
         is_open = is_open or is_group
         if number == earliest or (number > earliest and is_open):
             found.append(port)
+        # A group may be empty, and then the port behind it stands in its place.
         earliest += not is_group
     return found
 
@@ -284,4 +286,5 @@ def may_connect(output: Port, into: Port) -> bool:
         return is_connectable_port(output, into) is not False
     kinds = {folded(output.type), folded(into.type)}
     is_known = is_typed(output) and is_typed(into) and not (takes_anything(output) or takes_anything(into))
+    # By their names types are told apart only from tables: a port may be a kind of another one.
     return not is_known or len(kinds) == 1 or "table" not in kinds

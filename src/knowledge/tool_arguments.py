@@ -124,14 +124,17 @@ class _Argument:
 
     def _integer(self) -> int:
         value, whole = self.value, None
+        # `True` would be 1.
         if not isinstance(value, bool):
             with suppress(TypeError, ValueError, OverflowError):
+                # Models write 5.0 and "5"; `int` of `inf` and `nan` raises.
                 number = float(value.strip() if isinstance(value, str) else value)
                 whole = int(number) if number == int(number) else None
         if whole is None:
             raise self._wrong("a whole number")
         low, high = self.schema.get("minimum", whole), self.schema.get("maximum", whole)
         kept = min(max(whole, low), high)
+        # Corrected and told: that too many are asked for is no reason to give none.
         if kept != whole:
             self.changed.append(f"{self.name} is {kept}: it can be {low} to {high}.")
         return kept

@@ -206,6 +206,11 @@ def warnings(*nodes, output="{type: object}", schema=None):
         yield line[problem.position.column - 1 :].split(",")[0], problem.message, problem.fix
 
 
+def test_what_may_be_one_of_very_many_values_is_not_found():
+    a, b = (of_schema({"enum": [f"{letter}{n}" for n in range(80)]}, "the outputSchema") for letter in "ab")
+    assert doubts("(n > 1 ? a : b) = 'b79'", n=Shape(), a=a, b=b) == []
+
+
 def test_places_are_those_in_the_text():
     nodes = transform("{'a': entry.name, 'b': entry.cuont}")
     ((place, _, fix),) = warnings(nodes)

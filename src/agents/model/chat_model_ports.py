@@ -249,11 +249,13 @@ class AzureChatModelSpec(ForeignChatModelSpec):
             route=model_route(
                 url,
                 credential=by_name,
+                # A key goes into a header of Azure's own; a login from a port is sent as Authorization.
                 headers=(("api-key", "{credential.password}"),) if by_name else (),
             ),
             model=model,
             temperature=None if reasons else document["temperature"],
             token_limit=document["max_tokens"] or None,
+            # Azure's models that reason refuse `max_tokens`, and `top_p` and a temperature, too.
             token_limit_field="max_completion_tokens" if reasons else "max_tokens",
             more=more if reasons else {**more, "top_p": document["top_p"]},
         )
@@ -316,6 +318,7 @@ class DatabricksChatModelSpec(ForeignChatModelSpec):
                 setting="model",
                 fix="Install that extension",
             )
+        # The class is the Databricks extension's, which alone knows how to read its document.
         workspace: Any = get_port_type_for_id(_DATABRICKS_WORKSPACE).spec_class
         return workspace.deserialize(document["databricks_workspace_spec"])
 
@@ -340,6 +343,7 @@ class GeminiChatModelSpec(ForeignChatModelSpec):
             model = str(document["model_name"])
         else:
             project, location = place["project_id"], place["location"]
+            # The global endpoint is the only one without its region in front.
             host = "aiplatform" if location == "global" else f"{location}-aiplatform"
             base = str(place["custom_base_api_url"] or f"https://{host}.googleapis.com").rstrip("/")
             route = model_route(f"{base}/v1/projects/{project}/locations/{location}/endpoints/openapi")
@@ -362,6 +366,7 @@ class TGIChatModelSpec(ForeignChatModelSpec):
 
     def _read(self, document: dict[str, Any]) -> ChatModelSettings:
         login = cast("dict[str, Any]", document.get("hf_hub_auth") or {})
+        # Its dialog takes the address of the server, and people paste that of the endpoint.
         url = str(document["inference_server_url"]).rstrip("/").removesuffix("/v1")
         return ChatModelSettings(
             route=model_route(f"{url}/v1", credential=login.get("credentials")),
@@ -382,6 +387,7 @@ class HuggingFaceChatModelSpec(ForeignChatModelSpec):
         top_p = chosen.get("top_p")
         return ChatModelSettings(
             route=model_route(_HUGGING_FACE_URL, credential=document["credentials"]),
+            # The router takes the provider as an ending of the model's name.
             model=f"{document['repo_id']}:{provider}" if provider else str(document["repo_id"]),
             temperature=chosen.get("temperature"),
             token_limit=chosen.get("max_tokens") or chosen.get("max_new_tokens"),

@@ -163,6 +163,7 @@ class ReplyMaker:
 
         `bound` is None if the tool was not called, so that its server wrote no part of the text.
         """
+        # The model may still find in it what it looked for.
         if answer is not None and answer.error is not None and answer.text:
             text = f"{text}\n\nThe result was:\n{answer.text}"
         if bound is None:
@@ -266,6 +267,8 @@ def _repeats_structured(answer: ToolAnswer) -> bool:
     candidates: list[Any] = [answer.structured]
     match answer.structured:
         case {"result": result, **others} if not others:
+            # The structured value has to be an object, so SDKs wrap any other in `result`; the text is not
+            # wrapped.
             candidates += [result, str(result)]
         case _:
             pass
@@ -333,12 +336,14 @@ def _unknown_arguments(bound: BoundTool | None, arguments_json: str | None) -> s
         return ""
     schema = bound.definition["function"]["parameters"]
     known = schema.get("properties")
+    # Such a schema may know arguments that `properties` does not list.
     if not isinstance(known, dict) or schema.keys() & _OPEN_KEYWORDS:
         return ""
     names = list(cast("dict[str, Any]", known))
     folded = {name.casefold(): name for name in names}
     hints: list[str] = []
     for unknown in sorted(parse_object(arguments_json).keys() - set(names))[:_NAMES_SHOWN]:
+        # Cut, as difflib's time grows with the square of the length.
         similar = difflib.get_close_matches(unknown[:100].casefold(), folded, n=1)
         hints.append(f"{unknown!r} (did you mean {folded[similar[0]]!r}?)" if similar else repr(unknown))
     return f" The tool knows no argument {', '.join(hints)}." if hints else ""

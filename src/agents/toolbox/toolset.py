@@ -113,6 +113,7 @@ class Toolset:
 
     def schemas_for(self, name: str) -> tuple[str, ...]:
         """The schemas that may say which arguments of a call are secret: for an unknown name those of all."""
+        # Tools without secrets have no entry there, and no schema to look into.
         if self.by_name.get(name) is not None:
             return (self._secret_schemas.get(name, ""),)
         return tuple(self._secret_schemas.values())
@@ -135,6 +136,7 @@ class Toolset:
         for bound in self.bound:
             for spelling in (bound.name, bound.shown_name, bound.tool.name):
                 folded.setdefault(spelling.casefold(), bound.name)
+        # Cut, as difflib's time grows with the square of the length.
         written = name.casefold()[:200]
         # Models put a prefix of their training before names, such as `functions.search`.
         spellings = [part for part in re.findall(r"[\w-]+", written) if part in folded]
@@ -264,6 +266,7 @@ def _made_schema(parameters_json: str, ports: tuple[ToolPort, ...]) -> dict[str,
         }
         properties[DATA_INPUTS] = {"description": "Ids of data, one per input", **_object(inputs)}
     schema = _object(properties)
+    # With a default for each parameter, a model may leave out all of them at once.
     schema["required"] = [name for name, part in properties.items() if part.get("required")]
     return schema
 

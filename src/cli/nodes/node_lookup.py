@@ -183,5 +183,6 @@ def _print_types(node_types: dict[str, list[str]], *, whole: bool) -> None:
 
 
 def _some(subtypes: list[str]) -> str:
+    # Subtypes are names of Java classes, whose packages are long and all alike.
     shown = ", ".join(subtype.rpartition(".")[2] for subtype in subtypes[:_SHOWN])
     return f"{shown}, …" if len(subtypes) > _SHOWN else shown

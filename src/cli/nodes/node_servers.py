@@ -66,6 +66,7 @@ def serve(
             return ExitCode.OK
         tools = ServedTools(NodeKnowledgeMCPService(opened))
         if http is None:
+            # Ended by a signal, it has a thread left that waits for a line, which no interpreter can end.
             if anyio.run(serve_stdio, tools):
                 end_now()
             return ExitCode.OK

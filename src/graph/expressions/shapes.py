@@ -61,6 +61,7 @@ class Shape:
     def flat(self) -> Shape:
         """What JSONata finds in the value: the value itself, or the entries of lists, also of inner ones."""
         found = self
+        # A schema may declare lists in lists without end.
         for _ in range(_DEEPEST_LIST):
             if found.entries is None or not found.may_be_list:
                 break
@@ -131,7 +132,10 @@ def either(*shapes: Shape) -> Shape:
         fields={name: either(*(s.fields[name] for s in objects if name in s.fields)) for name in names},
         others=max((shape.others for shape in objects), default=Others.NONE),
         entries=(lambda: either(*(shape.of_entries for shape in lists))) if lists else None,
-        values=tuple(values[:_MOST_VALUES]) if all(s.values is not None for s in shapes) else None,
+        # All or none: with some left out, a comparison that holds would be said never to hold.
+        values=tuple(values)
+        if len(values) <= _MOST_VALUES and all(s.values is not None for s in shapes)
+        else None,
         whose=next((shape.whose for shape in shapes if shape.whose), ""),
     )
 
@@ -150,6 +154,7 @@ def seen(value: Any, whose: str) -> Shape:
     match value:
         case dict():
             members = cast("dict[str, Any]", value)
+            # Only the names are taken from it: the same field may be null, or a text, the next time.
             fields = {name: replace(seen(v, whose), kinds=ANY.kinds) for name, v in members.items()}
             return Shape(kinds=frozenset({"object"}), fields=fields, others=Others.UNLIKELY, whose=whose)
         case list():
@@ -226,6 +231,7 @@ def _kinds(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str] |
         if found and None not in found:
             return frozenset[str]().union(*(kinds for kinds in found if kinds is not None))
     inner = (_kinds(entry, root, depth + 1) for entry in as_list(part.get("allOf")))
+    # All of the parts hold, so that what one of them says is certain.
     by_rule = next((kinds for kinds in inner if kinds), None)
     values = _values(schema, root)
     if by_rule is None and values:

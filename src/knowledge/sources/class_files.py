@@ -129,6 +129,7 @@ class ClassFile:
         at = self._read_pool(10, count)
         _, name, above, interfaces = struct.unpack_from(">HHHH", data, at)
         self.name = str(self.constant(name)).replace("/", ".")
+        # Only java.lang.Object has none.
         self.superclass = str(self.constant(above)).replace("/", ".") if above else ""
         at += 8 + 2 * interfaces
         self.field_values: dict[str, Any] = {}
@@ -160,6 +161,8 @@ class ClassFile:
                 values = struct.unpack_from(layout, data, at)
                 self._pool[index] = (kind, values[0] if len(values) == 1 else values)
                 at += struct.calcsize(layout)
+            # A long or double takes two places:
+            # https://docs.oracle.com/javase/specs/jvms/se21/html/jvms-4.html#jvms-4.4.5
             index += 2 if kind in _WIDE_CONSTANTS else 1
         return at
 
@@ -174,6 +177,7 @@ class ClassFile:
                 name, body, at = self._attribute(at)
                 if is_method and name == "Code":
                     (size,) = struct.unpack_from(">I", body, 4)
+                    # By its name alone the first of several methods with that name is found.
                     for key in (member, f"{member}{self.constant(type_index)}"):
                         self.methods.setdefault(key, body[8 : 8 + size])
                 elif not is_method and name == "ConstantValue":

@@ -88,6 +88,7 @@ class PackMapping:
     def text(self, key: str, default: str = "", *, required: bool = False) -> str:
         value = self._data.get(key)
         if value is None:
+            # What is no mapping was reported already, and lacks every key.
             if required and self._is_mapping:
                 self.wrong(key if key in self._data else "", f"'{key}' is missing")
             return default
@@ -102,6 +103,7 @@ class PackMapping:
         return self._of_kind(key, default, isinstance(self._data.get(key, default), bool), "true or false")
 
     def whole(self, key: str, default: int) -> int:
+        # Not isinstance: `true` and `yes` would be whole numbers.
         return self._of_kind(key, default, type(self._data.get(key, default)) is int, "a whole number")
 
     def number(self, key: str) -> float | int | None:

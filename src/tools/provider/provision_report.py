@@ -104,6 +104,7 @@ def warnings(provision: Provision) -> list[str]:
         f"{outcome.request.server} offers '{name}' in a form that cannot be used: {why}"
         f"{'' if len(outcome.dropped) == 1 else f' ({len(outcome.dropped) - 1} more)'}."
         for outcome in provision.outcomes
+        # One per server, as the view lists all of them.
         for name, why in outcome.dropped[:1]
     ]
     messages += [
@@ -329,6 +330,7 @@ class _Room:
         self._left = characters
 
     def takes(self, html: Html) -> bool:
+        # It stays below zero: behind the first tool that has no room, none is shown at length.
         self._left -= len(html)
         return self._left >= 0
 
