@@ -206,4 +206,5 @@ def _weighted(
         if root(word) not in index.roots:
             keys = {**dict.fromkeys(index.beginning_with(word), _BEGINNING), **keys}
         weight = index.weight(len(reader), root(word), keys)
+        # Only kinds of things are in capitals.
         yield weight * _KIND if word.isupper() else weight, keys

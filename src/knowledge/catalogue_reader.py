@@ -159,6 +159,7 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         self.path = path
         self._lock = threading.Lock()
         self._idle: list[CatalogueReader] = []
+        # A file that is missing or damaged is an error now, and not at the first question.
         with self.reading():
             pass
 
@@ -210,6 +211,7 @@ class Catalogue(AbstractContextManager["Catalogue"]):
             stale = [reader for reader in self._idle if reader.fingerprint != now]
             taken = fitting.pop() if fitting else None
             self._idle = fitting
+        # Closed only here, when nobody has them any more: those in use go on with their old file.
         for reader in stale:
             reader.close()
         return taken or CatalogueReader(self.path)
@@ -225,6 +227,7 @@ def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueRead
             found = kept.get(reader.fingerprint)
         if found is not None:
             return found
+        # Outside of the lock, as it takes long; where two threads made it, the first one's counts.
         fresh = make(reader)
         with lock:
             while len(kept) >= _MOST_VERSIONS:
@@ -259,7 +262,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         # `immutable`, as the file never changes: SQLite needs no locks, and can read from read-only media.
         return sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            # Readers go from thread to thread, but only one at a time has each.
+            f"{path.absolute().as_uri()}?mode=ro&immutable=1",
+            uri=True,
+            check_same_thread=False,
         )
     except sqlite3.Error as error:
         raise CatalogueError(

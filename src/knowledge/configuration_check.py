@@ -146,6 +146,7 @@ def _unwrapped(settings: Mapping[str, Any], known: set[str]) -> Mapping[str, Any
         if not isinstance(inside, Mapping):
             continue
         inner = cast("Mapping[str, Any]", inside)
+        # KNIME writes `variables` beside `model`; without it a setting may be called `model`.
         if key == "model" and ("variables" in settings or not known.isdisjoint(inner)):
             return inner
         is_setting = key in known or any(name.startswith(f"{key}.") for name in known)
@@ -249,6 +250,7 @@ def _is_option(parameter: Parameter, value: Any) -> bool:
     if isinstance(value, Mapping):
         return True  # KNIME writes some choices as mappings whose content is not known
     values = cast("list[Any]", value) if _is_list(value) else [value]
+    # Labels are what people see in the dialog, and write.
     allowed = [*parameter.enum_values, *(option.label for option in parameter.options if option.label)]
     texts = {str(entry).casefold() for entry in allowed}
     return all(entry in allowed or str(entry).casefold() in texts for entry in values)
@@ -263,6 +265,7 @@ def _matches(parameter: Parameter, value: str) -> bool:
         wanted = jsonschema_rs.validator_for(
             {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
         )
+        # In Python's patterns `$` also fits before a line break at the end.
         return wanted.is_valid(value) or wanted.is_valid(value.removesuffix("\n"))
     except ValueError:
         return True

@@ -189,6 +189,7 @@ def sdk_server(tools: ServedTools) -> Server[Any]:
         try:
             if tools.is_brief(params.arguments):
                 return work()
+            # A thread cannot be cancelled; the request ends at once, and the thread when it is done.
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
         except Refused as refused:
             raise ProtocolFailure(refused.code, str(refused)) from None

@@ -65,6 +65,7 @@ class NodeKnowledgeMCPService:
         with self.catalogue.reading() as reader:
             found = _HANDLERS[name](_Call(name, read, reader))
             origin = origin_as_json(reader.origin)
+        # The keys of that answer are types of nodes, none of which begins with `_`.
         under = "_" if name == "get_node_types" else ""
         if changed:
             found[f"{under}warning"] = " ".join(filter(None, [found.get(f"{under}warning", ""), *changed]))

@@ -252,7 +252,9 @@ def _invalid(what: str) -> ArgumentsInvalid:
 
 
 def _of_base64(text: str) -> Outline:
+    # Also from a data URL.
     plain = text.partition("base64,")[2] or text
+    # Judged by the length of the base64, before anything is decoded.
     if len(plain) > MOST_BYTES * 4 // 3 + 4:
         what = f"is a file of more than {MOST_BYTES >> 20} MiB, which is not allowed: export it without data"
         raise _invalid(what)

@@ -150,6 +150,7 @@ def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
                 route = _readable(entry.get("server", route))
                 continue
             tool = ToolChoice(route=route, **{key: entry[key] for key in entry.keys() & _TEXTS})
+            # The same Provider may come in on several ways through the workflow.
             tools.setdefault((tool.name, route), tool)
     return list(tools.values())
 
@@ -382,6 +383,7 @@ class _Example:
 
     def _branch(self, schema: dict[str, Any]) -> Any:
         branches = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
+        # An example shows what can be given, and null says nothing.
         for branch in branches:
             if _kind(resolve(self._root, branch)) != "null":
                 return branch

@@ -224,6 +224,7 @@ def _content(reading: server_reading.Reading, row: str | None, uri: str, block: 
 
     match block:
         case EmbeddedResource(uri=own, mime_type=media_type, text=str(text)):
+            # The digest is that of the content in UTF-8, whether it came as text or as bytes.
             data = text.encode()
             return _Content(row, own or uri, media_type, text, None, len(data), _sha(data))
         case EmbeddedResource(uri=own, mime_type=media_type, blob=bytes(data)):

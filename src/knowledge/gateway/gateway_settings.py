@@ -162,6 +162,7 @@ class GatewaySettings(BaseModel):
             raise ValueError("NODE_KNOWLEDGE_SUPABASE_URL is set, but NODE_KNOWLEDGE_SUPABASE_KEY is not")
         if "*" in self.gateway_cors_origins:
             raise ValueError("GATEWAY_CORS_ORIGINS: name the origins; '*' would let every web page in")
+        # Patterns, lists, `-name` and `_all` would reach other indices than those that were named.
         if any(
             set(name) & set("*,/ ") or name.startswith(("_", "-", ".")) for name in self.elasticsearch_indices
         ):
@@ -204,6 +205,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     try:
         return GatewaySettings.model_validate(values)
     except ValidationError as error:
+        # Without the input, which may be a key.
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         name = ".".join(map(str, first["loc"])).upper()
         text = first["msg"].removeprefix("Value error, ")

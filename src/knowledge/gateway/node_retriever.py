@@ -120,6 +120,7 @@ class CatalogueKnowledge(NodeKnowledgeRetriever):
 
     def _know(self, reader: CatalogueReader, name: str) -> NodeKnowledgeResult:
         hits = search(reader, name, limit=3).hits
+        # Of hits that are equally similar the search's first counts.
         scored = sorted(((similarity(name, hit), -place) for place, hit in enumerate(hits)), reverse=True)
         if not scored or scored[0][0] < self._threshold:
             return NodeKnowledgeResult(
@@ -155,6 +156,7 @@ def similarity(name: str, hit: Hit) -> float:
 
     Below that, it grows with the likeness of both names, and is higher if the node has all words of the name.
     """
+    # `autojunk` leaves the frequent letters of long names out of the comparison.
     alike = difflib.SequenceMatcher(None, folded(name), folded(hit.node.name), autojunk=False).ratio()
     match hit.tier:
         case Tier.EXACT:

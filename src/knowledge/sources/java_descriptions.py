@@ -58,6 +58,7 @@ def read_class(code: ClassFile) -> NodeSpec | None:
     _, first = code.run("<clinit>", fields=fields)
     _, second = code.run("createNodeDescription", ["this"], fields)
     found = _Description()
+    # The method first: it is what KNIME asks, and constants may be of something else.
     for call in (*second, *first):
         if call.name == "createNodeDescription" and _read_single_call(call, found):
             break
@@ -191,6 +192,7 @@ def type_of(owner: str) -> Type:
 
 def typed(ports: tuple[Port, ...], types: Sequence[Type]) -> tuple[Port, ...]:
     """The ports with these types, in order. Ports that have a type keep it, and groups are skipped."""
+    # Nobody can say then which type is whose.
     if len(types) != sum(not port.group for port in ports):
         return ports
     left = iter(types)

@@ -85,6 +85,7 @@ def read_pack(path: Path, *, shown_as: str | None = None) -> Pack:
     if path.stat().st_size > _LARGEST:
         raise PackError(f"{shown} has more than {_LARGEST:,} bytes", fix="Split it into several packs.")
     try:
+        # Editors on Windows put a byte order mark in front.
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise PackError(f"{shown} is no UTF-8 text (byte {error.start})", fix="Save it as UTF-8.") from None
@@ -308,6 +309,7 @@ def _examples(fields: PackMapping) -> tuple[Mapping[str, Any], ...]:
 def _check_examples(node: NodeSpec, path: KeyPath, problems: Problems) -> None:
     """Reports settings in examples that the node does not take. Examples may leave settings out."""
     for index, example in enumerate(node.examples):
+        # Only what an example has is judged, as it may leave out settings that are required.
         settings = example.get("configurations")
         if not isinstance(settings, dict):
             continue
