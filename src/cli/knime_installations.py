@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 INI: Final = "knime.ini"
 _ARGUMENT: Final = "-Dknime.python.extension.config="
 _JVM: Final = "-vmargs"
+_NUMBER: Final = re.compile(r"\d+")
 _CORE: Final = re.compile(r"org\.knime\.core_(\d+\.\d+\.\d+)\.")
 #: The variables that say where Windows keeps programs.
 _WINDOWS: Final = ("ProgramFiles", "ProgramW6432", "ProgramFiles(x86)", "LOCALAPPDATA")
-_PYTHON: Final = "org.knime.python3.nodes_*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,11 @@ class Installation:
         found = [match for own in self.plugins.glob("org.knime.core_*") if (match := _CORE.match(own.name))]
         return max((tuple(map(int, match[1].split("."))) for match in found), default=None)
 
-    @property
-    def python_plugin(self) -> Path | None:
-        """The plug-in that loads Python extensions, of *KNIME Python Integration*."""
-        return max(self.plugins.glob(_PYTHON), default=None)
+    def newest(self, plugin: str) -> Path | None:
+        """The newest version of a plug-in; updates leave older ones beside it."""
+        # By its numbers, as 5.10 comes after 5.9.
+        found = self.plugins.glob(f"{plugin}_*")
+        return max(found, key=lambda own: list(map(int, _NUMBER.findall(own.name))), default=None)
 
     @property
     def config(self) -> Path | None:

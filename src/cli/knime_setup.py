@@ -184,7 +184,7 @@ def _look_at(place: Installation) -> Iterator[SetupFinding]:
             yield SetupFinding(where, "note", what)
         else:
             yield SetupFinding(where, "ok", f"KNIME {shown}")
-        if place.python_plugin is None:
+        if place.newest("org.knime.python3.nodes") is None:
             yield wrong(
                 "KNIME Python Integration is not installed, which runs nodes written in Python",
                 "In KNIME: File > Install KNIME Extensions, KNIME Python Integration",
@@ -282,8 +282,7 @@ def _knimes_code(place: Installation) -> list[Path]:
     """The folders of KNIME's Python code, if all are there."""
     found: list[Path] = []
     for part in _KNIMES_CODE:
-        name = f"org.knime.python3.{part}" if part else "org.knime.python3"
-        folder = max(place.plugins.glob(f"{name}_*"), default=None)
+        folder = place.newest(f"org.knime.python3.{part}" if part else "org.knime.python3")
         if folder is None or not (folder / "src" / "main" / "python").is_dir():
             return []
         found.append(folder / "src" / "main" / "python")

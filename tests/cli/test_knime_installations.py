@@ -19,6 +19,7 @@ from knime_mcp.cli.knime_installations import (
 
 ENTRY = {"src": r"C:\Users\O'Hara\knime_mcp", "python_executable": "/v/bin/python"}
 ARGUMENT = "-Dknime.python.extension.config="
+PYTHON = "org.knime.python3.nodes"
 JVM = "-startup\nx\n-vmargs\n-Xmx2g\n"
 
 
@@ -51,7 +52,7 @@ def test_where_they_are_found(tmp_path, system, folder, environment):
     found = installations(system, tmp_path / "home", environment, tmp_path)
     assert found == [place]
     assert found[0].version == (5, 9, 0)
-    assert found[0].python_plugin
+    assert found[0].newest(PYTHON)
 
 
 def test_the_program_on_the_path_is_one(tmp_path):
@@ -71,7 +72,14 @@ def test_what_is_named_by_hand(tmp_path):
 
 def test_without_its_plugins_the_version_is_unknown(tmp_path):
     place = make(tmp_path / "k", version="", python=False)
-    assert (place.version, place.python_plugin, place.config) == (None, None, None)
+    assert (place.version, place.newest(PYTHON), place.config) == (None, None, None)
+
+
+def test_an_update_leaves_the_version_before(tmp_path):
+    place = make(tmp_path / "k")
+    newer = place.plugins / f"{PYTHON}_5.10.0.v202607"
+    newer.mkdir()
+    assert place.newest(PYTHON) == newer
 
 
 @pytest.mark.parametrize(
