@@ -326,6 +326,7 @@ def _checked(field: Recorded, value: Any) -> Any:
 
 HASHED: Final = tuple(name for name, field in FIELDS.items() if field.is_hashed)
 """Names of the fields that a record's hash covers."""
+_HASHED: Final = frozenset(HASHED)
 _MOST_SECONDS: Final = 1e300  # more, in an altered file, could not be written with six decimals
 _NO_FILE_STORE: Final = '"workflow_filestore":null'
 
@@ -360,8 +361,9 @@ def _hashed_texts(values: Mapping[str, Any]) -> dict[str, str]:
     # Most values are texts, and a journal may have a million records.
     return {
         name: text
-        for name in HASHED
-        if (value := values.get(name)) is not None
+        for name, value in values.items()
+        if value is not None
+        and name in _HASHED
         and (text := value if type(value) is str and name != "tool" else text_of(FIELDS[name], value))
     }
 
@@ -392,7 +394,7 @@ def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
 
 def chained(record: CallRecord, previous: str, *, call: int) -> CallRecord:
     """Adds a record to a chain."""
-    texts = _hashed_texts(vars(record) | {"call": call})
+    texts = {**_hashed_texts(vars(record)), "call": str(call)}
     return record.but(call=call, previous_hash=previous or None, hash=chain_hash(previous, texts))
 
 
