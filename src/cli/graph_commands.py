@@ -304,9 +304,7 @@ def run(
             else None,
         )
         try:
-            durable = None
-            if interrupted is not None and run is not None:
-                durable = interrupted.durable(api, run, values)
+            durable = interrupted.durable(api, run, values) if interrupted and run else None
             result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt, durable=durable)
         except RunError as error:
             message = secrets.text(error.sentence)
@@ -316,6 +314,8 @@ def run(
             # The block ends without an exception, and would be on record as complete.
             if run is not None:
                 run.close("canceled" if is_stopped else "failed")
+                if is_stopped:
+                    note(f"Go on with: --resume {audit or resume}")
             return ExitCode.CANCELED if is_stopped else ExitCode.FAILED
         _save(save_run, secrets, tool, shown, result.history, result=result.result)
         _print_result(tool, result.result, secrets)

@@ -1,11 +1,15 @@
 """``knime-mcp graph run --resume``: a run that ended before its end goes on in its journal."""
 
 import json
+import signal
+import threading
 
 import pytest
 
 from tests.graph.graphs import yaml
 from tests.graph.test_durable_runs import SHORT, paid, paying
+from tests.support import waiting
+from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 
 @pytest.fixture
@@ -30,6 +34,25 @@ def test_a_run_goes_on_once_somebody_can_decide(cli, server):
     assert cli("audit", "verify", "j.jsonl").code == 4
     replayed = cli("replay", "j.jsonl", "--json")
     assert json.loads(replayed.out)["counts"] == {"same": 2}, replayed.err
+
+
+def test_a_run_that_was_stopped_says_how_to_go_on(cli, tmp_path):
+    answered = threading.Event()
+
+    def answer(request):
+        answered.wait(60)
+        return rpc({"content": []})(request)
+
+    with ScriptedServer(modern(tools__list=rpc({"tools": [tool("pay")]}), tools__call=answer)) as server:
+        servers = f"mcpServers:\n  s: {{type: streamableHttp, url: {server.url!r}}}\n"
+        (tmp_path / "g.yaml").write_text(yaml(SHORT, servers=servers), "utf-8")
+        process = cli.start("graph", "run", "g.yaml", "t", "--audit", "j.jsonl")
+        waiting.until(lambda: server.named("tools/call"), "the call arrives")
+        process.send_signal(signal.SIGTERM)
+        done = cli.finish(process)
+        answered.set()
+    assert done.code == 3
+    assert "Go on with: --resume j.jsonl" in done.err
 
 
 def test_a_run_that_failed_has_failed_for_who_reads_its_journal(cli, server):

@@ -11,6 +11,7 @@ from knime_mcp.audit.verify import verify_file
 from knime_mcp.graph import Hooks, McpGraphApi
 from knime_mcp.graph.approvals import Decision
 from knime_mcp.graph.durable_runs import CannotGoOn, Noted, arguments_to_go_on, earlier_runs
+from knime_mcp.graph.graph_service import REPEAT_KEY
 from knime_mcp.runs.engine import new_run
 from knime_mcp.runs.resuming import JournalAltered, learn_unknown, to_resume
 from tests.graph.graphs import ENTRY, EXIT, load, tool, transform, yaml
@@ -127,6 +128,7 @@ def test_a_run_killed_anywhere_goes_on_and_does_nothing_twice(tmp_path):
                 with pytest.raises(CannotGoOn) as caught:
                     runs(graph, journal, resume=True)
                 assert all(row in caught.value.what for row in unknown)
+                assert all(way in (caught.value.fix or "") for way in ("--repeat-unknown", REPEAT_KEY))
                 assert len(server.named("tools/call")) == before
             asked = []
 
