@@ -318,8 +318,8 @@ def arguments_to_go_on(
         named = ", ".join(f"{call.tool_name} at {call.input_row}" for call in unknown)
         raise CannotGoOn(
             f"Nobody knows whether these calls were carried out: {named}",
-            fix="See at the server whether they were; if not, make them again: option --repeat-unknown, or for"
-            ' a client of the served graph "knime-mcp/repeat-unknown": true in the call\'s _meta',
+            fix="See at the server whether they were; if not, make them again: option --repeat-unknown, or"
+            ' "knime-mcp/repeat-unknown": true in the _meta of a served graph\'s call',
         )
     arguments = {**earlier.arguments.value, **given}
     if missing := [pointer for pointer in earlier.hidden if pointer.split("/")[1] not in given]:
