@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,9 +67,12 @@ class TokenBudget:
         try:
             read, written = map(float, (text.strip() or "0,0").split(","))
         except ValueError:
+            read = written = math.nan
+        # Also for `nan`, which is neither below nor above anything: no cost would reach a limit.
+        if not (0 <= read < math.inf and 0 <= written < math.inf):
             raise SettingInvalid(
                 "The prices are not two numbers", setting="prices", fix="Write them as 1.25, 10"
-            ) from None
+            )
         return read, written
 
     @property

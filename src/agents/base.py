@@ -207,6 +207,7 @@ class MCPAgentPrompter:
             conversation = dialog.layout_of(self, history).schema()
             rows = data[0] if dialog.prompt_column_of(self) is not None else None
             answers = dialog.answers_layout(self, rows).schema(rows)
+            # Which tables tools will give shows only when they are called.
             return conversation, calls_schema(), answers, [None] * data_outputs(ctx)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
@@ -343,6 +344,7 @@ class MCPAgentPrompter:
                 row=row,
                 history=tuple(of_row(entries, row)),
             )
+            # The first column of a table of KNIME's is that of its RowIDs.
             for row, cell in zip(cells.column(0).to_pylist(), cells.column(1).to_pylist(), strict=True)
         ]
         # The table of the prompts is not for tools.
@@ -441,6 +443,7 @@ def calls_schema() -> Any:
 
 
 def data_outputs(ctx: Any) -> int:
+    # The group of the data outputs is the last port.
     return ctx.get_connected_output_port_numbers()[-1]
 
 

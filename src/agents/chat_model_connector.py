@@ -312,6 +312,7 @@ class OpenAICompatibleChatModelConnector:
             timeout=self.timeout,
             more=more_fields(
                 self.request_fields,
+                # Left out, as models that reason refuse the field itself.
                 top_p=None if self.top_p == 1.0 else self.top_p,
                 reasoning_effort=None
                 if self.reasoning_effort == _Effort.unset.name

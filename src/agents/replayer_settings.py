@@ -266,6 +266,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
         credentials=pairs(
             ((pair.recorded, pair.new) for pair in node.credential_mapping), "credential_mapping"
         ),
+        # In `configure` there are none yet.
         secrets={digest: passwords[name] for digest, name in marks.items() if name in passwords},
         stop_at_first_difference=node.stop_at_first_difference,
         rules=_rules(node),

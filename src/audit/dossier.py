@@ -300,6 +300,7 @@ def _check_places(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> N
     stream = cast("Any", archive.fp)
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        # Before the first member there is nothing: a program could stand there, or another archive.
         if not 0 <= entry.header_offset - end <= _LONGEST_DESCRIPTOR * bool(end):
             raise DossierError(f"has bytes before {entry.filename!r} that are in no member, or in two")
         stream.seek(entry.header_offset)

@@ -302,6 +302,7 @@ def _one(text: str) -> str:
 def _checked(field: Recorded, value: Any) -> Any:
     """Checks that a value fits its field: a file may hold anything, and tables need these types."""
     match value:
+        # Before the numbers, as a bool is an int in Python, and no field is one.
         case bool():
             pass
         case None if field.optional:

@@ -89,6 +89,7 @@ class AgentRun:
         """
         what = {"kind": "agent", "question": question}
         with self.opened(routes=routes, workflows=workflows, what=what):
+            # `opened` may have filled it in, from the run that is gone on with.
             self.turn(what["question"], self.history)
             yield
 

@@ -147,6 +147,7 @@ def _add_results(dossier: DossierWriter, records: Records) -> int:
                 left_out.add(name)
                 continue
             files[name] = f"{FILES}/{member_name(blob['sha256'] + found.suffix)}"
+            # Several calls may have given the same.
             if files[name] not in dossier:
                 dossier.add(files[name], found)
     return len(left_out)

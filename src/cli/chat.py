@@ -121,6 +121,7 @@ def _prompt(run: AgentRun, typed: str) -> list[ConversationRow]:
     """The messages of a prompt that is typed with its arguments; asks for those that are missing."""
     try:
         name, *pairs = shlex.split(typed)
+        # A word without = is a ValueError, like a quote that is not closed.
         given = dict(pair.split("=", 1) for pair in pairs)
     except ValueError:
         complain("Write the prompt's name, and its arguments as KEY=VALUE.")

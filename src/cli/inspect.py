@@ -41,6 +41,7 @@ def inspect(
         try:
             seen.server = client.connect(is_canceled=interrupt)
             seen.tools = client.list_tools(is_canceled=interrupt)
+        # Neither says anything about the server.
         except (Canceled, SettingInvalid):
             raise
         except MCPError as caught:

@@ -230,6 +230,7 @@ def _look_at_python(python: Path, place: Installation | None) -> Iterator[SetupF
     wrong = partial(SetupFinding, where, "wrong")
     another = "Name another: knime-mcp knime install --python FILE"
     code = [] if place is None else _knimes_code(place)
+    # Without KNIME's code there is nothing that could load the extension.
     module = _MODULE if code else ""
     asked = json.dumps([list(_PACKAGES), module, EXTENSION_ID, VERSION])
     try:
@@ -239,6 +240,7 @@ def _look_at_python(python: Path, place: Installation | None) -> Iterator[SetupF
             capture_output=True, timeout=_PROBE_SECONDS, check=True, text=True,
             env=_environment(os.pathsep.join(map(str, [*code, extension_folder() / "src"] if code else []))),
         )  # fmt: skip
+        # What is loaded may print, so that only the last line is the probe's.
         version, packages, hiding, said = cast("list[Any]", json.loads(done.stdout.splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]

@@ -59,6 +59,7 @@ def list_tools(
     with Interrupt() as interrupt, CommandSessions(connection, interrupt) as sessions:
         provision = sessions.provide(routes, include=include, exclude=exclude, prefix=prefix)
     for word, outcome in zip(urls or (), provision.outcomes, strict=False):  # commands come after the URLs
+        # Only all of a server's tools, by their own names, are worth completing.
         if outcome.error is None and len(outcome.tools) == outcome.offered and not prefix:
             completion.keep_tools(word, [tool.definition for tool in outcome.tools])
     _write(provision, out, raw_csv=raw_csv)

@@ -71,6 +71,7 @@ def write_entries(file: Path, entries: Mapping[str, Entry]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_name(f"{file.name}.new")  # replaced whole, so that no reader sees half of it
         fresh.unlink(missing_ok=True)
+        # Made anew: a file that is there already would keep its permissions.
         handle = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             json.dump({"mcpServers": dict(entries)}, out, ensure_ascii=False, indent=2)

@@ -104,6 +104,7 @@ class CommandSessions:
         filled = fill(route, self.credentials(route.credential), network=self._options.network)
         url, headers, secrets = filled.url, filled.headers, filled.secrets
         if named is not None and named.kind == "url":
+            # The route has no query, in which a secret may stand: see `ConnectionOptions.by_name`.
             url, headers = named.url.partition("#")[0], {**headers, **named.headers}
             secrets = (*secrets, *named.taken)
         # The person's own header wins over a stored login, which would replace it.

@@ -432,6 +432,7 @@ class _ExpressionChecks:
             operands = cast("list[Any]", value)
             if name in ARRAY_LOOPS and isinstance(value, list) and len(parts) == 1:
                 for index, operand in enumerate(operands):
+                    # The second operand is the one that is evaluated for each entry.
                     self._part(operand, where, (*path, name, index), name if index == 1 else loop)
             else:
                 self._part(value, where, (*path, name), loop)

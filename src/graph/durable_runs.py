@@ -126,6 +126,7 @@ def earlier_runs(file: Path, notes_of: str | None = None) -> dict[str, EarlierGr
     """The runs in a journal, in the order in which they began; one of them with what it noted."""
     found: dict[str, EarlierGraphRun] = {}
     for line in journal_lines(file):
+        # By their bytes, as most lines are of other kinds, and parsing is what takes time.
         if line.torn or not any(kind in line.data for kind in _KINDS):
             continue
         entry = line.entry()

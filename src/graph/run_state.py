@@ -268,6 +268,8 @@ class View:
         self._start = len(parent) if parent is not None else 0
         self.context: dict[str, Any] = dict(parent.context) if parent is not None else {}
         self.context.update(self._given)
+        # Turned once more: its items begin with the last one, and a dict keeps the order in which it is
+        # filled.
         self.marked = LatestFirst() if parent is None else LatestFirst(reversed(parent.marked.items()))
         self.marked.update(marked(self._given))
 
@@ -501,6 +503,7 @@ class NodeSequence:
                 raise self.run.stopped()
             if self.run.left <= 0:
                 raise self.run.out_of_time()
+            # In short pieces, as nothing wakes this pause when the run is canceled.
             left = min(until - time.monotonic(), self.run.left, 0.1)
             if until <= time.monotonic():
                 return

@@ -89,6 +89,7 @@ def tool_component(tool: MCPTool) -> tuple[Component, ComponentFace]:
         tool,
         {
             "arguments": [{"name": name, "value": _typed(each)} for name, each in widgets.items()],
+            # A setting of text cannot be missing: left empty, it leaves its argument out.
             "omit_empty": True,
             "on_error": "fail",
         },
@@ -106,6 +107,7 @@ def tool_component(tool: MCPTool) -> tuple[Component, ComponentFace]:
         heading,
         (*chain, entry, leaving),
         (
+            # One behind the other, so that the flow variables of all settings reach the Caller.
             *(Connection(left.id, 1, right.id, VARIABLE_PORT) for left, right in pairwise(chain)),
             Connection(caller.id, caller.output_port("Records"), leaving.id, 1),
             Connection(caller.id, caller.output_port("Results"), leaving.id, 2),
@@ -129,6 +131,7 @@ def save_component(tool: MCPTool, file: Path) -> int:
     write_component(component, face, file, changed=datetime.now(UTC))
     if problems := check_archive(file):
         raise KnwfError(f"{file} would not be read by KNIME: {problems[0]}")
+    # Beside the settings there are the Caller and the component's two ends.
     return len(component.workflow.nodes) - 3
 
 
@@ -175,6 +178,7 @@ def _widgets(tool: MCPTool) -> dict[str, Configuration]:
     known = parameters_of(tool)
     # Required ones first; `sorted` keeps the server's order otherwise.
     names = sorted(known, key=lambda name: name not in needed)
+    # KNIME wants a letter at the end of the name.
     variables = numbered([_variable(name) for name in names], "-{}-x")
     return {
         name: _widget(name, variable, _Said(schemas.get(name, {}), root), known[name], name in needed)

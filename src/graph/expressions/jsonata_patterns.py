@@ -46,6 +46,7 @@ def _as_javascript(pattern: str, *, multiline: bool) -> str:
             return _escaped(sign[1:], inside=inside)
         if inside:
             inside = not sign.endswith("]")
+            # `regex` knows names such as `[:alpha:]` in a class, JavaScript only the signs.
             return "\\" + sign if sign[0] == "[" else sign
         inside = sign in ("[", "[^")
         return sign if multiline and sign == "$" else _MEANINGS.get(sign, sign)
@@ -460,6 +461,7 @@ def _complete(values: dict[str, Any], order: str) -> None:
 def _moment(values: dict[str, Any]) -> int:
     """Milliseconds since 1970; a part that is too large carries over into the next one, as in JavaScript."""
     year, month = values["Y"], max(values["M"] - 1, 0)
+    # Like JavaScript's `Date.UTC`, by which the reference makes the moment.
     year += 1900 if 0 <= year <= 99 else 0
     first = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
     span = timedelta(

@@ -231,4 +231,5 @@ class Desk:
             self._become(text)
 
     def _become(self, text: str) -> None:
+        # Undo is a change, too: a page that has not seen it must not write over it.
         self._text, self._number = text, self._number + 1

@@ -170,6 +170,7 @@ def plan_results(
     names = list(input_columns)
     inputs: list[tuple[str, str]] = []
     for name in names:
+        # Nor one that a later column of the table has.
         shown = name if name not in taken else _free_name(f"{name} (input)", taken | set(names))
         taken.add(shown)
         inputs.append((name, shown))
@@ -375,6 +376,7 @@ class ResultsWriter:
                 return canonical_json(value)
             case "boolean", bool():
                 return value
+            # An integer in JSON may be larger than any double.
             case "number", int() | float() if not isinstance(value, bool) and abs(value) <= _LARGEST_DOUBLE:
                 return float(value)
             case "integer", int() if not isinstance(value, bool) and -(2**63) <= value < 2**63:

@@ -293,6 +293,8 @@ def _authorization(
                 _require(credential, "password", "a Bearer token", route)
                 return BearerAuth(credential.password, credential=shown)
             case "basic":
+                # One of the two may be empty, as with API keys that are user names (RFC 7617 §2), but not
+                # both.
                 if not credential.username:
                     _require(credential, "password", "Basic authentication", route)
                 return BasicAuth(credential.username, credential.password, credential=shown)
@@ -304,6 +306,7 @@ def _authorization(
             case _:
                 assert_never(route.send_credentials_as)
     except SettingInvalid as error:
+        # It says already which credential it is about.
         if f"'{credential.name}'" in error.what:
             raise
         raise SettingInvalid(

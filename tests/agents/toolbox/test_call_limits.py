@@ -127,3 +127,11 @@ def test_a_budget_of_money():
     assert budget.spent(TokenUsage(input=1000, output=900)) is None
     assert budget.spent(TokenUsage(input=1000, output=1000)) == "0.0100 of 0.01"
     assert AgentOptions().budget.spent(TokenUsage(input=10**9)) is None
+
+
+@pytest.mark.parametrize("prices", ["1.25", "1,2,3", "a,b", "nan,1", "1,inf", "-1,10"])
+def test_prices_that_would_limit_nothing_are_refused(prices):
+    assert TokenBudget.parse_prices(" 1.25, 10") == (1.25, 10.0)
+    assert TokenBudget.parse_prices("") == (0.0, 0.0)
+    with pytest.raises(SettingInvalid, match="The prices are not two numbers"):
+        TokenBudget.parse_prices(prices)
