@@ -60,11 +60,13 @@ def shown_text(message: BaseMessage) -> str:
 def image_of(block: Mapping[str, Any]) -> tuple[bytes, str] | None:
     """Reads bytes and MIME type of an image block; None for other blocks and for URLs of images."""
     if block.get("type") == "image":
+        # LangChain's name for it is `base64`; older messages have `data`.
         data, mime_type = block.get("base64") or block.get("data"), block.get("mime_type") or "image/png"
     elif block.get("type") == "image_url":
         link = block.get("image_url")
         url = str(cast("dict[str, Any]", link).get("url", "") if isinstance(link, dict) else link)
         head, comma, data = url.partition(",")
+        # An address is not fetched: whoever wrote the message would learn who reads it.
         if not comma or not head.startswith("data:") or not head.endswith(";base64"):
             return None
         mime_type = head.removeprefix("data:").removesuffix(";base64")

@@ -79,6 +79,7 @@ class _PersonDecides:
         self._objection = objection
 
     def before(self, plan: PlannedCall) -> Verdict:
+        # A rule that denies comes first, so that nobody is asked what may not be.
         return self._objection(plan) or self._question
 
     def after(self, plan: PlannedCall, outcome: CallOutcome) -> None:  # noqa: ARG002

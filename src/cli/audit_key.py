@@ -72,6 +72,7 @@ def _own() -> list[SigningKey]:
 
 
 def _add(name: str | None, *, keyring: bool) -> ExitCode:
+    # A name in a signed note has neither spaces nor a plus: https://c2sp.org/signed-note
     named = re.sub(r"[\s+]+", "-", name or f"{getpass.getuser()}@{platform.node()}")
     try:
         key = add_key(keys_file(), named, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", keyring=keyring)

@@ -62,6 +62,7 @@ class _Decisions:
         with self._asking:
             note(f"{question.node} asks: {question.message}")
             while (answer := read_line("y(es) or n(o), and why: ", is_stopped)) is not None:
+                # Anything else is asked again: a slip of the finger is no decision.
                 word, _, comment = answer.strip().partition(" ")
                 if word.lower() in {"y", "yes", "n", "no"}:
                     yes = word.lower() in {"y", "yes"}

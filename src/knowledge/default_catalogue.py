@@ -53,6 +53,8 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
     path = folder / name
     if path.is_file():
         with suppress(OSError):  # the file may belong to another user
+            # By hand, as many file systems note no reading; the time of change stays, by which readers know
+            # the file.
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         _hold(path)
         return path
@@ -64,6 +66,7 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
         _hold(path)
         _remove_old(folder, path)
     except OSError:
+        # There is no cache here that could be written to: the catalogue lives as long as this process.
         folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         path = folder / name

@@ -60,6 +60,7 @@ def is_connectable(source: str, target: str) -> bool | None:
     if ANYTHING in (source, target):
         return True
     over_source, over_target = _above().get(source), _above().get(target)
+    # Both ways: an output may give more than it promises.
     if target in (over_source or ()) or source in (over_target or ()):
         return True
     return None if over_source is None or over_target is None else False

@@ -70,6 +70,7 @@ def tool_cell(tool: MCPTool, name: str, settings: dict[str, Any], *, refusal: st
     workflow = Workflow(
         name,
         (*nodes, call),
+        # Port 0 takes flow variables: through the chain the call has those of all Configuration nodes.
         tuple(Connection(number, 1, number + 1, 0) for number in range(1, last)),
     )
     segment = Segment(

@@ -43,7 +43,11 @@ class Tracing:
 
     def _opened(self, name: str, **options: Any) -> AbstractContextManager[Span]:
         return self._tracer.start_as_current_span(
-            name, record_exception=False, set_status_on_exception=False, **options
+            # Its text may quote a request: `failed` notes the type alone.
+            name,
+            record_exception=False,
+            set_status_on_exception=False,
+            **options,
         )
 
 
@@ -65,6 +69,7 @@ def provider_from_environment(service: str) -> TracerProvider | None:
     except ModuleNotFoundError as error:
         _LOGGER.warning("No spans are sent over OTLP/HTTP: the package %s is missing", error.name)
         return None
+    # Given here, it would win over the variable.
     name = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: service}
     provider = TracerProvider(resource=Resource.create(name))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

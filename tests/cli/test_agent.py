@@ -194,7 +194,7 @@ def test_ctrl_c_cancels_model_and_tool(cli, server, model, until):
         (["--html", "nowhere/run.html"], "no folder nowhere"),
         (["--api-key", "a", "--api-key-env", "B"], "cannot be used together"),
         (["--api-key", "nobody"], "There is no credential 'nobody'"),
-        (["--server", "no url"], "The server URL "),
+        (["--server", "no url"], "neither a URL nor a name"),
         (["--rule", "perhaps add"], "rules for calls"),
     ],
 )

@@ -66,6 +66,7 @@ class AnswersLayout:
         answers = [outcome.answer for outcome, _ in outcomes]
         texts = [None if answer is None else without_surrogates(answer) for answer in answers]
         counted = [
+            # No turn was counted: missing, as 0 would say that it cost nothing.
             outcome.usage if outcome.usage is not None and outcome.usage.turns else None
             for outcome, _ in outcomes
         ]

@@ -107,6 +107,7 @@ def messages_of_prompt(raw: Mapping[str, Any]) -> tuple[PromptMessage, ...]:
     found: list[PromptMessage] = []
     for message in map(as_object, as_list(raw.get("messages"))):
         content = message.get("content")
+        # A message has one content by the specification; some servers send several in a list.
         blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
         role = as_text(message.get("role")) or "user"
         found += [PromptMessage(role, parse_block(block)) for block in blocks]
@@ -140,7 +141,11 @@ def _expression(operator: str, listed: str, values: Mapping[str, str | None]) ->
         value = values.get(name)
         if value is None:
             continue
+        # Cut before it is encoded: the length counts characters
+        # (https://www.rfc-editor.org/rfc/rfc6570#section-2.4.1).
         text = quote(value if length is None else value[:length], safe=safe)
+        # Of an empty value the path-style form has the name alone (RFC 6570, section 3.2.7), the query
+        # `name=`.
         empty = name if operator == ";" else f"{name}="
         parts.append((f"{name}={text}" if text else empty) if is_named else text)
     first, between = {"": ("", ","), "+": ("", ","), "#": ("#", ","), "?": ("?", "&")}.get(

@@ -54,6 +54,7 @@ class MockTransport(Transport):
         call.delivery.unsent = False
         if call.delivery.on_sent is not None:
             call.delivery.on_sent()
+        # Through JSON both ways, so that a test finds what could not be sent.
         body = encode(self._answer(decode(call.body)))
         return Response(as_object(decode(body)), body=body)
 

@@ -204,6 +204,7 @@ def _buckets(aggregations: dict[str, Any]) -> int:
         if "top_hits" in entry:
             own = entry["top_hits"].get("size", 3)
         for kind, parts in (("range", "ranges"), ("date_range", "ranges"), ("filters", "filters")):
+            # Buckets within buckets multiply.
             own *= max(1, len(entry.get(kind, {}).get(parts, ())))
         total += own * (1 + _buckets(entry.get("aggs", {})))
     return total
