@@ -26,7 +26,7 @@ from pathlib import Path
 from timing import Row, Table, Way
 
 from knime_mcp.knowledge.catalogue_reader import Catalogue
-from knime_mcp.knowledge.node_model import NodeSpec, Origin, Parameter, SourceKind
+from knime_mcp.knowledge.node_model import NodeParameter, NodeSpec, Origin, SourceKind
 from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
 from knime_mcp.knowledge.packs import BASICS
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
@@ -90,7 +90,7 @@ def made_up(count: int) -> list[NodeSpec]:
         name = f"{model.name} {texts[0].title()}"
         node_id = f"org.example.nodes.{texts[1]}.{name.title().replace(' ', '')}{len(found)}NodeFactory"
         settings = tuple(
-            Parameter(
+            NodeParameter(
                 name=" ".join(texts[at : at + 3]), type="string", description=" ".join(texts[at : at + 20])
             )
             for at in range(2, 2 + 3 * SETTINGS, 3)

@@ -17,6 +17,7 @@ from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     VARIABLE_PORT,
     Annotation,
+    CanvasPosition,
     Column,
     Concatenation,
     Configuration,
@@ -24,7 +25,6 @@ from knime_mcp.knwf import (
     Criterion,
     NativeNode,
     PathConversion,
-    Position,
     RowFilter,
     ToolColumn,
     VariableControl,
@@ -50,8 +50,8 @@ _ABOUT_SERVER = "The MCP server. The demo's own starts with: knime-mcp demo --se
 _SERVER = VariableControl(("server_url",), used="server_url")
 
 
-def _place(column: int, row: int = 0) -> Position:
-    return Position(x=120 + column * 200, y=260 + row * 160)
+def _place(column: int, row: int = 0) -> CanvasPosition:
+    return CanvasPosition(x=120 + column * 200, y=260 + row * 160)
 
 
 def _choice(
@@ -61,7 +61,7 @@ def _choice(
     label: str,
     description: str,
     *,
-    at: Position,
+    at: CanvasPosition,
     annotation: str = "",
 ) -> NativeNode:
     return configuration_node(
@@ -273,8 +273,8 @@ def word_count_tool(host: ExtensionHost) -> Workflow:
 def agent(host: ExtensionHost) -> Workflow:
     """A question, a server's tools and a workflow as a tool, a model."""
 
-    def place(column: float, row: float = 0) -> Position:
-        return Position(x=int(320 + column * 200), y=int(420 + row * 150))
+    def place(column: float, row: float = 0) -> CanvasPosition:
+        return CanvasPosition(x=int(320 + column * 200), y=int(420 + row * 150))
 
     server = _choice(1, "server_url", DEMO_URL, "Which server?", _ABOUT_SERVER, at=place(0, 1.5))
     where = _choice(2, "model_url", MODEL_URL, "Where is it?", "Base URL of the model's API", at=place(0))
@@ -364,8 +364,8 @@ def agent(host: ExtensionHost) -> Workflow:
 def chat(host: ExtensionHost) -> Workflow:
     """A model with tools of a server, to talk to in a view."""
 
-    def place(column: int, row: int = 0) -> Position:
-        return Position(x=120 + column * 200, y=260 + row * 160)
+    def place(column: int, row: int = 0) -> CanvasPosition:
+        return CanvasPosition(x=120 + column * 200, y=260 + row * 160)
 
     server = _choice(1, "server_url", DEMO_URL, "Which server?", _ABOUT_SERVER, at=place(0, 1))
     where = _choice(2, "model_url", MODEL_URL, "Where is it?", "Base URL of the model's API", at=place(0))

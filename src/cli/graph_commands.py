@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..audit.secrets import SecretMarker
-    from ..graph.graph_model import GraphDocument, Node, ToolDefinition
+    from ..graph.graph_model import GraphDocument, GraphTool, Node
     from ..graph.run_state import NodeRecord
 
 
@@ -192,7 +192,7 @@ def show(
 
     # No server is called, so secrets may be missing.
     document = load_document(file, dialect=dialect, mcp_file=mcp, environ=None)
-    tools: tuple[ToolDefinition, ...] = document.tools
+    tools: tuple[GraphTool, ...] = document.tools
     if tool is not None:
         tools = tuple(definition for definition in tools if definition.name == tool)
         if not tools:
@@ -376,7 +376,7 @@ def _lines(text: str) -> str:
     return text.strip().replace("\n", "\n                   ")
 
 
-def given_arguments(words: list[str], tool: ToolDefinition | None) -> dict[str, Any]:
+def given_arguments(words: list[str], tool: GraphTool | None) -> dict[str, Any]:
     """The arguments of a tool, from the words after its name."""
     values: dict[str, Any] = {}
     for word in words:

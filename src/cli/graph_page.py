@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..graph.graph_drawing import Box, Drawing, DrawnLine
-    from ..graph.graph_model import GraphDocument, Node, ToolDefinition
+    from ..graph.graph_model import GraphDocument, GraphTool, Node
     from ..graph.server_configs import ServerConfig
 
 
@@ -54,9 +54,7 @@ _LONGEST_JSON: Final = 20_000
 _TRANSPORTS: Final = {"http": "streamable HTTP", "sse": "HTTP+SSE", "auto": "HTTP"}
 
 
-def graph_page(
-    name: str, document: GraphDocument, tools: Sequence[ToolDefinition], recorded: Any = None
-) -> str:
+def graph_page(name: str, document: GraphDocument, tools: Sequence[GraphTool], recorded: Any = None) -> str:
     """Writes the page, self-contained; for what may be `recorded` see `read_run`."""
     run = read_run(recorded) if recorded is not None else None
     ran = tool_of(run, tools)
@@ -73,7 +71,7 @@ def graph_page(
     )
 
 
-def _tool(index: int, tool: ToolDefinition, run: RecordedRun | None) -> Html:
+def _tool(index: int, tool: GraphTool, run: RecordedRun | None) -> Html:
     anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
     records = run.records if run is not None else ()
     steps: dict[str, list[str]] = {}
@@ -100,12 +98,12 @@ def _numbers(numbers: Sequence[str]) -> str:
     return ", ".join(numbers) if len(numbers) <= 4 else f"{numbers[0]} … {numbers[-1]} ({len(numbers)}×)"
 
 
-def _schemas(tool: ToolDefinition) -> Html:
+def _schemas(tool: GraphTool) -> Html:
     pairs = (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema))
     return join(join((heading(3, name), json_block(dict(schema)))) for name, schema in pairs)
 
 
-def _run(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> Html:
+def _run(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> Html:
     """The path of a run: nodes, durations and outputs."""
     rows = [
         (
@@ -124,7 +122,7 @@ def _run(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> Html:
     return join((heading(3, "Recorded run"), element("div", table(heads, rows), class_="run"), more))
 
 
-def _node_name(record: Mapping[str, Any], tool: ToolDefinition) -> str:
+def _node_name(record: Mapping[str, Any], tool: GraphTool) -> str:
     """The node's id; for a node of a called tool, after the id of the calling node."""
     node, caller = str(record["nodeId"]), calling_node(record, tool)
     return node if caller is None else f"{caller} › {node}"
@@ -236,7 +234,7 @@ details:target { border-color: var(--link); box-shadow: 0 0 0 2px var(--link); }
 
 
 def drawing(
-    tool: ToolDefinition,
+    tool: GraphTool,
     anchors: Mapping[str, str],
     steps: Mapping[str, str],
     taken: frozenset[tuple[str, str]],
@@ -376,7 +374,7 @@ def read_run(recorded: Any) -> RecordedRun:
     )
 
 
-def tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDefinition | None:
+def tool_of(run: RecordedRun | None, tools: Sequence[GraphTool]) -> GraphTool | None:
     """The tool that ran: the recorded tool, or the first tool that has all recorded nodes."""
     if run is None:
         return None
@@ -386,13 +384,13 @@ def tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDef
     return next((tool for tool in tools if nodes <= set(tool.by_id)), None)
 
 
-def calling_node(record: Mapping[str, Any], tool: ToolDefinition) -> str | None:
+def calling_node(record: Mapping[str, Any], tool: GraphTool) -> str | None:
     """The node that called the tool of a record; None if the record is of the run's own tool."""
     owners = map(_owner_of, _line_of(record))
     return next((owner for owner in owners if isinstance(tool.by_id.get(owner), ToolNode)), None)
 
 
-def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> frozenset[tuple[str, str]]:
+def ways_taken(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> frozenset[tuple[str, str]]:
     """The edges that a run took.
 
     Branches and entries of a loop run at the same time: in each of them, a node follows the node before it in

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..audit.secrets import SecretMarker
     from ..runs.engine import Run
     from .durable_runs import DurableRun, EarlierGraphRun
-    from .graph_model import Dialect, Node, ServerMetadata, ToolDefinition
+    from .graph_model import Dialect, GraphTool, Node, ServerMetadata
     from .graph_spans import GraphSpans
     from .published import Published
     from .run_state import NodeRecord
@@ -41,7 +41,7 @@ class Graph:
         tool: The tool.
     """
 
-    def __init__(self, tool: ToolDefinition) -> None:
+    def __init__(self, tool: GraphTool) -> None:
         self.tool = tool
 
     @property
@@ -196,7 +196,7 @@ class McpGraphApi:
 
     def durable(
         self,
-        tool: ToolDefinition,
+        tool: GraphTool,
         arguments: Mapping[str, Any],
         *,
         id: str | None = None,  # noqa: A002
@@ -253,7 +253,7 @@ class McpGraphApi:
         """The description of the document's server."""
         return self.document.server
 
-    def list_tools(self) -> tuple[ToolDefinition, ...]:
+    def list_tools(self) -> tuple[GraphTool, ...]:
         """The tools, in the order of the document."""
         return self.document.tools
 

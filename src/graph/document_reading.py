@@ -30,6 +30,7 @@ from .graph_model import (
     ExitNode,
     Expression,
     ForEachNode,
+    GraphTool,
     InvalidExpression,
     McpNode,
     Node,
@@ -37,7 +38,6 @@ from .graph_model import (
     Retry,
     SwitchNode,
     Template,
-    ToolDefinition,
     ToolNode,
     TransformNode,
     compiled,
@@ -70,7 +70,7 @@ class ToolReading:
         self._findings = findings
         self._node_reading = node_reading
         self._raw = raw
-        self._definitions: list[tuple[ToolDefinition, PlacedTool]] = []
+        self._definitions: list[tuple[GraphTool, PlacedTool]] = []
 
     def placed(self) -> list[PlacedTool]:
         """Reads the tools, in the order of the document; of those with the same name the first one counts."""
@@ -96,7 +96,7 @@ class ToolReading:
             self._unused(everywhere, placed_tools)
         return list(placed_tools.values())
 
-    def tools(self) -> tuple[ToolDefinition, ...]:
+    def tools(self) -> tuple[GraphTool, ...]:
         """Makes the tools of a document that has no errors, after they were read."""
         return tuple(
             replace(
@@ -148,7 +148,7 @@ class ToolReading:
                     message, placed.path, "Set the 'next' of another node to it, or remove it"
                 )
 
-    def _schemas(self, tool: ToolDefinition, path: Path) -> None:
+    def _schemas(self, tool: GraphTool, path: Path) -> None:
         for key, schema in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
             place = (*path, key)
             if not self._has_schema_form(schema, key, place):
@@ -183,7 +183,7 @@ class ToolReading:
         return len(self._findings.problems) == before
 
 
-def _definition(fields: Fields) -> ToolDefinition | None:
+def _definition(fields: Fields) -> GraphTool | None:
     """A tool without its nodes; None, after reporting the errors, if it is invalid."""
     annotations: dict[str, Any] | None = None
     if fields.get("annotations", MAPPING, default=None) is not None:
@@ -193,7 +193,7 @@ def _definition(fields: Fields) -> ToolDefinition | None:
         }
         annotations = {key: value for key, value in values.items() if value is not None}
         hints.end()
-    definition = ToolDefinition(
+    definition = GraphTool(
         name=fields.text("name"),
         description=fields.text("description"),
         input_schema=fields.mapping("inputSchema"),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..audit.journal_reading import JournalContent
     from ..runs.engine import Run
     from .api import McpGraphApi
-    from .graph_model import GraphDocument, Node, ToolDefinition
+    from .graph_model import GraphDocument, GraphTool, Node
     from .run_state import RunState
 
 _DIGITS: Final = 16
@@ -201,7 +201,7 @@ class DurableRun:
         self,
         run: Run,
         document: GraphDocument,
-        tool: ToolDefinition,
+        tool: GraphTool,
         arguments: Mapping[str, Any],
         *,
         known: SecretMarker,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from ..client.validation.schemas import CompiledSchema
     from .durable_runs import DurableRun
-    from .graph_model import GraphDocument, Node, ToolDefinition
+    from .graph_model import GraphDocument, GraphTool, Node
     from .graph_spans import GraphSpans
     from .run_control import Controller
     from .server_calls import CallTool
@@ -92,7 +92,7 @@ class GraphExecutor:
         expression_seconds: float = DEFAULT_SECONDS,
         check_schemas: bool = True,
         spans: GraphSpans | None = None,
-        durable: Callable[[ToolDefinition, Mapping[str, Any]], DurableRun] | None = None,
+        durable: Callable[[GraphTool, Mapping[str, Any]], DurableRun] | None = None,
     ) -> None:
         self.document = document
         self.call = call
@@ -303,7 +303,7 @@ class GraphExecutor:
             durable.keep(place, "cached", said, line.run)
         return kept
 
-    def _tell_of_lost_blocks(self, tool: ToolDefinition, record: NodeRecord) -> None:
+    def _tell_of_lost_blocks(self, tool: GraphTool, record: NodeRecord) -> None:
         """Warns once of a node whose output lacks blocks of the result, unless the tool asks for them."""
         place = (tool.name, record.node_id)
         if place in self._told or any("$nodeContent" in str(evaluated(node)) for node in tool.nodes):
@@ -341,7 +341,7 @@ class GraphExecutor:
 
     def _run_inside(
         self,
-        tool: ToolDefinition,
+        tool: GraphTool,
         arguments: dict[str, Any],
         line: NodeSequence,
         record: NodeRecord,
@@ -466,7 +466,7 @@ def _has_room() -> bool:
     return addresses_left() > _ROOM_OF_THREAD
 
 
-def _schemas(tool: ToolDefinition) -> tuple[CompiledSchema, CompiledSchema]:
+def _schemas(tool: GraphTool) -> tuple[CompiledSchema, CompiledSchema]:
     schemas = compiled(tool.input_schema), compiled(tool.output_schema)
     for name, schema in zip(("inputSchema", "outputSchema"), schemas, strict=True):
         if schema.fault is not None:

@@ -27,13 +27,13 @@ from .graph_model import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .graph_model import Node, ToolDefinition
+    from .graph_model import GraphTool, Node
 
 
 _SPECIAL: Final = re.compile(r"[^\w .,:;/()\[\]-]")
 
 
-def mermaid(tool: ToolDefinition) -> str:
+def mermaid(tool: GraphTool) -> str:
     """Draws a tool as a flow chart. The chart has its own ids, as ids of nodes may be any text."""
     names = {node.id: f"n{number}" for number, node in enumerate(tool.nodes)}
     lines = ["flowchart TD"]
@@ -49,7 +49,7 @@ Way = tuple[str, str, str]
 """An edge: source, target and label."""
 
 
-def drawn_ways(tool: ToolDefinition) -> list[Way]:
+def drawn_ways(tool: GraphTool) -> list[Way]:
     """The edges as runs take them; see `ways_around`."""
     ways = [(node.id, target, label) for node in tool.nodes for label, target in exits(node)]
     return ways_around(ways, {n.id: (n.body, n.next) for n in tool.nodes if isinstance(n, ForEachNode)})
@@ -279,7 +279,7 @@ class _Layout:
             self.x[item] = where + shift
 
 
-def lay_out(tool: ToolDefinition) -> Drawing:
+def lay_out(tool: GraphTool) -> Drawing:
     """Lays out a tool's graph; see `laid_out`."""
     texts = {node.id: detail(node) for node in tool.nodes}
     return laid_out(texts, drawn_ways(tool), tool.entry.id)

@@ -281,7 +281,7 @@ class Dialect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDefinition:
+class GraphTool:
     """A tool and its graph.
 
     Attributes:
@@ -375,7 +375,7 @@ class GraphDocument:
     server: ServerMetadata
     limits: ExecutionLimits
     servers: Mapping[str, ServerConfig]  # the MCP servers that nodes call, by name
-    tools: tuple[ToolDefinition, ...]  # the tools, in the order of the document; names are unique
+    tools: tuple[GraphTool, ...]  # the tools, in the order of the document; names are unique
     dialect: Dialect
     path: Path | None = None
     # what clients get of the servers themselves, by server
@@ -390,5 +390,5 @@ class GraphDocument:
             node.id for tool in self.tools for node in tool.nodes if isinstance(node, ApproveNode)
         )
 
-    def tool(self, name: str) -> ToolDefinition | None:
+    def tool(self, name: str) -> GraphTool | None:
         return next((tool for tool in self.tools if tool.name == name), None)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .api import McpGraphApi
     from .durable_runs import DurableRun, KeptRuns
     from .executor import GraphExecutor, RunResult
-    from .graph_model import Node, ToolDefinition
+    from .graph_model import GraphTool, Node
     from .published import PublishedTool
 
 
@@ -459,7 +459,7 @@ class QuickRuns:
                 self._pauses[tool] = round(_PAUSE * share)
 
 
-def _only_computes(tool: ToolDefinition) -> bool:
+def _only_computes(tool: GraphTool) -> bool:
     return all(isinstance(node, EntryNode | ExitNode | SwitchNode | TransformNode) for node in tool.nodes)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..stdio.session import INVALID_PARAMS, Refused
 from ..types.errors import MCPError, ServerError, SettingInvalid
 from ..yaml_text import as_list, as_mapping
-from .graph_model import ToolDefinition, compiled
+from .graph_model import GraphTool, compiled
 from .publications import Publication, Selection, ToolChange
 from .run_control import RunError
 from .run_state import RunState
@@ -51,9 +51,9 @@ class PublishedTool:
     listed: Mapping[str, Any]  # as MCP lists it
 
     @property
-    def definition(self) -> ToolDefinition:
+    def definition(self) -> GraphTool:
         """It as a tool of the document, without nodes."""
-        return ToolDefinition(
+        return GraphTool(
             name=self.listed["name"],
             description="",
             input_schema=self.listed["inputSchema"],

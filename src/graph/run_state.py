@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..audit.secrets import SecretMarker
     from .durable_runs import DurableRun
-    from .graph_model import ExecutionLimits, Node, ToolDefinition
+    from .graph_model import ExecutionLimits, GraphTool, Node
 
 
 # By so many bytes a process may grow through all of its runs, unless the document says otherwise.
@@ -74,8 +74,8 @@ class NodeRecord:
     attempts: int = 0
     content: list[Any] = field(default_factory=list[Any])
     lost: list[Any] = field(default_factory=list[Any])
-    tool: ToolDefinition | None = field(default=None, repr=False, compare=False)
-    called: ToolDefinition | None = field(default=None, repr=False, compare=False)
+    tool: GraphTool | None = field(default=None, repr=False, compare=False)
+    called: GraphTool | None = field(default=None, repr=False, compare=False)
     marked: Any = None
     _view: View | None = field(default=None, repr=False, compare=False)
     _position: int = field(default=0, repr=False, compare=False)
@@ -138,7 +138,7 @@ class NodeRecord:
         }
 
 
-def _shown(value: Any, tool: ToolDefinition | None, secrets: SecretMarker) -> Any:
+def _shown(value: Any, tool: GraphTool | None, secrets: SecretMarker) -> Any:
     """A value without secrets; as arguments of a tool, also without what its schema calls secret."""
     return secrets.shown(value, *([] if tool is None else [tool.input_schema_json]))
 
@@ -342,7 +342,7 @@ def _set(context: dict[str, Any], record: NodeRecord) -> None:
 @dataclass(slots=True, kw_only=True)
 class RunState:
     expression_seconds: float  # maximum time of one expression
-    tool: ToolDefinition
+    tool: GraphTool
     arguments: dict[str, Any]
     limits: ExecutionLimits
     hooks: Hooks

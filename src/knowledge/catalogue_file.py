@@ -30,10 +30,10 @@ from ..types.texts import without_surrogates
 from .node_model import (
     CatalogueOrigin,
     DataFormat,
+    NodeParameter,
     NodeSpec,
     Option,
     Origin,
-    Parameter,
     Port,
     SourceKind,
     SourceSummary,
@@ -105,14 +105,14 @@ CREATE TABLE spelling (key TEXT NOT NULL, term TEXT NOT NULL, PRIMARY KEY (key, 
 T = TypeVar("T")
 _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
     NodeSpec: {
-        "parameters": Parameter,
+        "parameters": NodeParameter,
         "input_ports": Port,
         "output_ports": Port,
         "views": ViewSpec,
-        "input_params": Parameter,
-        "output_params": Parameter,
+        "input_params": NodeParameter,
+        "output_params": NodeParameter,
     },
-    Parameter: {"options": Option},
+    NodeParameter: {"options": Option},
     CatalogueOrigin: {"sources": SourceSummary},
 }
 """The fields with a tuple of dataclasses, and the class of its elements."""

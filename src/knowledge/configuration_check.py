@@ -24,7 +24,7 @@ from .node_model import SourceKind
 from .query_words import compact, folded, words_in
 
 if TYPE_CHECKING:
-    from .node_model import NodeSpec, Parameter
+    from .node_model import NodeParameter, NodeSpec
 
 _FILLED_IN_LATER: Final = re.compile(r"\$\{|\{\{|\$\$|\$[A-Za-z_{(]|^=|<%|%[A-Za-z_]+%")
 """Matches variables and expressions of KNIME, n8n, Jinja, JSONata, shells and spreadsheets."""
@@ -176,7 +176,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def _missing_problem(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong | None:
+def _missing_problem(parameter: NodeParameter, given: Mapping[str, Any]) -> _Wrong | None:
     if not parameter.required or parameter.has_default:
         return None
     if any(key.startswith(f"{parameter.name}.") or folded(key) == folded(parameter.name) for key in given):
@@ -186,7 +186,9 @@ def _missing_problem(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong |
     return "is required and has no default", f"Give it a value{kind}.{allowed}"
 
 
-def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str]) -> ConfigurationProblem:
+def _unknown(
+    name: str, known: Mapping[str, NodeParameter], run_time: Collection[str]
+) -> ConfigurationProblem:
     by_key = {compact(key): key for key in known}
     near = difflib.get_close_matches(compact(name), by_key, cutoff=0.7)
     words = set(words_in(name))
@@ -201,7 +203,7 @@ def _unknown(name: str, known: Mapping[str, Parameter], run_time: Collection[str
     )
 
 
-def _value_problem(parameter: Parameter, value: Any, *, exact_types: bool) -> _Wrong | None:
+def _value_problem(parameter: NodeParameter, value: Any, *, exact_types: bool) -> _Wrong | None:
     kind = (parameter.type or "").lower()
     if value is None:
         needed = parameter.required and not parameter.has_default
@@ -237,7 +239,7 @@ def _wrong_container(kind: str, value: Any) -> _Wrong | None:
     return None
 
 
-def _out_of_range(parameter: Parameter, number: float | int) -> _Wrong | None:
+def _out_of_range(parameter: NodeParameter, number: float | int) -> _Wrong | None:
     low, high = parameter.min, parameter.max
     below = low is not None and (number < low or (parameter.min_exclusive and number == low))
     above = high is not None and (number > high or (parameter.max_exclusive and number == high))
@@ -246,7 +248,7 @@ def _out_of_range(parameter: Parameter, number: float | int) -> _Wrong | None:
     return f"{_shown(number)} is out of range", f"It must be {' and '.join(parameter.range)}."
 
 
-def _is_option(parameter: Parameter, value: Any) -> bool:
+def _is_option(parameter: NodeParameter, value: Any) -> bool:
     if isinstance(value, Mapping):
         return True  # KNIME writes some choices as mappings whose content is not known
     values = cast("list[Any]", value) if _is_list(value) else [value]
@@ -256,7 +258,7 @@ def _is_option(parameter: Parameter, value: Any) -> bool:
     return all(entry in allowed or str(entry).casefold() in texts for entry in values)
 
 
-def _matches(parameter: Parameter, value: str) -> bool:
+def _matches(parameter: NodeParameter, value: str) -> bool:
     pattern = parameter.validation_pattern or ""
     if not value or len(value) > _LONGEST_MATCHED:
         return True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..stdio.pipes import Incoming, OutputPipe
     from ..stdio.session import Handler
     from .node_service import NodeKnowledgeMCPService
-    from .tool_definitions import ToolDefinition
+    from .tool_definitions import KnowledgeTool
 
     _Context = ServerRequestContext[Any, Any]
 
@@ -140,7 +140,7 @@ class ServedTools:
         return {"content": [{"type": "text", "text": text}], "structuredContent": found}
 
 
-def _described(tool: ToolDefinition) -> dict[str, Any]:
+def _described(tool: KnowledgeTool) -> dict[str, Any]:
     """A tool in MCP's form, with the fields that MCP does not have in ``_meta``."""
     extras = {
         "category": tool.category,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .node_model import NodeSpec, NodeSummary, Parameter, Port
+    from .node_model import NodeParameter, NodeSpec, NodeSummary, Port
 
 
 INTEGERS: Final = frozenset({"integer", "int", "long"})
@@ -108,7 +108,7 @@ def filled(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value}
 
 
-def derived_defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
+def derived_defaults(parameters: Iterable[NodeParameter]) -> dict[str, Any]:
     """A value per parameter: its default, else its first allowed value, else an empty value of its type."""
     return {
         entry.name: entry.default_value
@@ -133,7 +133,7 @@ def example_for_type(kind: str | None, *, smallest: float | int | None = None) -
     return value
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: NodeParameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "type": parameter.type,
@@ -145,7 +145,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     } | _dialog(parameter)
 
 
-def _configuration(parameter: Parameter) -> dict[str, Any]:
+def _configuration(parameter: NodeParameter) -> dict[str, Any]:
     found: dict[str, Any] = {"type": parameter.type}
     if parameter.has_default:
         found["default"] = parameter.default_value
@@ -160,7 +160,7 @@ def _configuration(parameter: Parameter) -> dict[str, Any]:
     return found | filled(min_exclusive=parameter.min_exclusive, max_exclusive=parameter.max_exclusive)
 
 
-def _dialog(parameter: Parameter) -> dict[str, Any]:
+def _dialog(parameter: NodeParameter) -> dict[str, Any]:
     """The fields of parameters that only nodes with a dialog have."""
     described = [asdict(option) for option in parameter.options if option.label or option.description]
     return filled(
@@ -302,7 +302,7 @@ def _port_standard(port: Port, share: float) -> dict[str, Any]:
     return found | filled(optional=port.optional, group=port.group, description=text)
 
 
-def _setting(parameter: Parameter, share: float) -> dict[str, Any]:
+def _setting(parameter: NodeParameter, share: float) -> dict[str, Any]:
     found = filled(type=parameter.type, required=parameter.required)
     if parameter.has_default:
         found["default"] = parameter.default_value

@@ -57,7 +57,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class NodeParameter:
     """A setting of a node, or a field of its input or output at run time."""
 
     # The key in the settings, after the keys of its groups (``errors.error_column``). KNIME's XML
@@ -140,7 +140,7 @@ class NodeSpec:
     description: str = ""
     aliases: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[NodeParameter, ...] = ()
     # Whether `parameters` are complete and have the keys of the settings as names. Otherwise a configuration
     # cannot be checked.
     settings_known: bool = False
@@ -149,8 +149,8 @@ class NodeSpec:
     input_ports: tuple[Port, ...] = ()
     output_ports: tuple[Port, ...] = ()
     views: tuple[ViewSpec, ...] = ()
-    input_params: tuple[Parameter, ...] = ()
-    output_params: tuple[Parameter, ...] = ()
+    input_params: tuple[NodeParameter, ...] = ()
+    output_params: tuple[NodeParameter, ...] = ()
     tags: tuple[str, ...] = ()
     # ids of the nodes that stand after and before this one in public workflows, the most frequent first
     followed_by: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ class NodeSpec:
     origin: Origin
 
     @property
-    def configurations(self) -> tuple[Parameter, ...]:
+    def configurations(self) -> tuple[NodeParameter, ...]:
         """The settings, if their keys are known (specs call these ``configurations``); otherwise empty."""
         return self.parameters if self.settings_known else ()
 

@@ -384,12 +384,12 @@ class _Nearness(dict[str, "_Near | None"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class NodeMatch:
     score: float  # BM25 over weighted fields; larger is better
     all_words: bool = False  # whether name, aliases, category and parameters have all words of the query
 
 
-_NO_MATCH: Final = Match(score=0.0)
+_NO_MATCH: Final = NodeMatch(score=0.0)
 
 
 def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
@@ -454,7 +454,7 @@ def is_word_of(reader: CatalogueReader, word: str) -> bool:
     return _nodes_with(reader, word) * _BY_CHANCE > len(reader)
 
 
-def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, Match]:
+def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, NodeMatch]:
     """Searches for all words, then for any of them; returns matches by row.
 
     The number of rows does not depend on the number of requested results, so that pages fit together.
@@ -462,14 +462,14 @@ def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, M
     ways = [entry.expression() for entry in expansions]
     telling = [way for way, entry in zip(ways, expansions, strict=True) if not entry.frequent] or ways
     rows = _search(reader, f"{_TELLING} : ({' AND '.join(ways)})")
-    found = {row: Match(score=score, all_words=True) for row, score in rows}
+    found = {row: NodeMatch(score=score, all_words=True) for row, score in rows}
     if len(ways) > 1 and len(found) < _ENOUGH:
         for row, score in _search(reader, f"{_TELLING} : ({' OR '.join(telling)})"):
-            found.setdefault(row, Match(score=score))
+            found.setdefault(row, NodeMatch(score=score))
     if len(ways) == 1 or not found:
         # In descriptions, too; frequent words only if the others are unknown.
         for row, score in _search(reader, " OR ".join(telling)) or _search(reader, " OR ".join(ways)):
-            found.setdefault(row, Match(score=score))
+            found.setdefault(row, NodeMatch(score=score))
     return found
 
 

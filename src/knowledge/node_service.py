@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .node_references import Resolved
     from .node_search import SearchAnswer
     from .outline_check import WorkflowCheck
-    from .tool_definitions import ToolDefinition
+    from .tool_definitions import KnowledgeTool
 
 
 _MOST_NARROWED: Final = 500
@@ -40,7 +40,7 @@ _MOST_VALID: Final = 50
 class NodeKnowledgeMCPService:
     """The tools, by name. Thread-safe."""
 
-    def __init__(self, catalogue: Catalogue, tools: Sequence[ToolDefinition] = TOOLS) -> None:
+    def __init__(self, catalogue: Catalogue, tools: Sequence[KnowledgeTool] = TOOLS) -> None:
         self.catalogue = catalogue
         self._tools = {tool.name: tool for tool in tools}
         # Load these now, so that the first call does not wait for them.
@@ -48,7 +48,7 @@ class NodeKnowledgeMCPService:
         with catalogue.reading() as reader:
             index_of(reader)
 
-    def get_available_tools(self) -> tuple[ToolDefinition, ...]:
+    def get_available_tools(self) -> tuple[KnowledgeTool, ...]:
         return tuple(self._tools.values())
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:

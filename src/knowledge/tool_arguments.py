@@ -16,7 +16,7 @@ from ..types.errors import ArgumentsInvalid
 from ..types.texts import shortened
 
 if TYPE_CHECKING:
-    from .tool_definitions import ToolDefinition
+    from .tool_definitions import KnowledgeTool
 
 _TRUE: Final = frozenset({"true", "yes", "1"})
 _FALSE: Final = frozenset({"false", "no", "0"})
@@ -24,7 +24,7 @@ _MOST_DIGITS: Final = 9
 _LONGEST_SHOWN: Final = 80
 
 
-def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
+def read_arguments(tool: KnowledgeTool, given: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
     """All arguments of a call, with defaults for missing ones, and sentences about changed values."""
     properties: Mapping[str, Any] = tool.parameters["properties"]
     found = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
@@ -47,7 +47,7 @@ def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tup
     return found, changed
 
 
-def _unknown(tool: ToolDefinition, name: str, known: list[str]) -> ArgumentsInvalid:
+def _unknown(tool: KnowledgeTool, name: str, known: list[str]) -> ArgumentsInvalid:
     near = difflib.get_close_matches(name, known, n=1)
     meant = f"Did you mean '{near[0]}'? " if near else ""
     return ArgumentsInvalid(
@@ -65,7 +65,7 @@ def listed(schema: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    tool: ToolDefinition
+    tool: KnowledgeTool
     name: str
     schema: Mapping[str, Any]
     value: Any

@@ -226,7 +226,7 @@ EXAMPLES_OUTPUT: Final = _answer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDefinition:
+class KnowledgeTool:
     name: str
     title: str
     description: str
@@ -277,7 +277,7 @@ def _flag(what: str, *, default: bool) -> dict[str, Any]:
     return {"type": "boolean", "default": default, "description": what}
 
 
-GET_NODE_TYPES: Final = ToolDefinition(
+GET_NODE_TYPES: Final = KnowledgeTool(
     name="get_node_types",
     title="Node types",
     description=(
@@ -309,7 +309,7 @@ GET_NODE_TYPES: Final = ToolDefinition(
     usage_examples=({}, {"type_filter": "ACTION"}),
 )
 
-GET_NODE_DETAILS: Final = ToolDefinition(
+GET_NODE_DETAILS: Final = KnowledgeTool(
     name="get_node_details",
     title="Node details",
     description=(
@@ -343,7 +343,7 @@ GET_NODE_DETAILS: Final = ToolDefinition(
     ),
 )
 
-SEARCH_NODES: Final = ToolDefinition(
+SEARCH_NODES: Final = KnowledgeTool(
     name="search_nodes",
     title="Search nodes",
     description=(
@@ -368,7 +368,7 @@ SEARCH_NODES: Final = ToolDefinition(
     usage_examples=({"query": "send email notification", "max_results": 5}, {"query": "VLOOKUP"}),
 )
 
-FIND_COMPATIBLE: Final = ToolDefinition(
+FIND_COMPATIBLE: Final = KnowledgeTool(
     name="find_compatible",
     title="What can be connected",
     description=(
@@ -401,7 +401,7 @@ FIND_COMPATIBLE: Final = ToolDefinition(
     usage_examples=({"node": "CSV Reader", "query": "filter rows"}, {"node": "TRIGGER.WEBHOOK"}),
 )
 
-CHECK_CONFIGURATION: Final = ToolDefinition(
+CHECK_CONFIGURATION: Final = KnowledgeTool(
     name="check_configuration",
     title="Check a configuration",
     description=(
@@ -419,7 +419,7 @@ CHECK_CONFIGURATION: Final = ToolDefinition(
     usage_examples=({"node": "ACTION.HTTP_REQUEST", "settings": {"method": "GET"}},),
 )
 
-CHECK_WORKFLOW: Final = ToolDefinition(
+CHECK_WORKFLOW: Final = KnowledgeTool(
     name="check_workflow",
     title="Check a workflow",
     description=(
@@ -455,7 +455,7 @@ CHECK_WORKFLOW: Final = ToolDefinition(
     ),
 )
 
-GET_EXAMPLES: Final = ToolDefinition(
+GET_EXAMPLES: Final = KnowledgeTool(
     name="get_examples",
     title="Small workflows",
     description=(
@@ -483,4 +483,4 @@ TOOLS: Final = (
     CHECK_WORKFLOW,
     GET_EXAMPLES,
 )
-TOOLS_BY_NAME: Final[Mapping[str, ToolDefinition]] = {tool.name: tool for tool in TOOLS}
+TOOLS_BY_NAME: Final[Mapping[str, KnowledgeTool]] = {tool.name: tool for tool in TOOLS}

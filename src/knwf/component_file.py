@@ -28,10 +28,10 @@ from .workflow_model import (
     FORMAT_VERSION,
     KNIME_VENDOR,
     ORIGIN,
+    CanvasPosition,
     NativeNode,
     NodeState,
     OtherNode,
-    Position,
     Workflow,
     WorkflowProblem,
     node_label,
@@ -111,7 +111,7 @@ def edge_node(
     side: Literal["input", "output"],
     ports: Sequence[tuple[str, str]],
     *,
-    position: Position = ORIGIN,
+    position: CanvasPosition = ORIGIN,
 ) -> NativeNode:
     """Makes *Component Input* or *Component Output*, which let no flow variables cross.
 

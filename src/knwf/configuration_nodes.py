@@ -21,7 +21,7 @@ from .settings_xml import (
     integer,
     string,
 )
-from .workflow_model import KNIME_VENDOR, ORIGIN, NativeNode, Position, node_label
+from .workflow_model import KNIME_VENDOR, ORIGIN, CanvasPosition, NativeNode, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,7 @@ class Configuration:
 
 
 def configuration_node(
-    node_id: int, configuration: Configuration, *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, configuration: Configuration, *, position: CanvasPosition = ORIGIN, annotation: str = ""
 ) -> NativeNode:
     """Makes a Configuration node; KnwfError if KNIME would refuse its settings."""
     if not configuration.variable:

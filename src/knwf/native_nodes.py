@@ -26,9 +26,9 @@ from .settings_xml import (
 from .workflow_model import (
     KNIME_VENDOR,
     ORIGIN,
+    CanvasPosition,
     NativeNode,
     PortGroup,
-    Position,
     model_of,
     node_label,
     object_class,
@@ -94,7 +94,11 @@ _KINDS: Final[dict[str, tuple[str, tuple[str, str, str], int, int, tuple[PortGro
 
 
 def native_node(
-    node_id: int, factory: str, model: Iterable[SettingsEntry | Config], position: Position, annotation: str
+    node_id: int,
+    factory: str,
+    model: Iterable[SettingsEntry | Config],
+    position: CanvasPosition,
+    annotation: str,
 ) -> NativeNode:
     """Makes a node of one of these kinds; ``model`` are its settings."""
     name, bundle, inputs, outputs, groups = _KINDS[factory]
@@ -145,7 +149,7 @@ def boundary_node(
     *,
     parameter: str = "",
     description: str = "",
-    position: Position = ORIGIN,
+    position: CanvasPosition = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
     """Makes a node at the edge of a workflow, for a table: input, output, or the message for the model.
@@ -194,7 +198,7 @@ def concatenate_node(
     settings: Concatenation | None = None,
     *,
     inputs: int = CONCATENATE_INPUTS,
-    position: Position = ORIGIN,
+    position: CanvasPosition = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
     """Makes a Concatenate node; without settings it has KNIME's defaults. `KnwfError` for too few inputs."""
@@ -249,7 +253,7 @@ class PathConversion:
 
 
 def string_to_path_node(
-    node_id: int, settings: PathConversion, *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, settings: PathConversion, *, position: CanvasPosition = ORIGIN, annotation: str = ""
 ) -> NativeNode:
     model = (
         *_setting("file_system", _file_system(settings)),
@@ -327,7 +331,7 @@ class ToolColumn:
 
 
 def workflow_to_tool_node(
-    node_id: int, settings: ToolColumn, *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, settings: ToolColumn, *, position: CanvasPosition = ORIGIN, annotation: str = ""
 ) -> NativeNode:
     model = (
         string("inputColumnName", settings.path_column),
@@ -375,7 +379,7 @@ class Column:
 
 
 def table_creator(
-    node_id: int, columns: Sequence[Column], *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, columns: Sequence[Column], *, position: CanvasPosition = ORIGIN, annotation: str = ""
 ) -> NativeNode:
     """Makes a Table Creator: a table of constants with the RowIDs Row0, Row1, ….
 

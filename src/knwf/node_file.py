@@ -17,10 +17,10 @@ from .settings_xml import Config, KnwfError, SettingsEntry, boolean, integer, st
 from .workflow_model import (
     ORIGIN,
     Annotation,
+    CanvasPosition,
     NativeNode,
     NodeState,
     PortGroup,
-    Position,
     VariableControl,
     WorkflowProblem,
     object_class,
@@ -69,7 +69,9 @@ _ANNOTATION_KEYS: Final = {
 }
 
 
-def read_node(settings: Config, node_id: int, position: Position) -> tuple[NativeNode, list[WorkflowProblem]]:
+def read_node(
+    settings: Config, node_id: int, position: CanvasPosition
+) -> tuple[NativeNode, list[WorkflowProblem]]:
     """Reads a node of the root of its settings file; returns it with its problems.
 
     KnwfError if the settings name no factory, so that the kind of node is unknown.
@@ -298,7 +300,7 @@ def extension_node(
     inputs: Sequence[DeclaredPort] = (),
     outputs: Sequence[DeclaredPort] = (),
     variables: Sequence[VariableControl] = (),
-    position: Position = ORIGIN,
+    position: CanvasPosition = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
     """Makes a node of a Python extension, with all its declared ports in order.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from .native_nodes import CELL_CLASSES, COLUMN_RENAMER_FACTORY, ROW_FILTER_FACTORY, native_node
 from .settings_xml import Config, EntryType, KnwfError, SettingsEntry, boolean, string
-from .workflow_model import ORIGIN, NativeNode, Position, model_of, node_label
+from .workflow_model import ORIGIN, CanvasPosition, NativeNode, model_of, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ class RowFilter:
 
 
 def row_filter_node(
-    node_id: int, settings: RowFilter, *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, settings: RowFilter, *, position: CanvasPosition = ORIGIN, annotation: str = ""
 ) -> NativeNode:
     model = (
         string("matchCriteria", "OR" if settings.any else "AND"),
@@ -149,7 +149,7 @@ def _read_criterion(node: NativeNode, stored: Config) -> Criterion:
 
 
 def column_renamer_node(
-    node_id: int, names: Mapping[str, str], *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, names: Mapping[str, str], *, position: CanvasPosition = ORIGIN, annotation: str = ""
 ) -> NativeNode:
     """Makes a Column Renamer; ``names`` has the new name of each column by its present one."""
     renamings = tuple(

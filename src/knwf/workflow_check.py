@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
-from .workflow_model import NativeNode, OtherNode, Position, WorkflowProblem, is_too_old, node_label
+from .workflow_model import CanvasPosition, NativeNode, OtherNode, WorkflowProblem, is_too_old, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -191,9 +191,9 @@ def arranged(workflow: Workflow) -> Workflow:
     """A copy of the workflow with every node in a column to the right of the nodes on which it depends."""
     layers, _ = _layers(workflow)
     rows: dict[int, int] = {}
-    places: dict[int, Position] = {}
+    places: dict[int, CanvasPosition] = {}
     for node_id in sorted(node.id for node in workflow.nodes):
         column = layers.get(node_id, 0)
         rows[column] = rows.get(column, -1) + 1
-        places[node_id] = Position(_MARGIN + column * _STEP_X, _MARGIN + rows[column] * _STEP_Y)
+        places[node_id] = CanvasPosition(_MARGIN + column * _STEP_X, _MARGIN + rows[column] * _STEP_Y)
     return replace(workflow, nodes=tuple(replace(n, position=places[n.id]) for n in workflow.nodes))

@@ -32,12 +32,12 @@ from .workflow_model import (
     READABLE_VERSIONS,
     VARIABLE_ARRAYS,
     VARIABLE_ENTRIES,
+    CanvasPosition,
     Connection,
     NativeNode,
     Node,
     NodeState,
     OtherNode,
-    Position,
     VariableValue,
     Workflow,
     WorkflowCredential,
@@ -451,7 +451,11 @@ class _Reader:
         return kept
 
 
-def _position(config: Config) -> Position:
+def _position(config: Config) -> CanvasPosition:
     bounds = (config.config("ui_settings") or config).config("extrainfo.node.bounds")
     numbers = () if bounds is None else [bounds.integer(str(i)) for i in range(4)]
-    return Position(*cast("list[int]", numbers)) if len(numbers) == 4 and None not in numbers else Position()
+    return (
+        CanvasPosition(*cast("list[int]", numbers))
+        if len(numbers) == 4 and None not in numbers
+        else CanvasPosition()
+    )

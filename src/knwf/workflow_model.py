@@ -52,7 +52,7 @@ class NodeState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class CanvasPosition:
     """The position of a node on the canvas, in pixels."""
 
     x: int = 0
@@ -61,7 +61,7 @@ class Position:
     height: int = 76
 
 
-ORIGIN: Final = Position()
+ORIGIN: Final = CanvasPosition()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class NativeNode:
     port_groups: tuple[PortGroup, ...] = ()  # the groups of a node whose ports can change, inputs first
     #: Parameters that flow variables set, or that become flow variables.
     variables: tuple[VariableControl, ...] = ()
-    position: Position = ORIGIN
+    position: CanvasPosition = ORIGIN
     state: NodeState = NodeState.CONFIGURED
     annotation: str = ""  # the label below the node
     description: str | None = None  # the user's description of the node, or None
@@ -181,7 +181,7 @@ class OtherNode:
     name: str  # the name of the node or of its folder
     kind: Literal["metanode", "component", "broken"]  # ``metanode``, ``component``, or ``broken``
     settings_file: str  # path of the node's settings in the workflow's folder; `Workflow.files` has its files
-    position: Position = ORIGIN
+    position: CanvasPosition = ORIGIN
     problem: str = ""  # the problem of a broken node
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..audit.record import CallRecord
-    from ..knwf import Node, Position, Workflow
+    from ..knwf import CanvasPosition, Node, Workflow
 
 
 MOST_STEPS: Final = 1000
@@ -281,7 +281,7 @@ class Canvas:
             self._column = 0
 
     def add(self, record: CallRecord, place: int) -> None:
-        from ..knwf import Position
+        from ..knwf import CanvasPosition
 
         if self._column == _COLUMNS:
             self.new_row()
@@ -290,15 +290,15 @@ class Canvas:
         step = step_of(record)
         match step:  # @ToolTypeDispatch
             case str():
-                self._box(record, place, step, Position(x, y))
+                self._box(record, place, step, CanvasPosition(x, y))
             case MCPTool():
-                self._call(record, place, step, Position(x, y))
+                self._call(record, place, step, CanvasPosition(x, y))
             case WorkflowTool():
-                self._workflow(record, place, step, Position(x, y))
+                self._workflow(record, place, step, CanvasPosition(x, y))
             case _:
                 assert_never(step)
 
-    def _call(self, record: CallRecord, place: int, tool: MCPTool, position: Position) -> None:
+    def _call(self, record: CallRecord, place: int, tool: MCPTool, position: CanvasPosition) -> None:
         node, secrets = caller_node(len(self.nodes) + 1, place, record, tool, position)
         self.nodes.append(node)
         if self._last is not None:
@@ -309,7 +309,7 @@ class Canvas:
             self.credentials.add(tool.route.credential)
         self.placeholders += [f"node {node.id}: {pointer}" for pointer in secrets]
 
-    def _workflow(self, record: CallRecord, place: int, tool: WorkflowTool, position: Position) -> None:
+    def _workflow(self, record: CallRecord, place: int, tool: WorkflowTool, position: CanvasPosition) -> None:
         from ..knwf import KnwfError
 
         text = f"KNIME workflow, {record.status.value}\nParameters: {record.arguments or '{}'}"
@@ -330,7 +330,7 @@ class Canvas:
         self._box(record, place, text, position)
 
     def _box(
-        self, record: CallRecord, place: int, text: str, position: Position, *, height: int = _BOX
+        self, record: CallRecord, place: int, text: str, position: CanvasPosition, *, height: int = _BOX
     ) -> None:
         from ..knwf import Annotation
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..audit.record import CallRecord
     from ..client.validation.argument_schemas import Parameter
-    from ..knwf import NativeNode, OtherNode, Position, VariableControl, Workflow
+    from ..knwf import CanvasPosition, NativeNode, OtherNode, VariableControl, Workflow
     from ..types.tool import Tool, WorkflowTool
 
 
@@ -64,7 +64,7 @@ def _tool(record: CallRecord) -> Tool | None:
 
 
 def caller_node(
-    node_id: int, place: int, record: CallRecord, tool: MCPTool, position: Position
+    node_id: int, place: int, record: CallRecord, tool: MCPTool, position: CanvasPosition
 ) -> tuple[NativeNode, list[str]]:
     """The node of a call, the ``place``-th of all, and pointers to the secrets that a person must fill in."""
     arguments, secrets = _without_secrets(record)
@@ -84,7 +84,7 @@ def caller_of(
     tool: MCPTool,
     settings: Mapping[str, Any],
     *,
-    position: Position,
+    position: CanvasPosition,
     annotation: str,
     variables: Sequence[VariableControl] = (),
 ) -> NativeNode:
@@ -257,7 +257,7 @@ def _arguments(text: str | None) -> dict[str, Any]:
 
 
 def metanode(
-    node_id: int, tool: WorkflowTool, segment: Workflow, position: Position
+    node_id: int, tool: WorkflowTool, segment: Workflow, position: CanvasPosition
 ) -> tuple[OtherNode, dict[str, bytes]]:
     """A metanode of a tool's workflow, and its files by their path in the folder of the outer workflow."""
     from ..knwf import OtherNode

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INPUT_ROW: Final = "Input row"
 
 
-class OnError(knext.EnumParameterOptions):
+class IfReadingFails(knext.EnumParameterOptions):
     row = ("Make an error row", "The others go on. The row says in *Error* what went wrong and what to do.")
     fail = ("Fail", "The node fails at the first error.")
 
@@ -37,8 +37,8 @@ def on_error() -> Any:
     return knext.EnumParameter(
         "If one fails",
         "What to do when something cannot be read.",
-        default_value=OnError.row.name,
-        enum=OnError,
+        default_value=IfReadingFails.row.name,
+        enum=IfReadingFails,
         style=knext.EnumParameter.Style.VALUE_SWITCH,
         is_advanced=True,
     )
@@ -101,7 +101,7 @@ class Reading:
 
         self.what: Final = what
         self._ctx = ctx
-        self._fails = node.on_error == OnError.fail.name
+        self._fails = node.on_error == IfReadingFails.fail.name
         self._if_changed: str = node.if_changed
         self._failed: list[MCPError] = []
         self._hidden = Counter[str]()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..client.validation.argument_schemas import Parameter
-    from ..knwf import Component, ComponentFace, Configuration, Position
+    from ..knwf import CanvasPosition, Component, ComponentFace, Configuration
     from ..types.tool import MCPTool
 
 _LONGEST_NOTE: Final = 2000
@@ -165,10 +165,10 @@ def save_components(tools: Sequence[MCPTool], folder: Path) -> str | None:
     return None
 
 
-def _place(number: int) -> Position:
-    from ..knwf import Position
+def _place(number: int) -> CanvasPosition:
+    from ..knwf import CanvasPosition
 
-    return Position(x=60 + number % 6 * 190, y=300 + number // 6 * 190)
+    return CanvasPosition(x=60 + number % 6 * 190, y=300 + number // 6 * 190)
 
 
 def _widgets(tool: MCPTool) -> dict[str, Configuration]:

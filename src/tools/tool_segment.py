@@ -47,7 +47,7 @@ def tool_cell(tool: MCPTool, name: str, settings: dict[str, Any], *, refusal: st
     """
     from ..knwf import Connection, PortOf, Segment, Workflow, extension_node, write_segment
     from ..knwf.node_file import DeclaredPort
-    from ..knwf.workflow_model import Position
+    from ..knwf.workflow_model import CanvasPosition
 
     parameters = () if refusal else agent_parameters(tool)
     has_records = not refusal and gives_records(tool)
@@ -63,7 +63,7 @@ def tool_cell(tool: MCPTool, name: str, settings: dict[str, Any], *, refusal: st
         vendor=EXTENSION_VENDOR,
         parameters={"model": {"tool": document, "refusal": refusal, **settings}},
         outputs=(DeclaredPort(name="Message"), DeclaredPort(name="Records")),
-        position=Position(len(parameters) * _WIDTH, 0),
+        position=CanvasPosition(len(parameters) * _WIDTH, 0),
         annotation=f"Needs the extension {EXTENSION_TITLE}",
     )
     nodes: list[Node] = [_configuration(number, own) for number, own in enumerate(parameters)]
@@ -92,7 +92,7 @@ def tool_cell(tool: MCPTool, name: str, settings: dict[str, Any], *, refusal: st
 
 def _configuration(number: int, parameter: AgentParameter) -> Node:
     from ..knwf import Configuration, configuration_node
-    from ..knwf.workflow_model import Position
+    from ..knwf.workflow_model import CanvasPosition
 
     is_boolean = parameter.shown.get("type") == "boolean"
     return configuration_node(
@@ -104,7 +104,7 @@ def _configuration(number: int, parameter: AgentParameter) -> Node:
             value=False if is_boolean else "",
             label=parameter.name or parameter.knime_name,
         ),
-        position=Position(number * _WIDTH, 0),
+        position=CanvasPosition(number * _WIDTH, 0),
     )
 
 

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from knime_mcp.knowledge.catalogue_file import SCHEMA_VERSION, CatalogueError, packed, unpacked
 from knime_mcp.knowledge.catalogue_reader import Catalogue
-from knime_mcp.knowledge.node_model import DataFormat, NodeSpec, OldName, Option, Parameter, Port, ViewSpec
+from knime_mcp.knowledge.node_model import (
+    DataFormat,
+    NodeParameter,
+    NodeSpec,
+    OldName,
+    Option,
+    Port,
+    ViewSpec,
+)
 from knime_mcp.knowledge.query_words import folded, spellings, words_in
 from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
 
@@ -31,7 +39,7 @@ FULL = NodeSpec(
     aliases=("Callback",),
     keywords=("endpoint",),
     parameters=(
-        Parameter(
+        NodeParameter(
             name="mode",
             type="enum",
             required=True,
@@ -64,8 +72,8 @@ FULL = NodeSpec(
     ),
     output_ports=(Port(name="out"),),
     views=(ViewSpec(name="v", description="d"),),
-    input_params=(Parameter(name="i"),),
-    output_params=(Parameter(name="o", default_value=False, has_default=True),),
+    input_params=(NodeParameter(name="i"),),
+    output_params=(NodeParameter(name="o", default_value=False, has_default=True),),
     tags=("t",),
     attached_nodes=(),
     examples=({"name": "e", "configurations": {"mode": [1, {"x": None}]}},),
@@ -110,7 +118,7 @@ JSON = st.recursive(
     low=st.none() | st.integers() | st.floats(allow_nan=False),
 )
 def test_every_value_survives_packing(default, values, text, low):
-    parameter = Parameter(
+    parameter = NodeParameter(
         name=text,
         description=text,
         default_value=default,
@@ -123,7 +131,7 @@ def test_every_value_survives_packing(default, values, text, low):
 
 
 def test_what_is_no_unicode_is_replaced(path):
-    setting = Parameter(name="a", description="half \ud83d", default_value="\ud800", has_default=True)
+    setting = NodeParameter(name="a", description="half \ud83d", default_value="\ud800", has_default=True)
     write_catalogue(path, [spec("ONE", description="\udfff.", parameters=(setting,))])
     with Catalogue(path) as catalogue:
         found = catalogue.node("ACTION.ONE")

@@ -6,27 +6,27 @@ import pytest
 
 from knime_mcp.knowledge.configuration_check import check_configuration
 from knime_mcp.knowledge.node_details import derived_defaults
-from knime_mcp.knowledge.node_model import Option, Parameter, SourceKind
+from knime_mcp.knowledge.node_model import NodeParameter, Option, SourceKind
 
 from .conftest import spec
 
 SETTINGS = (
-    Parameter(
+    NodeParameter(
         name="method",
         type="enum",
         required=True,
         options=(Option(value="GET", label="Fetch"), Option(value="POST")),
     ),
-    Parameter(name="timeout", type="integer", min=1, max=60, default_value=5, has_default=True),
-    Parameter(name="share", type="float", min=0, max=1, min_exclusive=True),
-    Parameter(name="retry", type="boolean"),
-    Parameter(name="headers", type="object"),
-    Parameter(name="tags", type="array"),
-    Parameter(name="url", type="string", validation_pattern="^https?://"),
-    Parameter(name="ahead", type="string", validation_pattern="^(?=a)"),
-    Parameter(name="seed", type="long", min=-(2**63), max=2**63 - 1),
-    Parameter(name="line", type="string", validation_pattern="^[a-z]+$"),
-    Parameter(name="group.inner", type="integer"),
+    NodeParameter(name="timeout", type="integer", min=1, max=60, default_value=5, has_default=True),
+    NodeParameter(name="share", type="float", min=0, max=1, min_exclusive=True),
+    NodeParameter(name="retry", type="boolean"),
+    NodeParameter(name="headers", type="object"),
+    NodeParameter(name="tags", type="array"),
+    NodeParameter(name="url", type="string", validation_pattern="^https?://"),
+    NodeParameter(name="ahead", type="string", validation_pattern="^(?=a)"),
+    NodeParameter(name="seed", type="long", min=-(2**63), max=2**63 - 1),
+    NodeParameter(name="line", type="string", validation_pattern="^[a-z]+$"),
+    NodeParameter(name="group.inner", type="integer"),
 )
 NODE = spec("N", parameters=SETTINGS, settings_known=True)
 
@@ -110,7 +110,7 @@ def test_no_false_alarm(settings):
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "(a|aa)+$", "^((a+))+$", "^a*a*a*a*a*a*$"])
 def test_no_pattern_takes_for_ever(pattern):
-    node = replace(NODE, parameters=(Parameter(name="text", type="string", validation_pattern=pattern),))
+    node = replace(NODE, parameters=(NodeParameter(name="text", type="string", validation_pattern=pattern),))
     assert check_configuration(node, {"text": "a" * 2_000}).valid
     (problem,) = check_configuration(node, {"text": "a" * 1_999 + "!"}).problems
     assert problem.problem.endswith("has not the form that is wanted")
@@ -140,26 +140,26 @@ def test_settings_of_a_whole_node_are_found_under_their_key(key):
     assert [entry.setting for entry in check_configuration(NODE, whole).problems] == ["timeout"]
     beside = {"method": "GET", key: {"timeout": 99}}
     assert [entry.setting for entry in check_configuration(NODE, beside).problems] == [key]
-    group = replace(NODE, parameters=(Parameter(name=f"{key}.inner", type="integer"),))
+    group = replace(NODE, parameters=(NodeParameter(name=f"{key}.inner", type="integer"),))
     assert check_configuration(group, {key: {"inner": 1}}).valid is True
 
 
 def test_what_may_be_meant_by_a_part_of_a_name_is_said():
-    named = (Parameter(name=f"{what}_timeout", type="integer") for what in ("connect", "total"))
-    node = replace(NODE, parameters=(*named, Parameter(name="model_version", type="string")))
+    named = (NodeParameter(name=f"{what}_timeout", type="integer") for what in ("connect", "total"))
+    node = replace(NODE, parameters=(*named, NodeParameter(name="model_version", type="string")))
     fixes = [entry.fix for entry in check_configuration(node, {"timeout": 3, "model": "x"}).problems]
     assert fixes[0].startswith("Did you mean 'total_timeout' or 'connect_timeout'?")
     assert fixes[1].startswith("Did you mean 'model_version'?")
 
 
 def test_what_the_node_takes_when_it_runs_is_no_setting():
-    node = replace(NODE, input_params=(Parameter(name="message", type="string"),))
+    node = replace(NODE, input_params=(NodeParameter(name="message", type="string"),))
     (wrong,) = check_configuration(node, {"method": "GET", "message": "hello"}).problems
     assert wrong.fix.startswith("The node takes it as input when it runs.")
 
 
 def test_a_node_may_have_a_setting_that_is_called_model():
-    chat = replace(NODE, parameters=(Parameter(name="model", type="string"), *SETTINGS[1:]))
+    chat = replace(NODE, parameters=(NodeParameter(name="model", type="string"), *SETTINGS[1:]))
     for saved in ({"model": {"zzqx": 1}, "variables": {}}, {"model": {"model": "m", "zzqx": 1}}):
         assert [entry.setting for entry in check_configuration(chat, saved).problems] == ["zzqx"]
     assert check_configuration(chat, {"model": "m", "timeout": 9}).valid is True

@@ -11,7 +11,7 @@ from knime_mcp.knowledge.node_details import (
     details_at,
     tokens,
 )
-from knime_mcp.knowledge.node_model import ENGINE_TYPES, NodeSpec, Origin, Parameter, Port, SourceKind
+from knime_mcp.knowledge.node_model import ENGINE_TYPES, NodeParameter, NodeSpec, Origin, Port, SourceKind
 from tests.knowledge.test_node_service import V3_REGISTRY
 
 V3_FIELDS = {
@@ -143,7 +143,7 @@ def test_levels_keep_their_budgets(own_catalogue):
 
 def test_levels_keep_their_budgets_in_every_script():
     ports = tuple(Port(name="表" * 60, type="データ" * 20, description="行" * 400) for _ in range(3))
-    settings = tuple(Parameter(name=f"設定{number}", description="説明" * 300) for number in range(200))
+    settings = tuple(NodeParameter(name=f"設定{number}", description="説明" * 300) for number in range(200))
     spec = NodeSpec(
         id="TYPE.JOIN",
         node_type="TYPE",
@@ -170,7 +170,7 @@ def test_levels_keep_their_budgets_in_every_script():
 
 def test_what_a_dialog_shows_is_told_where_keys_are_not_known():
     """As KNIME's descriptions have it: labels, the same one perhaps on two tabs, and no types of ports."""
-    labels = tuple(Parameter(name="Column", description=f"Of tab {tab}.", tab=tab) for tab in "AB")
+    labels = tuple(NodeParameter(name="Column", description=f"Of tab {tab}.", tab=tab) for tab in "AB")
     spec = NodeSpec(
         id="org.a.JoinNodeFactory",
         node_type="MANIPULATOR",

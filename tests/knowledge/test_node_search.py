@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.knowledge.catalogue_reader import Catalogue
-from knime_mcp.knowledge.node_model import Parameter
+from knime_mcp.knowledge.node_model import NodeParameter
 from knime_mcp.knowledge.node_search import Tier, search
 from knime_mcp.knowledge.query_words import folded, parse_query, stem, within_one_edit
 from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
@@ -28,7 +28,7 @@ NODES = [
     node("Webflow", description="A webhook can be its source, webhook webhook webhook."),
     node("Webhook", description="Starts."),
     node("By Category", category=("Zebra",)),
-    node("By Parameter", parameters=(Parameter(name="zebra"),)),
+    node("By Parameter", parameters=(NodeParameter(name="zebra"),)),
     node("By Alias", aliases=("zebra stripes",)),
     node("By Description", description="A zebra."),
     node("Zebra Name"),

@@ -4,11 +4,11 @@ from hypothesis import strategies as st
 
 from knime_mcp.knwf import (
     Annotation,
+    CanvasPosition,
     Column,
     Config,
     Connection,
     DeclaredPort,
-    Position,
     SettingsEntry,
     VariableControl,
     Workflow,
@@ -141,7 +141,7 @@ VARIABLES = st.one_of(
 )
 _NOT_EMPTY = TEXT.filter(lambda text: text.strip() and not text.startswith("knime."))
 _PIXELS = st.integers(-(10**6), 10**6)
-POSITIONS = st.builds(Position, _PIXELS, _PIXELS, _PIXELS, _PIXELS)
+POSITIONS = st.builds(CanvasPosition, _PIXELS, _PIXELS, _PIXELS, _PIXELS)
 
 
 @st.composite

@@ -39,7 +39,7 @@ from knime_mcp.knwf import (
 )
 from knime_mcp.knwf.node_file import read_node
 from knime_mcp.knwf.settings_xml import array, boolean, from_xml, string, to_xml
-from knime_mcp.knwf.workflow_model import Position
+from knime_mcp.knwf.workflow_model import CanvasPosition
 
 NASTY = "100% %%00065 \t\n\x01 😀 <&>\" '"
 CONFIGURATIONS = [
@@ -200,7 +200,7 @@ def test_settings_that_knime_wrote_are_read(folder, read, inputs):
     data = subprocess.run(
         ["git", f"--git-dir={git}", "show", path], capture_output=True, check=True, timeout=60
     ).stdout
-    node, _ = read_node(from_xml(data, path), 1, Position())
+    node, _ = read_node(from_xml(data, path), 1, CanvasPosition())
     assert node.inputs == inputs
     assert read(node)
 

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from knime_mcp.knwf import (
     Annotation,
+    CanvasPosition,
     Column,
     Config,
     Connection,
@@ -16,7 +17,6 @@ from knime_mcp.knwf import (
     KnwfError,
     NodeState,
     OtherNode,
-    Position,
     VariableControl,
     Workflow,
     WorkflowCredential,
@@ -117,7 +117,7 @@ def test_everything_a_workflow_has_comes_back(tmp_path):
             VariableControl(("url",), used="u"),
             VariableControl(("more", "n"), used="n", exposed="m"),
         ],
-        position=Position(1, -2, 3, 4),
+        position=CanvasPosition(1, -2, 3, 4),
         annotation="label\nof two lines",
     )
     caller = replace(caller, description="what it does", other=(Config("view", (string("v", "1"),)),))
@@ -198,7 +198,7 @@ def test_a_cycle_is_named():
 
 def test_containers_are_kept(tmp_path):
     files = {"Part (#3)/workflow.knime": b"<inner/>", "Part (#3)/Node (#1)/settings.xml": b"<x/>"}
-    node = OtherNode(3, "Part", "metanode", "Part (#3)/workflow.knime", Position(1, 2, 3, 4))
+    node = OtherNode(3, "Part", "metanode", "Part (#3)/workflow.knime", CanvasPosition(1, 2, 3, 4))
     workflow = Workflow("w", (source(1), node), (Connection(1, 1, 3, 0),), files=files)
     again = read_workflow(written(workflow, tmp_path))
     assert again == workflow

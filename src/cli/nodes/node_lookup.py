@@ -13,7 +13,7 @@ from ..terminal import note, one_line, print_json, say, show_table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
-    from ...knowledge.node_model import NodeSpec, Parameter, Port
+    from ...knowledge.node_model import NodeParameter, NodeSpec, Port
     from ...knowledge.node_search import Hit
 
 _SHOWN: Final = 6
@@ -116,7 +116,7 @@ def _print(spec: NodeSpec) -> None:
         say(f"Can be attached: {', '.join(spec.attached_nodes)}")
 
 
-def _print_parameters(title: str, parameters: tuple[Parameter, ...]) -> None:
+def _print_parameters(title: str, parameters: tuple[NodeParameter, ...]) -> None:
     if parameters:
         columns = ("name", "type", "default", "allowed", "what for")
         show_table(title, columns, map(_parameter, parameters))
@@ -127,7 +127,7 @@ def _port(port: Port) -> tuple[str, str, str, str]:
     return port.name, port.type, ", ".join(marks), one_line(port.description)
 
 
-def _parameter(parameter: Parameter) -> tuple[str, str, str, str, str]:
+def _parameter(parameter: NodeParameter) -> tuple[str, str, str, str, str]:
     default = _value(parameter.default_value) if parameter.has_default else ""
     if parameter.required and not default:
         default = "(required)"

@@ -10,7 +10,7 @@ from ...knwf.workflow_model import ORIGIN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...knwf import NativeNode, Position, VariableControl
+    from ...knwf import CanvasPosition, NativeNode, VariableControl
     from ..host import ExtensionHost
 
 
@@ -23,7 +23,7 @@ def new_node(
     inputs: Mapping[str, int] | None = None,
     outputs: Mapping[str, int] | None = None,
     variables: Sequence[VariableControl] = (),
-    position: Position = ORIGIN,
+    position: CanvasPosition = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
     """Makes a node of a loaded extension, with all of its settings.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ...types.errors import SettingInvalid
-from ..tool_definitions import ToolDefinition
+from ..tool_definitions import KnowledgeTool
 from .elasticsearch_queries import NAME, AllowedSearches
 from .gateway import ToolSource
 from .gateway_errors import MCPError, MCPErrorType, unavailable
@@ -62,9 +62,9 @@ class ElasticsearchTool(ToolSource):
                 fix="Such as localhost, or https://search.example:9200.",
             ) from None
 
-    def get_available_tools(self) -> Sequence[ToolDefinition]:
+    def get_available_tools(self) -> Sequence[KnowledgeTool]:
         return (
-            ToolDefinition(
+            KnowledgeTool(
                 name=NAME,
                 title="Search Elasticsearch",
                 description="Search Elasticsearch: a query in its Query DSL, in one of the allowed indices.",

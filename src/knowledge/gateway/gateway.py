@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 
     from ..catalogue_reader import Catalogue
-    from ..tool_definitions import ToolDefinition
+    from ..tool_definitions import KnowledgeTool
     from .access_tokens import TokenVerifier
     from .gateway_settings import GatewaySettings
 
@@ -41,7 +41,7 @@ V = TypeVar("V")
 class ToolSource(Protocol):
     """A provider of tools. Calls that are not brief are made in worker threads."""
 
-    def get_available_tools(self) -> Sequence[ToolDefinition]:
+    def get_available_tools(self) -> Sequence[KnowledgeTool]:
         """The tools, always in the same order."""
         ...
 
@@ -64,7 +64,7 @@ class ToolSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    tool: ToolDefinition
+    tool: KnowledgeTool
     source: ToolSource
     validator: Any
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -87,10 +87,10 @@ class ToolRegistry:
                 )
                 self._entries.setdefault(tool.name, entry)
 
-    def get_available_tools(self) -> list[ToolDefinition]:
+    def get_available_tools(self) -> list[KnowledgeTool]:
         return [entry.tool for entry in self._entries.values()]
 
-    def find(self, name: str) -> ToolDefinition:
+    def find(self, name: str) -> KnowledgeTool:
         return self._entry(name).tool
 
     def validate_tool_params(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

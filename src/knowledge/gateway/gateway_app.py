@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ..catalogue_reader import Catalogue
-    from ..tool_definitions import ToolDefinition
+    from ..tool_definitions import KnowledgeTool
     from .access_tokens import TokenVerifier
     from .gateway import ToolSource
     from .gateway_settings import GatewaySettings
@@ -231,7 +231,7 @@ def _document(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
     return document
 
 
-def _call(tool: ToolDefinition, name: str, arguments: str, more: dict[str, Any]) -> dict[str, Any]:
+def _call(tool: KnowledgeTool, name: str, arguments: str, more: dict[str, Any]) -> dict[str, Any]:
     wanted = [name, arguments] if tool.parameters.get("required") else [name]
     return {
         "title": tool.name,

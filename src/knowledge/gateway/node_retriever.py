@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..node_details import brief, full_description
 from ..node_search import Tier, search
 from ..query_words import folded
-from ..tool_definitions import ToolDefinition
+from ..tool_definitions import KnowledgeTool
 from .gateway import ToolSource
 from .gateway_bodies import NodeKnowledgeResponse, NodeKnowledgeResult
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..catalogue_reader import Catalogue, CatalogueReader
-    from ..node_model import NodeSpec, Parameter, Port
+    from ..node_model import NodeParameter, NodeSpec, Port
     from ..node_search import Hit
 
-TOOL: Final = ToolDefinition(
+TOOL: Final = KnowledgeTool(
     name="node_knowledge_retriever",
     title="What is known about nodes",
     description=(
@@ -73,7 +73,7 @@ class NodeKnowledgeRetriever(ToolSource):
         Raises `MCPError` if the knowledge cannot be reached.
         """
 
-    def get_available_tools(self) -> Sequence[ToolDefinition]:
+    def get_available_tools(self) -> Sequence[KnowledgeTool]:
         return (TOOL,)
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ def _port(port: Port) -> str:
     return _line(port.name, traits, port.description)
 
 
-def _parameter(parameter: Parameter) -> str:
+def _parameter(parameter: NodeParameter) -> str:
     traits = [parameter.type or "", "required" if parameter.required else ""]
     if parameter.has_default:
         traits.append(f"default {parameter.default_value!r}")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from ..catalogue_reader import Catalogue, CatalogueReader
     from ..node_search import Hit
-    from ..tool_definitions import ToolDefinition
+    from ..tool_definitions import KnowledgeTool
 
 
 COOKIE: Final = "knime_mcp_session"
@@ -188,7 +188,7 @@ async def _try_tool(request: Request, tool_name: str) -> Response:
 
 def _tool_page(
     request: Request,
-    tool: ToolDefinition,
+    tool: KnowledgeTool,
     entered: dict[str, str],
     *,
     arguments: dict[str, Any] | None = None,

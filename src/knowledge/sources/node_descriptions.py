@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
 from ...types.texts import without_surrogates
-from ..node_model import NodeSpec, Origin, Parameter, Port, SourceKind, ViewSpec
+from ..node_model import NodeParameter, NodeSpec, Origin, Port, SourceKind, ViewSpec
 from ..query_words import camel_case_parts
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _full_text(full: Element) -> str:
     return "\n".join([text, "", "See also:", *links]).strip() if links else text
 
 
-def _options(full: Element) -> Iterator[Parameter]:
+def _options(full: Element) -> Iterator[NodeParameter]:
     for child in full:
         match local_name(child):
             case "option":
@@ -246,9 +246,9 @@ def _options(full: Element) -> Iterator[Parameter]:
                 pass
 
 
-def _option(option: Element, tab: str) -> Parameter:
+def _option(option: Element, tab: str) -> NodeParameter:
     # `optional` only means that the control can be switched off, so other options are not "required".
-    return Parameter(name=_attribute(option, "name"), description=text_of(option), tab=tab)
+    return NodeParameter(name=_attribute(option, "name"), description=text_of(option), tab=tab)
 
 
 def _ports(root: Element) -> tuple[tuple[Port, ...], tuple[Port, ...]]:

@@ -11,7 +11,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..node_model import NodeSpec, Option, Origin, Parameter, SourceKind, ViewSpec
+from ..node_model import NodeParameter, NodeSpec, Option, Origin, SourceKind, ViewSpec
 from ..port_types import ANYTHING, TABLE
 from ..query_words import camel_case_parts
 from .node_descriptions import XmlRefusedError, node_type_of, port_of, text_inside
@@ -113,7 +113,7 @@ def _port(port: Mapping[str, Any], *, is_input: bool) -> Port:
     )
 
 
-def _parameters(dialog: Mapping[str, Any], closed: Collection[str]) -> Iterator[Parameter]:
+def _parameters(dialog: Mapping[str, Any], closed: Collection[str]) -> Iterator[NodeParameter]:
     controls = dict(_controls(dialog["ui_schema"], "", False))
     model = dialog["schema"].get("properties", {}).get("model", {})
     yield from _inside(model, dialog["data"].get("model", {}), (), controls, closed)
@@ -125,7 +125,7 @@ def _inside(
     keys: tuple[str, ...],
     controls: Mapping[str, _Control],
     closed: Collection[str],
-) -> Iterator[Parameter]:
+) -> Iterator[NodeParameter]:
     for key, inner in schema.get("properties", {}).items():
         here = (*keys, key)
         if "properties" in inner and inner.get("type") == "object":
@@ -165,10 +165,12 @@ def _controls(element: Mapping[str, Any], tab: str, advanced: bool) -> Iterator[
         yield from _controls(inner, tab, advanced)
 
 
-def _parameter(schema: Mapping[str, Any], name: str, control: _Control, closed: Collection[str]) -> Parameter:
+def _parameter(
+    schema: Mapping[str, Any], name: str, control: _Control, closed: Collection[str]
+) -> NodeParameter:
     choices = _choices(schema) if name in closed else ()
     (low, above), (high, below) = control.bound("min"), control.bound("max")
-    return Parameter(
+    return NodeParameter(
         name=name,
         type=_type(schema, bool(choices)),
         description=plain_text(str(schema.get("description") or "")),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ..node_model import NodeSpec, Option, Origin, Parameter, Port, SourceKind
+from ..node_model import NodeParameter, NodeSpec, Option, Origin, Port, SourceKind
 from ..packs import BASICS, FACTS
 from ..query_words import compact
 from .node_descriptions import port_of
@@ -133,9 +133,9 @@ def settings_of_line(line: Mapping[str, Any]) -> NodeSpec:
     )
 
 
-def _parameter(entry: Mapping[str, Any]) -> Parameter:
+def _parameter(entry: Mapping[str, Any]) -> NodeParameter:
     """A setting. One of earlier versions (``r``) is accepted, but not written any more."""
-    return Parameter(
+    return NodeParameter(
         name=entry["k"],
         type=_TYPES[entry["t"]] if "t" in entry else None,
         default_value=entry.get("d"),

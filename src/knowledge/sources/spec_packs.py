@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...types.errors import MCPError
 from ...yaml_text import Rules, Yaml, YamlError, kind_of, read
 from ..configuration_check import check_configuration
-from ..node_model import DataFormat, NodeSpec, OldName, Option, Origin, Parameter, Port, SourceKind
+from ..node_model import DataFormat, NodeParameter, NodeSpec, OldName, Option, Origin, Port, SourceKind
 from .pack_fields import PackMapping, Problems
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _identifier(fields: PackMapping, key: str) -> str:
     return found
 
 
-def _modern(fields: PackMapping, key: str) -> tuple[Parameter, ...]:
+def _modern(fields: PackMapping, key: str) -> tuple[NodeParameter, ...]:
     return tuple(read_parameter(entry, name=name) for name, entry in fields.named(key))
 
 
@@ -357,7 +357,7 @@ TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 """The types of parameters, with functions that tell whether a value has the type."""
 
 
-def read_parameter(fields: PackMapping, *, name: str | None = None) -> Parameter:
+def read_parameter(fields: PackMapping, *, name: str | None = None) -> NodeParameter:
     """Reads a parameter of a legacy spec, or with its key, `name`, a field of a modern one."""
     fields.allow(*(LEGACY_KEYS if name is None else MODERN_KEYS))
     default = "default_value" if name is None else "default"
@@ -367,7 +367,7 @@ def read_parameter(fields: PackMapping, *, name: str | None = None) -> Parameter
         meant = f" did you mean '{near[0]}'?" if near else ""
         fields.wrong("type", f"'{kind}' is not a type;{meant} types: {', '.join(TYPES)}")
     options = _options(fields, "options") or _options(fields, "enum_values")
-    parameter = Parameter(
+    parameter = NodeParameter(
         name=fields.text("name", required=True) if name is None else name,
         type=kind or None,
         required=fields.flag("required"),
@@ -407,7 +407,7 @@ def _options(fields: PackMapping, key: str) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def _check(parameter: Parameter, fields: PackMapping, default: str) -> None:
+def _check(parameter: NodeParameter, fields: PackMapping, default: str) -> None:
     """Reports contradictions, such as a default that is not allowed, or a range for texts."""
     for key in ("options", "enum_values"):
         for value in parameter.enum_values if key in fields else ():
@@ -426,7 +426,7 @@ def _check(parameter: Parameter, fields: PackMapping, default: str) -> None:
         fields.wrong(default, wrong)
 
 
-def _default_mistake(parameter: Parameter, pattern: re.Pattern[str] | None) -> str | None:
+def _default_mistake(parameter: NodeParameter, pattern: re.Pattern[str] | None) -> str | None:
     value = parameter.default_value
     if not _fits(parameter, value):
         return f"is {kind_of(value)}, but the type is {parameter.type}"
@@ -442,11 +442,11 @@ def _default_mistake(parameter: Parameter, pattern: re.Pattern[str] | None) -> s
     return None
 
 
-def _fits(parameter: Parameter, value: Any) -> bool:
+def _fits(parameter: NodeParameter, value: Any) -> bool:
     return TYPES.get(parameter.type or "any", TYPES["any"])(value)
 
 
-def _pattern(parameter: Parameter, fields: PackMapping) -> re.Pattern[str] | None:
+def _pattern(parameter: NodeParameter, fields: PackMapping) -> re.Pattern[str] | None:
     if parameter.validation_pattern is None:
         return None
     try:

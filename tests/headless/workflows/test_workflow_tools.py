@@ -16,9 +16,9 @@ from knime_mcp.headless.workflows import (
 )
 from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
+    CanvasPosition,
     Config,
     PortOf,
-    Position,
     boundary_node,
     concatenate_node,
     read_segment,
@@ -30,7 +30,7 @@ from tests.headless.workflows.building import context, numbers, variable, workfl
 
 
 def at(node, y):
-    return replace(node, position=Position(0, y))
+    return replace(node, position=CanvasPosition(0, y))
 
 
 def through(node_id):
