@@ -324,7 +324,8 @@ class MCPClient:
         is_canceled: IsCanceled | None = None,
     ) -> dict[str, Any]:
         """The result of ``prompts/get``, whose messages `protocol.offers.messages_of_prompt` gives."""
-        params: dict[str, Any] = {"name": name, **({"arguments": dict(arguments)} if arguments else {})}
+        # Servers of the TypeScript SDK refuse a prompt with optional arguments where there is no object of them.
+        params = {"name": name, "arguments": dict(arguments or {})}
         with self._completed_errors():
             return self._calls.ask("prompts/get", params, self._wait(is_canceled))
 

@@ -101,11 +101,13 @@ def test_modern_requests_name_what_they_want_in_a_header():
     with ScriptedServer(script) as server, MCPClient(server.url) as client:
         client.read_resource("a://b/ü")
         client.get_prompt("greet", {"who": "x"})
-        (read,), (got,) = server.named("resources/read"), server.named("prompts/get")
+        client.get_prompt("hello")
+        (read,), (got, bare) = server.named("resources/read"), server.named("prompts/get")
     assert read.headers["mcp-name"].startswith("=?base64?") or read.headers["mcp-name"] == "a://b/ü"
     assert read.params["uri"] == "a://b/ü"
     assert got.headers["mcp-name"] == "greet"
     assert got.params["arguments"] == {"who": "x"}
+    assert bare.params["arguments"] == {}  # which SDKs want where all arguments are optional
 
 
 def test_a_round_of_input_is_followed():
