@@ -324,7 +324,7 @@ class MCPClient:
         is_canceled: IsCanceled | None = None,
     ) -> dict[str, Any]:
         """The result of ``prompts/get``, whose messages `protocol.offers.messages_of_prompt` gives."""
-        # Servers of the TypeScript SDK refuse a prompt with optional arguments where there is no object of them.
+        # Always an object: the TypeScript SDK refuses a prompt with optional arguments without one.
         params = {"name": name, "arguments": dict(arguments or {})}
         with self._completed_errors():
             return self._calls.ask("prompts/get", params, self._wait(is_canceled))
