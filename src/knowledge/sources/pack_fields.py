@@ -1,4 +1,4 @@
-"""Reads the mappings of a spec pack, and collects problems with file, line and key.
+"""Reads the mappings of a spec pack.
 
 `yaml_text.Fields` reads documents whose keys are fixed by where they stand. In packs the keys that are
 allowed depend on the format of each node, null stands for a missing value, and texts are stripped.
@@ -10,55 +10,24 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ...yaml_text import key_path, kind_of
+from ...yaml_text import kind_of
 
 if TYPE_CHECKING:
-    from ...yaml_text import Path, Yaml
-
-
-class Problems:
-    """The problems in a file; mistakes that the YAML reader found are the first."""
-
-    def __init__(self, file: str, source: Yaml) -> None:
-        self.file = file
-        self.lines: list[tuple[int, int, str]] = [
-            (
-                position.line,
-                position.column,
-                f"{problem.message}. {problem.fix}" if problem.fix else problem.message,
-            )
-            for problem in source.problems
-            if (position := problem.position) is not None
-        ]
-        self._source = source
-
-    def add(self, path: Path, what: str) -> None:
-        place = self._source.at(path)
-        self.lines.append((place.line, place.column, f"{key_path(path)}: {what}" if path else what))
-
-    def line_of(self, path: Path) -> int:
-        return self._source.at(path).line
-
-    def text(self) -> str:
-        """All problems, one per line, in the order of the file."""
-        return "\n".join(f"{self.file}:{line}:{column}: {what}" for line, column, what in sorted(self.lines))
-
-    def __bool__(self) -> bool:
-        return bool(self.lines)
+    from ...yaml_text import Findings, Path
 
 
 class PackMapping:
     """A mapping in a pack. Its methods add a problem and return a default instead of raising errors."""
 
-    def __init__(self, data: Any, path: Path, problems: Problems) -> None:
+    def __init__(self, data: Any, path: Path, findings: Findings) -> None:
         self.path = path
-        self._problems = problems
+        self._findings = findings
         self._data: Mapping[str, Any] = {}
         self._is_mapping = isinstance(data, Mapping)
         if isinstance(data, Mapping):
             self._data = cast("Mapping[str, Any]", data)
         else:
-            problems.add(path, f"must be a mapping of keys, not {kind_of(data)}")
+            findings.error(f"must be a mapping of keys, not {kind_of(data)}", path)
 
     def __contains__(self, key: str) -> bool:
         return key in self._data
@@ -68,7 +37,7 @@ class PackMapping:
 
     def wrong(self, key: str, what: str) -> None:
         """Adds a problem at a key of this mapping; at the mapping itself if `key` is empty."""
-        self._problems.add((*self.path, key) if key else self.path, what)
+        self._findings.error(what, (*self.path, key) if key else self.path)
 
     def allow(self, *keys: str) -> None:
         """Reports unknown keys, each with the key that was probably meant."""
@@ -115,9 +84,8 @@ class PackMapping:
             if isinstance(value, str) and value.strip():
                 found.append(value.strip())
             else:
-                self._problems.add(
-                    (*self.path, key, index), f"must be a text that is not empty, not {kind_of(value)}"
-                )
+                what = f"must be a text that is not empty, not {kind_of(value)}"
+                self._findings.error(what, (*self.path, key, index))
         return tuple(found)
 
     def entries(self, key: str) -> Sequence[Any]:
@@ -125,7 +93,7 @@ class PackMapping:
 
     def each(self, key: str) -> list[PackMapping]:
         return [
-            PackMapping(value, (*self.path, key, index), self._problems)
+            PackMapping(value, (*self.path, key, index), self._findings)
             for index, value in enumerate(self.entries(key))
         ]
 
@@ -133,11 +101,11 @@ class PackMapping:
         value = self._data.get(key)
         if value is None:
             return []
-        inner = PackMapping(value, (*self.path, key), self._problems)
+        inner = PackMapping(value, (*self.path, key), self._findings)
         return [(name, inner.inside(name)) for name in inner.names()]
 
     def inside(self, key: str) -> PackMapping:
-        return PackMapping(self._data.get(key), (*self.path, key), self._problems)
+        return PackMapping(self._data.get(key), (*self.path, key), self._findings)
 
     def mapping(self, key: str) -> Mapping[str, Any] | None:
         is_one = isinstance(self._data.get(key), (dict, type(None)))

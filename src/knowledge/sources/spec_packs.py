@@ -23,16 +23,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import MCPError
-from ...yaml_text import Rules, Yaml, YamlError, kind_of, read
+from ...types.texts import counted
+from ...yaml_text import Findings, Rules, YamlError, kind_of, read, sorted_problems
 from ..configuration_check import check_configuration
 from ..node_model import DataFormat, NodeParameter, NodeSpec, OldName, Option, Origin, Port, SourceKind
-from .pack_fields import PackMapping, Problems
+from .pack_fields import PackMapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from ...yaml_text import Path as KeyPath
+    from ...yaml_text import Problem
 
 
 _LARGEST: Final = 16 * 1024 * 1024
@@ -96,30 +98,37 @@ def parse_pack(text: str, *, file: str) -> Pack:
     try:
         source = read(text, _RULES)
     except YamlError as error:
-        raise _refused(Problems(file, Yaml(problems=error.problems))) from None
-    problems = Problems(file, source)
-    root = PackMapping(source.data, (), problems)
+        raise _refused(file, error.problems) from None
+    findings = Findings(source, file)
+    root = PackMapping(source.data, (), findings)
     root.allow("pack", "types", "old_names", "nodes")
     head = root.inside("pack")
     head.allow("name", "version", "description")
     name, version = head.text("name", required=True), head.text("version", required=True)
-    nodes = tuple(read_node(entry, problems, pack=name, version=version) for entry in root.each("nodes"))
-    if not nodes and not problems:
-        problems.add((), "the pack has no 'nodes'")
+    nodes = tuple(read_node(entry, findings, pack=name, version=version) for entry in root.each("nodes"))
+    if not nodes and not findings.problems:
+        findings.error("the pack has no 'nodes'", ())
     types, type_names = _types(root, nodes)
     old_names = (*type_names, *_old_names(root, nodes))
-    _check_duplicates(nodes, problems)
-    _check_references(nodes, problems)
+    _check_duplicates(nodes, findings)
+    _check_references(nodes, findings)
     # Only now, so that a person sees all problems of a pack at once.
-    if problems:
-        raise _refused(problems)
+    if findings.problems:
+        raise _refused(file, findings.problems)
     return Pack(name=name, version=version, types=types, nodes=nodes, old_names=old_names)
 
 
-def _refused(problems: Problems) -> PackError:
-    count = len(problems.lines)
-    what = f"{problems.file} has {count} problem{'' if count == 1 else 's'}:\n{problems.text()}"
+def _refused(file: str, problems: Iterable[Problem]) -> PackError:
+    lines = [_line(file, problem) for problem in sorted_problems(problems)]
+    what = "\n".join([f"{file} has {counted(len(lines), 'problem')}:", *lines])
     return PackError(what, fix="The format is described in docs/node-packs.md.")
+
+
+def _line(file: str, problem: Problem) -> str:
+    position = problem.position
+    place = file if position is None else f"{file}:{position.line}:{position.column}"
+    key = f"{position.key_path}: " if position is not None and position.path else ""
+    return f"{place}: {key}{problem.message}{f'. {problem.fix}' if problem.fix else ''}"
 
 
 def _types(root: PackMapping, nodes: Iterable[NodeSpec]) -> tuple[tuple[str, ...], tuple[OldName, ...]]:
@@ -158,29 +167,27 @@ def _old_names(root: PackMapping, nodes: tuple[NodeSpec, ...]) -> tuple[OldName,
     return tuple(found)
 
 
-def _check_duplicates(nodes: tuple[NodeSpec, ...], problems: Problems) -> None:
+def _check_duplicates(nodes: tuple[NodeSpec, ...], findings: Findings) -> None:
     seen: set[str] = set()
     for index, node in enumerate(nodes):
         if node.id in seen:
-            problems.add(("nodes", index), f"{node.id} is in this pack twice")
+            findings.error(f"{node.id} is in this pack twice", ("nodes", index))
         seen.add(node.id)
 
 
-def _check_references(nodes: tuple[NodeSpec, ...], problems: Problems) -> None:
+def _check_references(nodes: tuple[NodeSpec, ...], findings: Findings) -> None:
     known = {node.id for node in nodes} | {node.node_type for node in nodes}
     for index, node in enumerate(nodes):
         for position, name in enumerate(node.attached_nodes or ()):
             if name not in known:
-                problems.add(
-                    ("nodes", index, "attached_nodes", position),
-                    f"there is no node or type {name} in this pack",
-                )
+                place = ("nodes", index, "attached_nodes", position)
+                findings.error(f"there is no node or type {name} in this pack", place)
         if node.successor is not None and node.successor not in known:
-            problems.add(("nodes", index, "successor"), f"there is no node {node.successor} in this pack")
+            findings.error(f"there is no node {node.successor} in this pack", ("nodes", index, "successor"))
 
 
-def read_node(fields: PackMapping, problems: Problems, *, pack: str, version: str) -> NodeSpec:
-    """Reads a node in either format, and adds its problems to `problems`."""
+def read_node(fields: PackMapping, findings: Findings, *, pack: str, version: str) -> NodeSpec:
+    """Reads a node in either format, and adds its problems to `findings`."""
     legacy = _is_legacy(fields)
     fields.allow(*(_LEGACY if legacy else _MODERN))
     node_type = _identifier(fields, "node_type" if legacy else "type")
@@ -218,10 +225,10 @@ def read_node(fields: PackMapping, problems: Problems, *, pack: str, version: st
             kind=SourceKind.SPEC_PACK,
             name=pack,
             version=version,
-            file=f"{problems.file}:{problems.line_of(fields.path)}",
+            file=f"{findings.file}:{findings.source.at(fields.path).line}",
         ),
     )
-    _check_examples(node, fields.path, problems)
+    _check_examples(node, fields.path, findings)
     return node
 
 
@@ -306,7 +313,7 @@ def _examples(fields: PackMapping) -> tuple[Mapping[str, Any], ...]:
     return tuple(found)
 
 
-def _check_examples(node: NodeSpec, path: KeyPath, problems: Problems) -> None:
+def _check_examples(node: NodeSpec, path: KeyPath, findings: Findings) -> None:
     """Reports settings in examples that the node does not take. Examples may leave settings out."""
     for index, example in enumerate(node.examples):
         # Only what an example has is judged, as it may leave out settings that are required.
@@ -317,7 +324,7 @@ def _check_examples(node: NodeSpec, path: KeyPath, problems: Problems) -> None:
         for problem in check_configuration(node, settings).problems:
             if problem.setting in settings:
                 place = (*path, "examples", index, "configurations", problem.setting)
-                problems.add(place, f"{problem.problem}. {problem.fix}")
+                findings.error(f"{problem.problem}. {problem.fix}", place)
 
 
 def _refuse_duplicates(fields: PackMapping, key: str, names: Iterable[str]) -> None:
