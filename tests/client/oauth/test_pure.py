@@ -171,7 +171,7 @@ def server(**changes):
         "authorization_endpoint": "https://as/login?tenant=7&state=theirs",
         "token_endpoint": "https://as/t",
     }
-    return discovery.ServerMetadata(**(fields | {"code_challenge_methods": ("S256",)} | changes))
+    return discovery.AuthorizationMetadata(**(fields | {"code_challenge_methods": ("S256",)} | changes))
 
 
 def request(**changes):
