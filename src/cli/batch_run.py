@@ -133,8 +133,14 @@ def _records(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
             yield found.add
         finally:
             # Only now: the types of the columns depend on the records of all calls.
+            rows = 0
             for piece in found.pieces():
+                rows += piece.num_rows
                 file.write(piece)
+            if not rows:
+                run.summary.notes[f"No result has records, so {out} has no rows; see what came in --out"] = (
+                    None
+                )
             if found.warning:
                 run.summary.notes[found.warning] = None
 

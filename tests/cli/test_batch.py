@@ -258,6 +258,15 @@ def test_numbers_with_a_decimal_comma_are_read_on_request_and_hinted_at(cli, ser
     assert echoed.json[0]["arguments"] == {"text": "1,5"}
 
 
+def test_results_without_records_are_said_to_be_that(cli, table):
+    words = rpc({"content": [{"type": "text", "text": "no rows here"}]})
+    listed = rpc({"tools": [tool("say", inputSchema={"type": "object"})]})
+    with ScriptedServer(modern(tools__list=listed, tools__call=words)) as server:
+        done = cli("batch", server.url, "say", table("q\na\n"), "--records", "r.jsonl")
+    assert done.code == 0, done.err
+    assert "No result has records, so r.jsonl has no rows" in done.err
+
+
 def test_records_of_the_results_are_a_table(cli, table, tmp_path):
     rows = rpc({"content": [{"type": "text", "text": '[{"id": 1, "on": "2026-01-31"}, {"id": 2.5}]'}]})
     listed = rpc({"tools": [tool("rows", inputSchema={"type": "object"})]})
