@@ -17,6 +17,7 @@ from .messages import Message, ValueCounter, decode, messages_of
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b"\n\n"  # ends an event
 _HAS_DATA: Final = re.compile(rb"(?:^|\n)data: ?[^\n ]")
+_HAS_EFFECT: Final = re.compile(rb"(?:^|\n)(?:data|id|retry)")
 _MEDIA_TYPE: Final = {"content-type": "text/event-stream; charset=utf-8"}
 _LARGE_EVENT: Final = 16 * 1024
 _PIECE: Final = 64 * 1024
@@ -138,6 +139,8 @@ class _BoundedEvents:
             self._passed += len(event)
         if self._error is not None:
             event = self._start + b"\ndata:" + event[-_KEPT:]
+        elif not _HAS_EFFECT.search(event):
+            event = b""  # hundreds of thousands would cost their reader seconds
         self.refused, self._error, self._start = self._error, None, b""
         self._counter = ValueCounter(self._values)
         return (event[at : at + _PIECE] for at in range(0, len(event), _PIECE))

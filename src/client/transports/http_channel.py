@@ -56,8 +56,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n" + _BOM
 _CUT_OFF: Final = "peer closed connection"  # in h11's words
 _GZIP: Final = b"\x1f"
-_GZIP_MEMBERS: Final = 10_000
-"""Of one reply: an empty one costs time, and no bytes that a limit counts."""
+_COMPRESSED: Final = 1024 * 1024
+"""Bytes of a compressed reply beside eight for each of its content: what holds nothing has no other limit."""
 _TINY: Final = 16  # bytes of a chunk
 _TINY_CHUNKS: Final = 200_000
 """Of one reply: each costs time, whatever it holds."""
@@ -565,19 +565,19 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """
     decoder = zlib.decompressobj(47)  # 47 detects gzip or zlib by the header
     raw_deflate_possible = encoding == "deflate"
-    members = 1
+    taken = given = 0
     try:
         for chunk in chunks:
+            taken += len(chunk)
+            if taken > _COMPRESSED + 8 * given:
+                raise ProtocolError(
+                    f"The server's compressed reply has {taken:,} bytes for {given:,} of content"
+                )
             data = chunk
             while data:
                 if decoder.eof:
                     if not data.startswith(_GZIP):
                         return
-                    members += 1
-                    if members > _GZIP_MEMBERS:
-                        raise ProtocolError(
-                            f"The server's compressed reply has more than {_GZIP_MEMBERS:,} gzip members"
-                        )
                     decoder = zlib.decompressobj(47)  # RFC 1952 §2.2: gzip members may follow each other
                 try:
                     out = decoder.decompress(data, _DECODED_AT_ONCE)
@@ -589,6 +589,7 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                     out = decoder.decompress(data, _DECODED_AT_ONCE)
                 raw_deflate_possible = False
                 if out:
+                    given += len(out)
                     yield out
                 data = decoder.unused_data or decoder.unconsumed_tail
         # What the bound has held back; `flush` would give all of it at once.
