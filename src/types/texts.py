@@ -59,8 +59,17 @@ def without_surrogates(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         # Through UTF-16, where two halves that belong together become one character again.
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        # Not by UTF-16's codec, whose errors are slow: a text may have millions of lone surrogates.
+        return _SURROGATE.sub("\ufffd", _PAIR.sub(_joined_pair, text))
     return text
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def _joined_pair(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def parse_json(text: str) -> Any:

@@ -17,6 +17,7 @@ import itertools
 import json
 import logging
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -32,7 +33,7 @@ from .problems import describe_problems, wanted_types
 if TYPE_CHECKING:
     import jsonschema_rs
 
-_CACHED_SCHEMAS: Final = 512
+_COMPILING: Final = threading.Lock()  # calls in flight would each compile the schema of their tool
 _BACKTRACKS: Final = 10_000
 _PATTERN_BYTES: Final = 1 << 20
 _ALL_PATTERN_BYTES: Final = 32 << 20
@@ -144,7 +145,8 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
 
     Raises `ProtocolError` if the text is not a schema, has an unknown dialect, or refers to another document.
     """
-    compiled = _compile(schema_json, limits.schema_bytes, limits.schema_depth, limits.schema_expansion)
+    with _COMPILING:
+        compiled = _compile(schema_json, limits.schema_bytes, limits.schema_depth, limits.schema_expansion)
     if isinstance(compiled, str):
         raise ProtocolError(
             f"The tool's schema cannot be used: {compiled}", fix="Ask whoever runs the server to change it"
@@ -152,7 +154,7 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
     return compiled
 
 
-@functools.lru_cache(maxsize=_CACHED_SCHEMAS)
+@functools.lru_cache(maxsize=512)
 def _compile(text: str, most_bytes: int, most_depth: int, most_work: int) -> CompiledSchema | str:
     """Compiles a schema, or returns the reason why that is not possible."""
     if len(text) > most_bytes:
