@@ -37,6 +37,7 @@ def collect(
     Example: knime-mcp audit collect ~/knime-workspace/my-workflow --out calls.csv
     """
     check_table(out)
+    # Also the folder of the journals itself, copied out of a workflow.
     place = folder / _PLACE if (folder / _PLACE).is_dir() else folder
     files = sorted(place.glob("*.jsonl"))
     if not files:

@@ -128,6 +128,8 @@ def build_app(first: str | None = None) -> typer.Typer:
     )
     app.callback()(_root)
     needed = (
+        # Only the module of the command that was typed: importing all of them takes longer than most of
+        # them run.
         {} if first == _VERSION_OPTION else {first: _COMMANDS[first]} if first in _COMMANDS else _COMMANDS
     )
     _add(app, needed)

@@ -127,6 +127,8 @@ def import_servers(
             note(f"'{name}' is left out, as it cannot be a name on the command line.")
         elif shown in entries and not force:
             note(f"'{shown}' is left out, as there is a server with this name. Replace it with --force.")
+        elif shown in taken:
+            note(f"'{name}' is left out, as another one of that file is called so.")
         elif entry.get("disabled") is True:
             note(f"'{shown}' is left out, as it is switched off there.")
         else:

@@ -123,6 +123,7 @@ def _old(index: NodeIndex, node_type: str, subtype: str) -> OldName | None:
     same_type = [entry for entry in fitting if entry.node_type.upper() == node_type.upper()]
     if same_type:
         return same_type[0]
+    # Under another type it counts only if it means the same everywhere.
     return fitting[0] if len({entry.instead for entry in fitting}) == 1 else None
 
 

@@ -91,6 +91,7 @@ def caller_of(
     """A Caller without tables; ``settings`` are beside those of the tool and its server."""
     from ..knwf import DeclaredPort, extension_node
 
+    # Both are settings of their own in the Caller.
     route = replace(tool.route, tool=None, digest=None)
     document: dict[str, Any] = {
         **_defaults(),

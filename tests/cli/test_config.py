@@ -154,6 +154,14 @@ def test_what_only_vs_code_can_fill_in_is_filled_in_or_named(named, tmp_path):
     assert ".env" in done.err
 
 
+def test_two_servers_of_a_file_that_would_have_the_same_name(named, tmp_path):
+    servers = {name: {"url": f"http://127.0.0.1:9/{n}"} for n, name in enumerate(("my server", "my-server"))}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    done = named("config", "import", tmp_path / "mcp.json")
+    assert "'my-server' is left out, as another one of that file is called so" in done.err
+    assert json.loads(named.file.read_text())["mcpServers"] == {"my-server": servers["my server"]}
+
+
 def test_a_program_is_looked_for_where_it_keeps_its_servers(named, tmp_path):
     folder = tmp_path / ".cursor"
     folder.mkdir()

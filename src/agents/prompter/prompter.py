@@ -348,6 +348,7 @@ def _rows(
     if error is not None:
         rows.append(ConversationRow(error=str(error)))
     if rows:
+        # *Answers* is made from the last row of each conversation.
         rows[-1] = replace(rows[-1], outcome=outcome)
     return tuple(replace(row, input_row=prompt.row) for row in rows)
 

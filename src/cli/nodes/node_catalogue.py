@@ -179,6 +179,7 @@ def _with_choices(schema: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[
 def _replaced(data: Any, keys: tuple[str, ...]) -> Any:
     if not keys:
         return _STRANGER
+    # A copy, as the document stays that of the dialog.
     return {**data, keys[0]: _replaced(data[keys[0]], keys[1:])}
 
 
@@ -299,6 +300,7 @@ def _extensions(files: Sequence[Path], bare: bool) -> list[NodeSpec]:
         described = extension_nodes(file)
         if not described:
             raise _unreadable(file, f"it registers no nodes: {_NO_NODES}")
+        # An extension that is this one itself, or is named twice, has its nodes once.
         known = {node.id for node in nodes}
         nodes += [node for node in described if node.id not in known]
     return nodes

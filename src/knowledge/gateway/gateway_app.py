@@ -123,6 +123,7 @@ def _watched(app: FastAPI, door: Door) -> FastAPI:
             ],
             expose_headers=[REQUEST_ID, "Retry-After", "Mcp-Session-Id", "WWW-Authenticate"],
         )
+    # The one that is added last is outermost, and so also sees what the others refuse.
     app.add_middleware(Observed)
     return app
 
@@ -152,6 +153,7 @@ class ThisMachineOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             request = Request(scope)
+            # Another page may lead here: what is shown then is shown to the person, and not to that page.
             link = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
             foreign = from_elsewhere(request) and not link
             try:
@@ -311,6 +313,7 @@ def _listener(
         host,
         port,
         patience=settings.gateway_request_timeout,
+        # At the end a call that runs is still answered.
         grace=int(settings.gateway_tool_timeout) + 1,
         lifespan="off",
         server_header=False,

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 COOKIE: Final = "knime_mcp_session"
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 100
+# Browsers take `//host` and `/\host` for other hosts.
 _PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 PAGE_SIZE: Final = 25
@@ -475,6 +476,7 @@ def sign_in_page(
         status=401,
         headers=headers,
         problem=problem,
+        # Only a page can be come back to: the fields of a form are gone.
         after=there if request.method == "GET" else after,
         in_the_clear=gateway_of(request).settings.needs_tls_warning,
     )

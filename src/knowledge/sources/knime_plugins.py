@@ -240,6 +240,7 @@ class _PluginReader:
 
     def _note_unregistered(self, taken: set[str]) -> None:
         for file, names in self._by_file.items():
+            # By their names, as reading each XML of a plug-in would take long.
             if "Factory" not in file:
                 continue
             for name, inner in names:

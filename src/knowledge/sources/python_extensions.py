@@ -159,6 +159,7 @@ def _controls(element: Mapping[str, Any], tab: str, advanced: bool) -> Iterator[
     advanced = advanced or bool(options.get("isAdvanced"))
     scope = element.get("scope")
     if isinstance(scope, str):
+        # The first key is `model`, below which KNIME has all parameters.
         keys = [part for part in scope.split("/") if part not in ("#", "properties")]
         yield ".".join(keys[1:]), _Control(element, tab, advanced)
     for inner in cast("Sequence[Mapping[str, Any]]", element.get("elements") or ()):
