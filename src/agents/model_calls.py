@@ -267,6 +267,7 @@ def _tool_offers(
     )
     if not called:
         return (_ToolOffer(),)
+    # Some endpoints refuse a history with calls of tools that the request does not define.
     definitions = [_minimal_definition(name) for name in called]
     return _ToolOffer(), _ToolOffer(
         definitions, "none", "sent again with the names of the tools in the history"

@@ -91,6 +91,7 @@ def check_folder(folder: Path | None) -> None:
     there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     if not there.is_dir():
         raise UsageError(f"{there} is a file. Name a folder.")
+    # Files can be made in a folder only with both.
     if not os.access(there, os.W_OK | os.X_OK):
         raise UsageError(f"{there} cannot be written into: permission denied. Name another folder.")
 

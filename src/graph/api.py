@@ -88,6 +88,7 @@ class GraphRun:
             error = self._future.exception()
             if error is None:
                 return self._future.result().history
+            # Only a `RunError` has one.
             return getattr(error, "history", tuple(self._seen))
         return tuple(self._seen)
 
@@ -190,6 +191,7 @@ class McpGraphApi:
             spans=spans,
             check_schemas=check_schemas,
             expression_seconds=expression_seconds,
+            # A journal in memory ends with the process: from it nothing could go on.
             durable=None if run is None or not isinstance(run.journal, Journal) else self.durable,
         )
         self._run = run

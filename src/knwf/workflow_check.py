@@ -75,6 +75,7 @@ def _check_ports(connection: Connection, nodes: dict[int, Node], where: str) -> 
     source, destination = nodes.get(connection.source), nodes.get(connection.destination)
     if min(connection.source_port, connection.destination_port) < 0:
         yield WorkflowProblem("error", where, "ports count from 0")
+    # Port 0 is that of the flow variables, so that the last one has the number of all others.
     if isinstance(source, NativeNode) and connection.source_port > source.outputs:
         what = f"{node_label(source)} has no output port {connection.source_port}; it has {source.outputs}"
         yield WorkflowProblem("error", where, what)

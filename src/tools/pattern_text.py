@@ -30,6 +30,7 @@ def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST
     """Makes a text of an allowed length that matches an ECMA-262 pattern; None if that did not succeed."""
     if len(pattern) > _LONGEST_PATTERN:
         return None
+    # Once reads best; otherwise so often that the text is long enough.
     for times in dict.fromkeys((1, shortest)):
         try:
             text = _PatternReader(pattern, times).whole()

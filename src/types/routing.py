@@ -36,6 +36,7 @@ _PLAIN: Final = re.compile(r"[\w.-]+", re.ASCII)
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # https://www.rfc-editor.org/rfc/rfc6749#section-3.3
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
+# `urlsplit` drops line breaks and tabs, and so would judge another URL than the one that is sent.
 _UNUSABLE_IN_URL: Final = re.compile(r"[\x00-\x20\x7f\\<>\"\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -199,6 +200,7 @@ def split_tool(server_uri: str) -> tuple[str, str | None]:
 def server_labels(servers: Sequence[str]) -> list[str]:
     """The shortest distinct names of servers: host and port, with the path if two servers share both."""
     parts = [urlsplit(server) for server in servers]
+    # A name that people see has no user and password in it.
     hosts = [part.netloc.rpartition("@")[2] or server for part, server in zip(parts, servers, strict=True)]
     paths_of_host: dict[str, set[str]] = {}
     for part, host in zip(parts, hosts, strict=True):

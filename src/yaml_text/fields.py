@@ -190,6 +190,7 @@ class Fields:
 
     def get(self, key: str, *kinds: Kind, default: Any = REQUIRED) -> Any:
         """A value of one of the kinds, or of any; null is allowed, too, if the default is None."""
+        # Also if it is missing here: from these `end` says which key was meant.
         self._known.append(key)
         value = self._values.get(key, default)
         if value is REQUIRED:

@@ -36,6 +36,7 @@ _OURS: Final = frozenset(
 _EXAMPLE: Final = "https://api.openai.com/v1"
 _ANTHROPIC: Final = "anthropic:"
 _ANTHROPIC_URL: Final = "https://api.anthropic.com/v1"
+# There is no later one: https://docs.anthropic.com/en/api/versioning
 _ANTHROPIC_VERSION: Final = "2023-06-01"
 
 

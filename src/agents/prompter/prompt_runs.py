@@ -82,6 +82,7 @@ class PromptRuns:
         error of a prompt if errors are not kept; both name the journal of the finished calls.
         """
         report = on_progress or _ignore_progress
+        # Only the last tables become outputs; the others are released.
         self._tables = deque(maxlen=max(self.outputs, 1))
         limit = self.prompter.options.iteration_limit
         progress = _Progress(report, [prompt.row for prompt in prompts], limit, on_event)
@@ -278,6 +279,7 @@ class _Progress:
                 pass
 
     def _say(self, number: int, iteration: int, text: str) -> None:
+        # One turn more than the limit is possible, and the prompt is done only behind it.
         self._done[number] = min(iteration / (self._limit + 2), 1.0)
         row, total = self._rows[number], len(self._rows)
         prefix = f"prompt {number + 1} of {total} ({row}), " if row is not None else ""

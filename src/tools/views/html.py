@@ -199,6 +199,8 @@ def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
     """An image in the page itself, or its type and size if browsers do not show that type."""
     import base64
 
+    # Also SVG, which as the source of an `img` runs no scripts:
+    # https://www.w3.org/TR/SVG2/conform.html#secure-static-mode
     if not re.fullmatch(r"image/(?:png|jpeg|gif|webp|bmp|svg\+xml)", mime_type):
         return paragraph(f"{mime_type}, {len(data):,} bytes", soft=True)
     return element("img", src=f"data:{mime_type};base64,{base64.b64encode(data).decode()}", alt=description)
