@@ -250,6 +250,7 @@ def _text(cell: Any, kind: FieldKind) -> str | None:
         return None
     try:
         match kind:
+            # Programs that know one kind of numbers write 5.0.
             case "count" if float(cell).is_integer():
                 return str(int(float(cell)))
             case "count":
@@ -286,6 +287,7 @@ def _moment(cell: Any) -> str:
 def _record(values: Mapping[str, Any], place: str) -> CallRecord:
     attributes: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     attributes.setdefault("run", "")
+    # A call can be repeated also from a table that has lost this column.
     attributes.setdefault("status", "tool error" if attributes.get("error") else "ok")
     for column, attribute, _ in COLUMNS:
         if attribute not in attributes:
@@ -329,6 +331,7 @@ def _canonical(text: str) -> str:
         return f"{_NUMBER}{len(numbers) - 1}{_NUMBER}"
 
     try:
+        # The mark could not be told from those below.
         if _NUMBER in text:
             return text
         value = json.loads(text, parse_float=kept, parse_int=kept, parse_constant=kept)

@@ -189,6 +189,7 @@ def _longer(span: Span, other: Span) -> Span | None:
         return None
     return span._replace(
         end=other.end,
+        # The other one is a single line.
         lines=span.lines + 1,
         chain=other.chain,
         first_call=span.first_call or two,

@@ -122,6 +122,7 @@ def _table(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[
         try:
             yield writer.add
         finally:
+            # The last piece is waiting in it, also when the run was canceled.
             writer.close()
 
 

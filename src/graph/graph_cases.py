@@ -272,6 +272,7 @@ class ReplayedCalls:
                 self.unknown.append(message)
                 # Arguments: so that the node's retries do not ask again.
                 raise ArgumentsInvalid(message)
+            # By identity, as equal calls may be recorded several times.
             self._left = [recorded for recorded in self._left if recorded is not found]
         if found.result is not None:
             # Cases are written by hand and by other programs, which have null for nothing.
@@ -384,6 +385,7 @@ def _failures(
         except ExpressionError as wrong:
             yield f"assertion {text}: {wrong.what}"
             continue
+        # Only `true`: an assertion that finds some text instead would hold for ever.
         if value is not True:
             gave = "found nothing" if value is UNDEFINED else f"gave {_shown(json_value(value))}"
             yield f"assertion {text}: {gave}"

@@ -115,6 +115,7 @@ def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ..
         return ports
     number = wanted if isinstance(wanted, int) else count_in(wanted)
     if number is not None:
+        # A negative number would count from the end.
         found = ports[number : number + 1] if number >= 0 else ()
     else:
         found = tuple(entry for entry in ports if folded(entry.name) == folded(str(wanted)))[:1]
@@ -192,6 +193,7 @@ class PortIndex:
         for kind, rows in self._rows[side].items():
             other = _port(kind)
             if any(fits(port, other) for port in own):
+                # A port for anything says nothing of what its node is for.
                 count = _COMMONEST if takes_anything(other) else self._counts[side, folded(other.type)]
                 for row in rows:
                     rarity[row] = min(rarity.get(row, count), count)
@@ -205,6 +207,7 @@ class PortIndex:
     def portless(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
         """The nodes of spec packs without ports, with their rows; `compatibility` says how they connect."""
         if self._portless is None:
+            # Only nodes of spec packs have an id beside their subtype.
             rows = [row for row, entry in self._summaries.items() if entry.id != entry.subtype]
             specs = [(row, reader.at(row)) for row in rows]
             self._portless = [(row, s) for row, s in specs if not s.input_ports and not s.output_ports]
@@ -220,6 +223,7 @@ def fits(left: Port, right: Port) -> bool:
         return is_connectable_port(left, right) is True
     kinds = {folded(left.type), folded(right.type)}
     if takes_anything(left) or takes_anything(right):
+        # A port for anything takes all but tables, see `port_types`.
         return _TABLE not in kinds or not (is_typed(left) and is_typed(right))
     return len(kinds) == 1
 

@@ -129,6 +129,7 @@ def example_for_type(kind: str | None, *, smallest: float | int | None = None) -
         return {}
     value = _EXAMPLES.get(wanted, "")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and smallest is not None:
+        # The limit of a float may be written as a whole number.
         return type(value)(max(value, smallest))
     return value
 

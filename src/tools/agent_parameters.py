@@ -79,6 +79,7 @@ def agent_parameters(tool: MCPTool) -> tuple[AgentParameter, ...]:
 def _parameters(schema_json: str) -> tuple[AgentParameter, ...]:
     schema = json.loads(schema_json)
     properties, required = listed_parameters(schema)
+    # Some schemas require what they do not declare.
     names = [*properties, *sorted(required - properties.keys())]
     known = knime_names([*names, *([MORE] if _is_open(schema) else [])])
     parameters = [
@@ -260,6 +261,7 @@ def arguments_given(parameters: Sequence[AgentParameter], variables: Mapping[str
                 pointer=pointer_step(parameter.knime_name),
                 fix='Write an object, such as {"city": "Konstanz"}, or an empty text',
             )
+    # What has a parameter of its own wins.
     return more | arguments
 
 

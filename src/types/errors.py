@@ -112,6 +112,7 @@ class MCPError(Exception):
 
     @what.setter
     def what(self, text: str) -> None:
+        # It becomes a part of other sentences, each of which has its own end.
         self._what = text.rstrip().removesuffix(".")
 
     @property

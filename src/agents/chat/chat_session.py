@@ -223,6 +223,7 @@ class ChatSession:
         asking.start()
         while not done.is_set():
             host.run_pending()
+            # No further workflow begins.
             if self._stop.is_set():
                 host.close()
             wake.wait(_POLL_SECONDS)

@@ -57,6 +57,7 @@ class Throttle:
     def hold(self, seconds: float, problem: ModelError) -> None:
         """Nobody is to send a request for so many seconds, which is what the endpoint answered."""
         with self._lock:
+            # A short wait that one prompt was told does not end the long one of another.
             self._until = max(self._until, time.monotonic() + seconds)
             self._problem = problem
 
@@ -119,6 +120,8 @@ class Endpoint:
         network = NetworkSettings()
         proxy = network.proxy_for(self.base_url)
         secure = self.base_url.startswith("https:")
+        # Proxy and certificates are those of `NetworkSettings`: httpx would look for others in the
+        # environment.
         options: dict[str, Any] = {"verify": network.ssl_context() if secure else False, "trust_env": False}
         if proxy is not None:
             trusted = network.ssl_context() if proxy.scheme == "https" else None

@@ -152,6 +152,7 @@ def _closed(host: ExtensionHost, node_id: str, dialog: Mapping[str, Any]) -> set
     Documents do not distinguish them from choices that depend on inputs, so a value is tried on the node.
     """
     data = dialog["data"]
+    # A check that refuses the defaults says nothing by refusing another value.
     if not _accepts(host, node_id, data):
         return set()
     choices = _with_choices(dialog["schema"]["properties"]["model"], ())

@@ -50,6 +50,7 @@ def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
         for key in ("allOf", "anyOf", "oneOf"):
             if key in part:
                 waiting.extend(as_list(part[key]))
+        # Not `if`, which says when these apply, and nothing about the value.
         waiting.extend(part[key] for key in ("then", "else") if key in part)
     return list(parts.values())
 

@@ -298,6 +298,7 @@ class OwnFunctions:
         if not isinstance(text, str) or isinstance(separator, str):
             return Functions.split(text, separator, limit)
         parts: list[str] = _pattern(separator, "split").split(text)
+        # The reference counts up while it is below the limit.
         return parts if limit is None else parts[: math.ceil(limit)]
 
     @staticmethod

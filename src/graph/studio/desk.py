@@ -52,6 +52,7 @@ class Desk:
     ) -> None:
         self.file = Path(os.path.realpath(file))  # a link stays one when the file is replaced
         self._options: dict[str, Any] = {"dialect": dialect, "mcp_file": mcp_file, "environ": environ}
+        # Reentrant, as `save` looks at the file first, and `state` checks the text.
         self._lock = threading.RLock()
         self._mark = ""
         self._on_disk = self._read() or ""
@@ -152,6 +153,7 @@ class Desk:
             beside = self.file.with_name(f".{self.file.name}.studio")
             try:
                 beside.write_bytes((self._mark + self.text).encode("utf-8"))
+                # A new file has no permissions to keep.
                 with suppress(OSError):
                     beside.chmod(self.file.stat().st_mode)
                 replace_file(beside, self.file)

@@ -180,6 +180,7 @@ def _tools(name: str, tables: Sequence[OutputTable], host: ExtensionHost) -> Any
     from ...types.columns import ColumnForm, read_tools, tool_column_names, write_tools
 
     has = [name in table.column_names for table in tables]
+    # Tools in one form need nothing special.
     if len({t.logical_types[name] for t, own in zip(tables, has, strict=True) if own}) < 2:
         return None
     sources = [table.as_input() for table in tables]

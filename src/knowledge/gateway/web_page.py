@@ -247,6 +247,7 @@ async def _sign_in(request: Request) -> Response:
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
+        # Behind a proxy the browser speaks HTTPS, and this listener does not.
         secure=request.url.scheme == "https" or gateway.settings.gateway_behind_proxy,
     )
     return answer

@@ -116,6 +116,7 @@ class ClassFile:
         """The lambda that a bootstrap method makes; None without a method."""
         arguments = self._bootstraps[bootstrap] if bootstrap < len(self._bootstraps) else ()
         for index in arguments:
+            # A method handle: of the arguments of Java's LambdaMetafactory only the implementation is one.
             if self._pool[index][0] == 15:
                 return Lambda(self.constant(index)[1])
         return None

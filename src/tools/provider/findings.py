@@ -134,6 +134,7 @@ def foreign_identifiers(names: Mapping[str, Iterable[str]]) -> dict[str, dict[st
     Ordinary words (``search``, ``add``) are left out; only names that look like identifiers count.
     """
     identifiers = {
+        # A name such as `add` or `search` is a word of many descriptions.
         server: {name for name in of_server if len(name) >= 4 and _IDENTIFIER.search(name)}
         for server, of_server in names.items()
     }
@@ -157,6 +158,7 @@ def _strings(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         elif isinstance(value, dict):
             parts = cast("dict[str, Any]", value)
             inner = [(where + _step(key), key, each) for key, each in parts.items()]
+            # Plain names hold nothing that is hidden, and are most of the texts.
             yield from ((path, key) for path, key, _ in inner if not (key.isascii() and key.isidentifier()))
             waiting.extend((path, each) for path, _, each in reversed(inner))
         elif isinstance(value, list):

@@ -220,6 +220,7 @@ def _combined(listings: Sequence[_Listing], name_filter: NameFilter) -> Provisio
     return Provision(
         outcomes=tuple(outcomes),
         names=names,
+        # Where no server has answered, no pattern could match.
         useless_patterns=tuple(name_filter.useless(known)) if known else (),
     )
 
@@ -251,6 +252,7 @@ def _phase(error: MCPError, steps: Sequence[Step]) -> str:
     if isinstance(error, AuthError):
         return "auth"
     unfinished = [step.phase for step in steps if not step.ok]
+    # The last one, as a step before it may have been refused and made in another form.
     if unfinished:
         return unfinished[-1]
     return "protocol" if isinstance(error, (VersionError, ProtocolError)) else "tools"

@@ -64,6 +64,7 @@ def _zone_name(value: dt.datetime) -> str | None:
     """The name of a pytz or dateutil zone; for others, as in KNIME, the zone's abbreviation on that day."""
     file: str | None = getattr(value.tzinfo, "_filename", None)
     if file is not None:
+        # A zone of dateutil's knows its file only, whose last two parts are the name.
         return "/".join(file.split("/")[-2:])
     return getattr(value.tzinfo, "zone", None) or value.tzname()
 
