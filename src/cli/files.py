@@ -353,6 +353,7 @@ def split_pairs(words: Iterable[str]) -> list[Pair]:
 
 def _split(word: str) -> Pair:
     key, equals, value = word.partition("=")
+    # Also `:=5`, which has no name.
     if not equals or not key.strip(":"):
         raise UsageError(f"'{word}' is not an argument for a tool. Write it as key=value, or as key:=JSON.")
     return Pair(key.removesuffix(":").strip(), value, key.endswith(":"))

@@ -75,6 +75,7 @@ def _tool(index: int, tool: GraphTool, run: RecordedRun | None) -> Html:
     anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
     records = run.records if run is not None else ()
     steps: dict[str, list[str]] = {}
+    # The others are of tools that it calls, whose nodes are not in this drawing.
     tool_records = [record for record in records if calling_node(record, tool) is None]
     for number, record in enumerate(records):
         if calling_node(record, tool) is None:

@@ -157,6 +157,7 @@ def run_cases(
         from ..graph.run_control import RunError
         from ..graph.server_calls import GraphSessions
 
+        # Nothing is connected before the first call.
         sessions = GraphSessions(document.servers)
         stack.callback(sessions.close)
         call = sessions.call if live else None

@@ -193,6 +193,7 @@ def replay(
     options = replay_options(settings, connection)
     with records_in(file) as records, Interrupt() as interrupt:
         with reading_records():
+            # A dossier knows more than its journal: who signed it, and what is missing in it.
             known = None if records.dossier is None else records.verified(head)
             recording = read_recording(records.file, head=head, verification=known)
         if not recording.calls and not recording.verification.runs:

@@ -167,6 +167,7 @@ class _Connections:
                 self.found.error(where, f"there is no node '{name}' in the outline", f"Nodes: {known}.")
             if missing:
                 continue
+            # Where no port is named, any free one may be meant.
             if isinstance(line.target_port, int) and not self._takes_many(line.target):
                 taken[line.target, line.target_port] += 1
             self._types(line, where)

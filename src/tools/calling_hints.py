@@ -187,6 +187,7 @@ def signature(schema: Mapping[str, Any], most: int | None = _MAX_PARAMETERS) -> 
     """
     root = dict(schema)
     known, needed = listed_parameters(root)
+    # Required ones first; `sorted` keeps the server's order otherwise.
     names = sorted(known, key=lambda name: name not in needed)
     parts = [
         f"{name}{'' if name in needed else '?'}: {type_in_words(root, part)}{_default(root, part)}"

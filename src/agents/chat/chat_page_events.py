@@ -188,6 +188,7 @@ def _is_unseen(character: str) -> bool:
 
 
 def _escape(character: str) -> str:
+    # By hand below, as JSON has short forms for some, such as `\t`.
     return json.dumps(character)[1:-1] if ord(character) > 126 else f"\\u{ord(character):04x}"
 
 

@@ -205,6 +205,7 @@ class _Fields(Mapping[str, Shape]):
     def __getitem__(self, name: str) -> Shape:
         if name not in self._made:
             schemas = self._declared[name]
+            # Any of several declarations may hold, as they may be of parts of an `anyOf`.
             schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
             self._made[name] = of_schema(schema, self._whose, root=self._root)
         return self._made[name]

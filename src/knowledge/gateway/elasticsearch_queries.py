@@ -202,6 +202,7 @@ def _buckets(aggregations: dict[str, Any]) -> int:
     for entry in aggregations.values():
         own: int = entry["terms"].get("size", _DEFAULT_SIZE) if "terms" in entry else 1
         if "top_hits" in entry:
+            # Elasticsearch's own default.
             own = entry["top_hits"].get("size", 3)
         for kind, parts in (("range", "ranges"), ("date_range", "ranges"), ("filters", "filters")):
             # Buckets within buckets multiply.

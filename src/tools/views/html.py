@@ -102,6 +102,7 @@ def element(tag: str, /, *content: Content, **attributes: Content) -> Html:
     for key, value in attributes.items():
         if value is None or value is False:
             continue
+        # `class_` and `http_equiv`, as Python cannot name them otherwise.
         name = key.rstrip("_").replace("_", "-")
         parts.append(name if value is True else f'{name}="{html.escape(without_surrogates(str(value)))}"')
     opening = f"<{' '.join(parts)}>"
