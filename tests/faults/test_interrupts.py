@@ -24,15 +24,15 @@ CLIENT = "knime_mcp.client."
 STAGES = {
     "connect": (CLIENT + "network:dial", COMMANDS),
     "TLS": (CLIENT + "network:Dialer.handshake", COMMANDS),
-    "headers": (CLIENT + "transports.connections:Connection.receive", COMMANDS),
-    "body": (CLIENT + "transports.connections:Connection.chunk", COMMANDS),
+    "headers": (CLIENT + "transports.connections:HttpConnection.receive", COMMANDS),
+    "body": (CLIENT + "transports.connections:HttpConnection.chunk", COMMANDS),
     "decoding": (CLIENT + "protocol.messages:ValueCounter.count", COMMANDS),
     "validating": (CLIENT + "validation.schemas:check_structured_content", ("call", "batch")),
     "journal": ("knime_mcp.audit.journal:Journal.append", ("call", "batch", "agent", "graph")),
     "signing": ("knime_mcp.audit.signatures:Sealer.note", ("call", "batch", "agent", "graph")),
     "table": ("knime_mcp.cli.files:TableFile.write", ("batch", "list")),
     "page": ("knime_mcp.agents.timeline_page:timeline_page", ("agent",)),
-    "drawing": ("knime_mcp.cli.terminal:table", ("batch", "list")),
+    "drawing": ("knime_mcp.cli.terminal:show_table", ("batch", "list")),
     "resuming": ("knime_mcp.cli.files:journal_to_resume", ("batch",)),
 }
 WAITING = ("connect", "TLS", "headers", "body")

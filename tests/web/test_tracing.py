@@ -108,7 +108,7 @@ def test_without_any_package_graphs_run_and_the_gateway_names_its_extra(tmp_path
 def test_a_failed_span_has_the_type_of_its_error_but_not_its_text():
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    spans = of_gateway.Spans(provider)
+    spans = of_gateway.GatewaySpans(provider)
 
     def fail():
         with spans.call("t") as span:
