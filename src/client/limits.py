@@ -66,8 +66,8 @@ class Limits:
     """
 
     result_bytes: int = 64 * _MIB
-    values: int = 1_000_000
-    blocks: int = 20_000
+    values: int = 2_000_000
+    blocks: int = 100_000
     large_bytes: int = 4 * _MIB
     event_bytes: int = 64 * _MIB
     events: int = 100_000
