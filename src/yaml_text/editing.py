@@ -337,6 +337,10 @@ class _Difference:
         if span.flow or not span.is_collection or place.colon is None:
             return _Cut(start=span.start, end=end, text=text)
         comments = self._text[place.colon : span.start].rstrip()  # between a key and its block
+        if "\n" in text and "\n" in comments:
+            # Behind the mark of a block of text, a comment on a line of its own would be a line of that text.
+            head = f"{comments}{self._newline}{' ' * (place.indent + 2)}"
+            return _Cut(start=place.colon, end=end, text=f"{head}{text}")
         if "\n" in text:
             text = text.replace(self._newline, f"{comments}{self._newline}", 1) if comments else text
             comments = ""

@@ -130,6 +130,12 @@ def test_windows_line_ends_stay():
         ("", lambda data: None, ""),
         ("a: 1", lambda data: data.update(b="no"), 'a: 1\nb: "no"'),
         ("a: 1 # c\n", lambda data: data.update(a="x\ny"), "a: |- # c\n  x\n  y\n"),
+        # A comment on a line of its own would be a line of the text.
+        (
+            "a: # c\n  # d\n  - '' # e\nb: 1\n",
+            lambda data: data.update(a="x\n"),
+            "a: # c\n  # d\n  | # e\n  x\nb: 1\n",
+        ),
         ("- '' # c\n", lambda data: data.__setitem__(0, {"a": "b" * 80}), f"- # c\n  a: {'b' * 80}\n"),
         ("- a: 1\n  b: 2\n", lambda data: data[0].pop("a"), "- b: 2\n"),
         ("a: {b: 1}\n", lambda data: data["a"].clear(), "a: {}\n"),
