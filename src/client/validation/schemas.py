@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urljoin
 
+from ...system import in_forked_children
 from ...types.errors import ProtocolError, ResultInvalid
 from ...types.texts import at_pointer
 from ..limits import Limits
@@ -33,7 +34,9 @@ from .problems import describe_problems, wanted_types
 if TYPE_CHECKING:
     import jsonschema_rs
 
-_COMPILING: Final = threading.Lock()  # calls in flight would each compile the schema of their tool
+# Locks of the texts that are being compiled: calls in flight would each compile the schema of their tool.
+_compiling: Final[dict[str, threading.Lock]] = {}
+in_forked_children(_compiling.clear)  # the threads that hold them are not there
 _BACKTRACKS: Final = 10_000
 _PATTERN_BYTES: Final = 1 << 20
 _ALL_PATTERN_BYTES: Final = 32 << 20
@@ -76,7 +79,6 @@ _NAMES_PER_LOOK: Final = 8
 _BACKTRACKING: Final = re.compile(r"\(\?[=!<>(]|\\[1-9kgK]|[*+?}]\+")
 _LOOKS_PER_SEARCH: Final = 250
 _CHARACTERS_PER_LOOK: Final = 100
-_META: Final = "json-schema.org/"
 _Node = dict[str, Any]
 
 
@@ -131,13 +133,11 @@ class CompiledSchema:
         """The subschema at a path of the schema; empty if there is none."""
         node: Any = self.schema
         for step in path:
-            if isinstance(node, dict) and step in node:
-                node = cast("dict[Any, Any]", node)[step]
-            elif isinstance(node, list) and isinstance(step, int) and step < len(cast("list[Any]", node)):
-                node = cast("list[Any]", node)[step]
-            else:
+            try:
+                node = node[step]
+            except (LookupError, TypeError):
                 return {}
-        return cast("dict[str, Any]", node) if isinstance(node, dict) else {}
+        return as_object(node)
 
 
 def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
@@ -145,8 +145,12 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
 
     Raises `ProtocolError` if the text is not a schema, has an unknown dialect, or refers to another document.
     """
-    with _COMPILING:
-        compiled = _compile(schema_json, limits.schema_bytes, limits.schema_depth, limits.schema_expansion)
+    bounds = limits.schema_bytes, limits.schema_depth, limits.schema_expansion
+    try:
+        with _compiling.setdefault(schema_json, threading.Lock()):
+            compiled = _compile(schema_json, *bounds)
+    finally:
+        _compiling.pop(schema_json, None)  # what it made is in the cache by now
     if isinstance(compiled, str):
         raise ProtocolError(
             f"The tool's schema cannot be used: {compiled}", fix="Ask whoever runs the server to change it"
@@ -453,10 +457,8 @@ class SchemaGraph:
                 counts[target] += times
         for key in _REFERENCES:
             reference = node.get(key)
-            if (
-                isinstance(reference, str)
-                and (target := self._resolve(reference, self._bases[number])) is not None
-            ):
+            target = self._resolve(reference, self._bases[number]) if isinstance(reference, str) else None
+            if target is not None:
                 counts[target] += times
         return counts
 
@@ -472,7 +474,7 @@ class SchemaGraph:
                 node = cast("_Node", part)
                 self._collect(node, resource)  # the target may stand at a place that is no keyword's
                 return self._index[id(node)]
-        if resource.split("://", 1)[-1].startswith(_META):
+        if resource.split("://", 1)[-1].startswith("json-schema.org/"):
             return None  # known to the validator
         if resource and resource not in self._targets:
             raise ValueError(f"it refers to another document ({reference[:200]}), which is never fetched")
@@ -593,8 +595,6 @@ def _stands_for_another(problem: "jsonschema_rs.ValidationError") -> bool:
     They write null for NaN, which JSON does not have; PHP writes an empty object as an empty list.
     """
     wanted = wanted_types(problem)
-    return (
-        bool(wanted & {"number", "integer"})
-        if problem.instance is None
-        else (problem.instance == [] and "object" in wanted)
-    )
+    if problem.instance is None:
+        return bool(wanted & {"number", "integer"})
+    return problem.instance == [] and "object" in wanted
