@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..types.errors import ConnectError, MCPError, ProtocolError, ServerError, TimedOut
+from ..types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, ServerError, TimedOut
 from ..types.texts import collector_paused, counted, shortened
 from .clock import ServerListener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
@@ -322,7 +322,7 @@ class ToolsWatch(ServerListener):
             delivery = Delivery()
             with self._attempt(delivery) as wait:
                 self._conversation.send("subscriptions/listen", params, wait, inbox, delivery=delivery)
-        except (ConnectError, TimedOut):
+        except (ConnectError, ResultTooLarge, TimedOut):  # too large may be what kept it alive for days
             return inbox.heard > 1  # more than the acknowledgement
         except MCPError as error:
             _logger.debug("changes of the tools are not heard of: %s", error.what)

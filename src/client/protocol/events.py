@@ -103,7 +103,7 @@ class _BoundedEvents:
         self._values = values
         self._on_growth = on_growth
         self._goes_on = goes_on
-        # Since the last event with data, as comments and empty events cost time, too.
+        # Since the last event with data, or beyond a limit: comments and empty events cost time, too.
         self._lines = 0
         self._passed = 0  # bytes
         self._start = b""  # of the arriving event, once it is beyond a limit: only its end is kept further
@@ -133,7 +133,7 @@ class _BoundedEvents:
         event = bytes(self._arriving[:end])
         del self._arriving[:end]
         self._bound(event)
-        if _HAS_DATA.search(event):
+        if self._error is not None or _HAS_DATA.search(event):
             self._lines = self._passed = 0
         else:
             self._passed += len(event)

@@ -60,7 +60,8 @@ _COMPRESSED: Final = 1024 * 1024
 """Bytes of a compressed reply beside eight for each of its content: what holds nothing has no other limit."""
 _TINY: Final = 16  # bytes of a chunk
 _TINY_CHUNKS: Final = 200_000
-"""Of one reply: each costs time, whatever it holds."""
+"""Of one reply in an hour: each costs time, whatever it holds. An open stream may be kept alive by them."""
+_HOUR: Final = 3600.0
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
@@ -416,8 +417,7 @@ class Reply:
     def chunks(self) -> Iterator[bytes]:
         """The decompressed body as it arrives, of any length, in chunks of at most 64 KiB."""
         raw = self._raw()
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        match encoding:
+        match encoding := self.headers.get("content-encoding", "identity").strip().lower():
             case "" | "identity" | "none" | "utf-8" | "utf8":  # the last three are common mistakes
                 return raw
             case "gzip" | "x-gzip" | "deflate":
@@ -434,12 +434,14 @@ class Reply:
             yield chunk
 
     def _raw(self) -> Iterator[bytes]:
-        tiny = 0
+        tiny, since = 0, self._wait.now
         try:
             while (chunk := self._connection.chunk(self._wait)) is not None:
                 self._wire += len(chunk)
                 tiny += len(chunk) < _TINY
-                if tiny > _TINY_CHUNKS:
+                if tiny > _TINY_CHUNKS and self._wait.now - since > _HOUR:
+                    tiny, since = 0, self._wait.now
+                elif tiny > _TINY_CHUNKS:
                     raise ProtocolError(
                         f"The server's reply has more than {_TINY_CHUNKS:,} chunks of less than {_TINY} bytes"
                     )
@@ -517,15 +519,14 @@ class Reply:
     def refusal(self, *, sent_session: bool = False) -> Refusal:
         """The reply as a refusal, with the beginning of its body. Closes the reply."""
         body = self._error_body().removeprefix(_BOM)
-        media_type = self.media_type
         message = None
         if body[:1] in {b"{", b" ", b"\n", b"\r", b"\t"}:
             with contextlib.suppress(ProtocolError):
                 message = as_object(decode(body)) or None
         return Refusal(
             status=self.status,
-            media_type=media_type,
-            excerpt=_excerpt(body, media_type),
+            media_type=self.media_type,
+            excerpt=_excerpt(body, self.media_type),
             error=error_of(message),
             challenge=self.headers.get("www-authenticate"),
             retry_after=parse_retry_after(self.headers.get("retry-after")),

@@ -135,3 +135,10 @@ def test_millions_of_lines_in_one_chunk_are_not_texts_all_at_once(line):
         tracemalloc.stop()
     assert events == [b"1"]
     assert peak < 5 * len(chunk)  # the texts of all lines take 15 times as much
+
+
+def test_comments_beyond_a_limit_are_refused_once_and_count_anew():
+    """They may be what has kept a stream open for days."""
+    chunks = [b": ping\n\n"] * 120
+    events = list(iter_events(chunks, limit=10_000, values=100, goes_on=True))
+    assert sum(event.refused is not None for event in events) == 2
