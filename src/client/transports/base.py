@@ -19,7 +19,16 @@ from typing import Any, Final, Protocol
 from ...types.errors import ConnectError, ConnectPhase, MCPError, ResultTooLarge, SessionLost
 from ..clock import Wait
 from ..limits import LISTENING, Limits, Timeouts, exceeded
-from ..protocol.messages import Answer, Message, answers, as_object, encode, is_response
+from ..protocol.messages import (
+    METHOD_NOT_FOUND,
+    Answer,
+    Message,
+    answers,
+    as_object,
+    encode,
+    error_of,
+    is_response,
+)
 from ..protocol.negotiation import Era, TransportKind, era_of
 
 _logger = logging.getLogger(__name__)
@@ -230,6 +239,7 @@ class PendingCalls:
         self.ended: MCPError | None = None  # the error for later calls
         self._then: Callable[[], None] | None = None
         self._is_modern = False
+        self._has_begun = False
 
     def add(self, call_id: int, pending: Pending) -> None:
         """Before it is sent."""
@@ -311,6 +321,7 @@ class PendingCalls:
     def adopt(self, version: str) -> None:
         """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""
         self._is_modern = era_of(version) is Era.MODERN
+        self._has_begun = True
 
     def dispatch(self, message: Message, body: bytes) -> None:
         """Passes a message to its call or to the inbox."""
@@ -339,6 +350,18 @@ class PendingCalls:
                 if answers(message, call_id):
                     return self._calls.pop(call_id)
             # An error without an id, as the server could not read the request: it is for the only call.
-            if message.get("id") is None and len(self._calls) == 1:
+            if (
+                message.get("id") is None
+                and len(self._calls) == 1
+                and not self._answers_notification(message)
+            ):
                 return self._calls.popitem()[1]
             return None
+
+    def _answers_notification(self, message: Message) -> bool:
+        """Whether a response without an id is for no call: some servers answer notifications, too.
+
+        They say `null`, `{}` or *method not found*. The first notification is sent when the session begins.
+        """
+        error = error_of(message)
+        return self._has_begun and (error is None or error.code == METHOD_NOT_FOUND)

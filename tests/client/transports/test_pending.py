@@ -49,6 +49,21 @@ def test_a_late_or_foreign_reply_finds_nobody(reply_id):
     assert not answered
 
 
+@pytest.mark.parametrize(
+    "answer", [{"result": None}, {"result": {}}, {"error": {"code": -32601, "message": "Method not found"}}]
+)
+@pytest.mark.parametrize("without", [{}, {"id": None}])
+def test_an_answer_to_a_notification_is_no_reply_to_the_call_behind_it(answer, without):
+    pending, inbox, _ = calls()
+    pending.adopt("2024-11-05")
+    listing = Pending(Wait(Timeouts()), inbox)
+    pending.add(2, listing)
+    pending.dispatch({"jsonrpc": "2.0", **without, **answer}, b"")
+    assert not listing.done.is_set()
+    pending.dispatch({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "parse"}}, b"")
+    assert listing.done.is_set()
+
+
 def test_what_is_there_already_is_still_handed_out_when_nobody_can_join_any_more():
     pending, inbox, _ = calls()
     mine, other = (Pending(Wait(Timeouts()), inbox) for _ in range(2))
