@@ -71,7 +71,8 @@ def add(
     if connection.stdio:
         (server,) = connection.servers
         command, *arguments = server.command
-        entry: Entry = {"command": command, "args": list(arguments)}
+        # Arguments such as `.` mean this folder, wherever the name is used later.
+        entry: Entry = {"command": command, "args": list(arguments), "cwd": str(Path.cwd())}
         if connection.env:
             entry["env"] = {variable: f"${{{variable}}}" for variable in connection.env}
     elif connection.bearer_env:

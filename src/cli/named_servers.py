@@ -130,7 +130,11 @@ def for_every_program(entry: Entry, file: Path) -> tuple[Entry, list[str]]:
             case _:
                 return value
 
-    return inside(entry), list(asked)
+    server, cwd = inside(entry), entry.get("cwd", "")
+    # Without it, what is relative would be looked for beside the file of the names.
+    if "command" in server and isinstance(cwd, str) and not REFERENCE.match(cwd):
+        server["cwd"] = str(folder / cwd)
+    return server, list(asked)
 
 
 def without_secrets(name: str, entry: Entry) -> tuple[Entry, list[str]]:

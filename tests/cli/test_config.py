@@ -8,8 +8,9 @@ import pytest
 
 from knime_mcp.cli.named_servers import without_secrets
 from knime_mcp.tools.node_settings.named_servers import read_entries
-from tests.cli.conftest import SECRET
+from tests.cli.conftest import ROOT, SECRET
 
+CHILD = ROOT / "tests" / "client" / "stdio_child.py"
 KEY = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 
 
@@ -44,6 +45,21 @@ def test_a_name_stands_for_a_command_and_no_table_can_start_it(named, server):
     done = named("list", "stdio:nodes")
     assert done.code == 1
     assert "search_nodes" not in done.out
+
+
+def test_a_command_with_a_name_starts_in_its_folder_wherever_the_name_is_used(named, tmp_path):
+    child = [sys.executable, str(CHILD)]
+    assert named("config", "add", "here", "--stdio", shlex.join(child)).code == 0
+    (tmp_path / "project" / "data").mkdir(parents=True)
+    servers = {
+        "around": {"command": child[0], "args": child[1:]},
+        "data": {"command": child[0], "args": child[1:], "cwd": "data"},
+    }
+    (tmp_path / "project" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    assert named("config", "import", tmp_path / "project" / "mcp.json").code == 0
+    for name, folder in (("here", "."), ("around", "project"), ("data", "project/data")):
+        done = named("call", name, "env")
+        assert json.loads(done.out)["cwd"] == str(tmp_path / folder), done.err
 
 
 def test_the_secret_of_a_name_comes_from_the_environment_and_shows_nowhere(named, server):
