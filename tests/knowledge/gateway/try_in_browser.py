@@ -133,8 +133,10 @@ def walk(browser, running, shots, name):
     browser.wait_for_title("^Sign in")
     assert "unknown" in browser.text("#problem")
     browser.press(running.key(name="Ada") + ENTER)
-    browser.wait_for_title("^Overview")
+    browser.wait_for_title("^Tools")  # the page that was asked for
 
+    browser.open(running.url)
+    browser.wait_for_title("^Overview")
     assert browser.focused == "q"
     browser.shot(shots / f"{name}-2-overview.png")
     browser.press("ask a person in slack" + ENTER)
