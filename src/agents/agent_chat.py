@@ -242,7 +242,12 @@ class MCPAgentChat:
             layout=layout,
             entries=entries,
             earlier=earlier,
-            shown={"suggestions": self._questions(), "hands_on": self.hand_on == HandOn.answer.name},
+            shown={
+                "suggestions": self._questions(),
+                "hands_on": self.hand_on == HandOn.answer.name,
+                # KNIME before 5.8 takes nothing from a view.
+                "can_hand_on": hasattr(ctx, "_get_view_data"),
+            },
         )
         try:
             sessions = self._sessions(ctx, credential, ServerQuestions())

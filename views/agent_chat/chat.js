@@ -5,6 +5,8 @@
 (() => {
   const WAIT_AFTER_FAILURE = 2000;
   const WAIT_WHEN_IDLE = 1500;
+  const CANNOT_HAND_ON =
+    "This version of KNIME takes nothing from a view: what is said here does not leave it. Use KNIME 5.8 or later.";
   const byId = (id) => document.getElementById(id);
   const talk = byId("talk");
   const question = byId("question");
@@ -399,7 +401,6 @@
       wake();
     });
     byId("hand-on").addEventListener("click", handOn);
-    byId("hand-on").hidden = !knime.inFrame;
     byId("prompts").addEventListener("toggle", listPrompts);
     question.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -423,7 +424,9 @@
       question.disabled = byId("ask").disabled = true;
       return;
     }
-    handsOn = started.hands_on && knime.inFrame;
+    byId("hand-on").hidden = !knime.inFrame || !started.can_hand_on;
+    handsOn = started.hands_on && !byId("hand-on").hidden;
+    if (knime.inFrame && !started.can_hand_on) talk.append(element("p", { class: "note" }, CANNOT_HAND_ON));
     byId("tools").hidden = !started.tools.length;
     byId("prompts").hidden = !started.tools.some(({ server }) => /^(https?|stdio):/.test(server));
     byId("tools").querySelector("summary").textContent = `${started.tools.length} tools`;

@@ -211,6 +211,7 @@ def test_what_the_page_is_told_at_the_start(chat, script, servers, tools_of):
     assert start["suggestions"] == ["What?", "How?"]
     assert start["tools"] == [{"name": "add", "server": first.url("/one")}]
     assert start["hands_on"] is False
+    assert start["can_hand_on"] is True
 
 
 def test_tables_of_workflows_are_shown_known_later_and_handed_on(
