@@ -6,6 +6,7 @@ Only calls in the journal count as done.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from ..audit.journal import Journal, JournalBusy, SentCall, held
@@ -171,8 +172,7 @@ def learn_unknown(calls: Iterable[SentCall], run: Run) -> None:
 class EarlierRun:
     """The calls with a result that an interrupted run finished; failed calls are made again.
 
-    The present run learns what has an unknown outcome. `notes` warn about calls in journals of format 1 that
-    were sent and got no result, and may have run.
+    The present run learns what has an unknown outcome.
     """
 
     def __init__(self, content: JournalContent, run: Run) -> None:
@@ -185,8 +185,7 @@ class EarlierRun:
         self._records = {_key_of(record): record for record in records if record.ok}
         self._taken: dict[tuple[str | None, ...], CallRecord] = {}
         unanswered = (record for record in records if record.status in _UNANSWERED)
-        again = repeated_calls(record for record in unanswered if _key_of(record) not in self._records)
-        self.notes = (_repeat_warning(again),) if again else ()
+        self._unanswered = [record for record in unanswered if _key_of(record) not in self._records]
 
     def take_over(self, calls: Iterable[PlannedCall]) -> None:
         """Takes over the results of the interrupted run for calls with the same row, tool and arguments.
@@ -205,6 +204,18 @@ class EarlierRun:
         keys = self._keys(call) if self._taken else ()
         record = next((self._taken[key] for key in keys if key in self._taken), None)
         return None if record is None else CallOutcome(record=record, tool=call.tool)
+
+    def warning(self) -> str:
+        """When the present run has ended: what was sent and got no result, and may have run; "" without any.
+
+        What this run came to again is named by its own outcome; what a journal of format 1 has is not known.
+        """
+        left = {None, *chain.from_iterable(self._run.unknown.values())}
+        again = repeated_calls(record for record in self._unanswered if record.key in left)
+        return again and (
+            f"The interrupted run had sent these calls, and got no result: {again}; if they are made again,"
+            " look at whether their effects are there twice"
+        )
 
     def _keys(self, call: PlannedCall) -> Iterator[tuple[str | None, ...]]:
         if call.tool is None or call.error is not None:
@@ -226,13 +237,6 @@ class EarlierRun:
                 yield canonical_json(marker.mark(arguments, schema_of(call.tool)))
         except (MCPError, ValueError, TypeError):
             return
-
-
-def _repeat_warning(calls: str) -> str:
-    return (
-        f"The interrupted run had sent these calls, and got no result: {calls}; if they are made again, look"
-        " at whether their effects are there twice"
-    )
 
 
 def _key_of(record: CallRecord) -> tuple[str | None, ...]:

@@ -264,12 +264,13 @@ class TableRun:
                 self._resumed = EarlierRun(self.earlier, self.run)
                 # Before the first call: if this run is interrupted, too, its journal has them.
                 self._resumed.take_over(self.plan.calls())
-                self.summary.notes |= dict.fromkeys(self._resumed.notes)
             for outcome in results:
                 self._take(outcome, take)
                 if self.fail and not outcome.record.ok and not self.stop.is_set():
                     self.failure = outcome
                     self.stop.set()
+            if self._resumed is not None and (warning := self._resumed.warning()):
+                self.summary.notes[warning] = None
             ending = self._ending(is_canceled())
             if self.rows_for_unmade:
                 unmade = Canceled("The run was stopped before this call")

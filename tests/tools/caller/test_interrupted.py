@@ -3,12 +3,17 @@
 import pytest
 
 from knime_mcp.audit.journal import held
+from knime_mcp.tools import MCPClient
 
 
 def added(rows_of, call, tools):
     """How often the server was asked to add, by what it says itself."""
     text = rows_of(call(tools, tool_name="called"))[0]["Result"]
     return int(text.split()[0].split("=")[1])
+
+
+def waited(client):
+    return int(client.call_tool("called").text.split("wait=")[1])
 
 
 def test_failing_names_the_journal_and_resuming_calls_only_the_rest(
@@ -46,11 +51,14 @@ def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_o
     tools = tools_of(server.url("/one"))
     rows = {"seconds": [0.01] * 10 + [300.0] * 10}
 
-    def after_half():
-        lines = journals()[-1:] or [[]]
-        return sum(line["kind"] == "call" for line in lines[0]) >= 10
+    with MCPClient(server.url("/one")) as client:
+        before = waited(client)
 
-    canceled = call(tools, rows, tool_name="wait", cancel=after_half)
+        def after_half():
+            lines = journals()[-1:] or [[]]
+            return sum(line["kind"] == "call" for line in lines[0]) >= 10 and waited(client) > before + 10
+
+        canceled = call(tools, rows, tool_name="wait", cancel=after_half)
     assert not canceled.ok
     assert "Canceled after 10 of 20 calls" in canceled.failure["message"]
     assert "mcp-audit" in canceled.failure["message"]
@@ -65,6 +73,20 @@ def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_o
     assert "had sent these calls, and got no result: wait (row Row1" in resumed.warnings[-1]
     started_at = [row["Started at"] for row in results]
     assert max(started_at[:10]) < min(started_at[10:])
+
+
+def test_a_call_that_was_under_way_is_named_once(server, tools_of, call, rows_of):
+    tools = tools_of(server.url("/one"))
+    rows = {"seconds": [0.0, 300.0]}
+
+    with MCPClient(server.url("/one")) as client:
+        before = waited(client)
+        both = call(tools, rows, tool_name="wait", cancel=lambda: waited(client) == before + 2)
+    assert not both.ok
+    resumed = call(tools, rows, tool_name="wait", resume=True)
+    assert [row["Status"] for row in rows_of(resumed)] == ["ok", "outcome unknown"]
+    assert "may have been carried out, nobody knows: wait (row Row1)" in resumed.warnings[-1]
+    assert "had sent these calls" not in resumed.warnings[-1]
 
 
 def test_a_resumed_run_that_ends_at_once_loses_nothing_of_the_run_before(server, tools_of, call, rows_of):
