@@ -2,8 +2,9 @@
 
     python -m node_facts --clones FOLDER --to src/knowledge/packs/knime-nodes.jsonl
 
-`FOLDER` has one folder per repository, named like it, checked out, and beside it a file ``NAME.commit`` with
-the commit, unless the folder is a clone. Nothing is downloaded, compiled or run.
+`FOLDER` has one folder per repository, named like it (``OWNER+NAME`` for those of others), checked out, and
+beside it a file ``NAME.commit`` with the commit, unless the folder is a clone. Nothing is downloaded,
+compiled or run.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main() -> None:
     nodes: list[dict[str, Any]] = []
     missing: Counter[str] = Counter()
     categories: dict[str, str] = {}
-    registered = registrations(repositories, categories)
+    registered = registrations(repositories, categories, index)
     found = [factory for entry in registered if (factory := reader.read(entry)) is not None]
     instead = successors(found, index)
     for factory in found:
@@ -90,7 +91,14 @@ def _repositories(clones: Path, owner: str) -> list[Repository]:
     names = sorted(
         (entry.name for entry in clones.iterdir() if entry.is_dir()), key=lambda name: (name in _LAST, name)
     )
-    return [Repository(f"{owner}/{name}", clones / name, _commit(clones / name)) for name in names]
+    return [
+        Repository(
+            name.replace("+", "/") if "+" in name else f"{owner}/{name}",
+            clones / name,
+            _commit(clones / name),
+        )
+        for name in names
+    ]
 
 
 def _commit(folder: Path) -> str:

@@ -22,6 +22,7 @@ from knime_mcp.knowledge.sources.plugin_bundles import (
 from .java_reader import JavaReader
 from .java_values import UNKNOWN, Call, Obj, Static
 from .node_ports import ENDS, Ports, ports_of_configuration, ports_of_groups, ports_of_model
+from .node_sets import members_of_sets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,10 +53,11 @@ class Registered:
     category: tuple[str, ...]
     deprecated: bool
     hidden: bool
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])  # of a node of a set
 
 
-def registrations(repositories: list[Repository], categories: dict[str, str]) -> list[Registered]:
+def registrations(
+    repositories: list[Repository], categories: dict[str, str], index: JavaIndex
+) -> list[Registered]:
     """The registered nodes of all plug-ins but those for tests. Adds to the names of categories by path."""
     found: list[tuple[Registration, str, str, Repository]] = []
     for repository in repositories:
@@ -68,9 +70,9 @@ def registrations(repositories: list[Repository], categories: dict[str, str]) ->
             texts = plugin / "plugin.properties"
             into = PluginXml()
             try:
-                read_plugin_xml(
-                    path.read_bytes(), read_properties(texts.read_bytes()) if texts.exists() else {}, into
-                )
+                data = path.read_bytes()
+                read_plugin_xml(data, read_properties(texts.read_bytes()) if texts.exists() else {}, into)
+                into.nodes += members_of_sets(data, index)
             except XmlRefusedError:
                 continue
             categories.update(into.categories)

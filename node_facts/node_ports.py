@@ -91,8 +91,11 @@ def ports_of_model(model: Obj, reader: JavaReader) -> Ports | None:
         if configuration is not None:
             return ports_of_configuration(configuration, reader)
     for arg in args[:2]:
-        builder = arg.chain()[0].target if isinstance(arg, Call) else None
+        chain = arg.chain() if isinstance(arg, Call) else []
+        builder = chain[0].target if chain else None
         if isinstance(builder, Obj) and builder.type.endswith("PortsConfigurationBuilder"):
+            # Only the first call of a chain is one of the builder itself.
+            builder.calls += [call for call in chain if not any(call is other for other in builder.calls)]
             return ports_of_groups(builder, reader)
     sides = [_side(arg, reader) for arg in args[:2]]
     if len(sides) == 2 and sides[0] is not None and sides[1] is not None:

@@ -137,9 +137,12 @@ class _Reader:
                 )
         if about is None or not isinstance(about.get("name"), str):
             return None
+        if isinstance(target, ast.ClassDef):
+            inputs = inputs or self._attribute(module, target, "input_ports")
+            outputs = outputs or self._attribute(module, target, "output_ports")
         return PythonNode(
             str(about.get("id") or target.name),
-            about["name"],
+            " ".join(about["name"].split()),
             str(about.get("node_type") or "").rpartition(".")[2].upper(),
             str(about.get("category") or "/community"),
             bool(about.get("is_deprecated")),
@@ -148,6 +151,26 @@ class _Reader:
             outputs,
             module.path,
         )
+
+    def _attribute(self, module: _Module, target: ast.ClassDef, name: str) -> list[PortFact]:
+        """The ports that a class or one above it assigns to an attribute of this name."""
+        for node in ast.walk(target):
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.List):
+                continue
+            if any(_last(entry) == name for entry in node.targets):
+                return [self._port(module, entry) for entry in node.value.elts if isinstance(entry, ast.Call)]
+        for base in target.bases:
+            where, above = self._class(module, base)
+            if above in where.classes and (found := self._attribute(where, where.classes[above], name)):
+                return found
+        return []
+
+    def _port(self, module: _Module, call: ast.Call) -> PortFact:
+        """A port that is written as ``Port(type, name, description)``."""
+        given = dict(zip(("type", "name", "description"), call.args, strict=False))
+        given.update({word.arg: word.value for word in call.keywords if word.arg})
+        name = self._value(module, given["name"]) if "name" in given else ""
+        return PortFact(_BUILT_IN.get(_last(given["type"])), name if isinstance(name, str) else "")
 
     def _arguments(self, module: _Module, call: ast.Call, names: tuple[str, ...]) -> dict[str, Any]:
         given = dict(zip(names, call.args, strict=False))

@@ -177,9 +177,10 @@ def _not_found(
         hint += f"{old.note.rstrip('.')}. "
     if known_type is None:
         valid = tuple(reader.type_names())
-        known = f"types: {', '.join(valid)}"
-        unknown = f"There is no node type '{node_type[:80]}'" if node_type else "Say the type, too"
-        hint += f"{unknown}; {known}."
+        if node_type:
+            hint += f"There is no node type '{node_type[:80]}'; types: {', '.join(valid)}."
+        else:
+            hint += "No node here has this name or id; search_nodes finds nodes by what they do."
     else:
         valid = index_of(reader).subtypes(known_type)
         hint += f"get_node_types with type_filter '{known_type}' lists its subtypes."

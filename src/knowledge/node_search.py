@@ -29,6 +29,7 @@ from .node_index import index_of
 from .query_words import QueryWord, compact, parse_query, spellings, stem, within_one_edit
 from .typed_words import typed_words
 from .vocabulary import in_english, vocabulary
+from .word_meanings import telling_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -131,7 +132,9 @@ class Hit:
         if is_named and not self.node.name.endswith(_OLD):
             tier = Tier.ALL_WORDS  # who types an old name wants what is in use, if it is called alike
         loss = 0.0
-        if self.elsewhere and self.field != "id" and (tier is not Tier.EXACT or " " not in self.node.name):
+        is_old_id = tier is Tier.CALLED and self.field == "aliases"
+        is_one_word = tier is not Tier.EXACT or " " not in self.node.name
+        if self.elsewhere and self.field != "id" and is_one_word and not is_old_id:
             tier, loss = Tier.ALL_WORDS, _ELSEWHERE_LOSS
         return late, tier, loss - self.score, self.node.deprecated, self.node.name, self.node.id
 
@@ -142,6 +145,7 @@ class SearchAnswer:
     total: int
     # words that were not found, with the words that were searched instead
     corrected: tuple[tuple[str, str], ...] = ()
+    unknown: tuple[str, ...] = ()  # words that are in no node, and that nobody asks with
     cut: bool = False  # whether the query was too long, so that only its beginning was used
 
 
@@ -188,7 +192,28 @@ def search(
     # Phrases have words of other languages as well, so such a word was found as it is.
     translated = (entry for entry in instead.items() if not is_asked(reader, entry[0]))
     return SearchAnswer(
-        hits=tuple(shown), total=len(hits), corrected=(*translated, *corrected.items()), cut=query.cut
+        hits=tuple(shown),
+        total=len(hits),
+        corrected=(*translated, *corrected.items()),
+        unknown=() if hits and hits[0].tier <= Tier.CALLED else _unknown(reader, query, corrected.values()),
+        cut=query.cut,
+    )
+
+
+def _unknown(reader: CatalogueReader, query: Query, instead: Iterable[str]) -> tuple[str, ...]:
+    """The words of a query that no node has and nobody asks with: what is found is not about them."""
+
+    def is_known(word: str) -> bool:
+        has = _nodes_with(reader, word) or is_asked(reader, word) or vocabulary().inside(word)
+        return bool(has) or not word.isalpha()
+
+    corrected = {*instead}
+    words = {word.text: word.parts for word in query.words if word.text not in corrected}
+    return tuple(
+        word
+        for word in telling_words(words)
+        # Of *MongoDB* the half that nodes have says nothing.
+        if not is_known(word) and not (words[word] and all(map(is_known, words[word])))
     )
 
 

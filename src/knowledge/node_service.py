@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _MOST_NARROWED: Final = 500
 _FEW_NODES: Final = 10
 _MOST_SOURCES: Final = 4
+_MOST_UNKNOWN: Final = 3
 
 _LONGEST_SHOWN: Final = 500
 _MOST_VALID: Final = 50
@@ -194,9 +195,12 @@ def _search_nodes(call: _Call) -> dict[str, Any]:
     if not folded(call.arguments["query"]):
         hint = "The query has no words. Say what the node does."
     elif not answer.total:
-        hint = "Use other or fewer words: what the node does, or what it is called elsewhere."
-        if not any(source.kind is SourceKind.KNIME for source in call.reader.origin.sources):
-            hint += " Of KNIME only well-known nodes are here; knime-mcp nodes build takes in all."
+        hint = "Use other or fewer words, best in English: what the node does, or its name elsewhere."
+    elif answer.unknown:
+        words = " and ".join(f"'{word}'" for word in answer.unknown[:_MOST_UNKNOWN])
+        hint = f"No node here mentions {words}; what was found is about the other words."
+    if hint and not any(source.kind is SourceKind.KNIME for source in call.reader.origin.sources):
+        hint += " Not all nodes of KNIME are here; knime-mcp nodes build takes in those of your installation."
     found: dict[str, Any] = {"nodes": hits, "total": answer.total}
     return found | filled(
         next_cursor=call.next_cursor(answer.total), warning=" ".join(filter(None, warnings)), hint=hint

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from .compatible_nodes import is_typed, takes_anything
 from .configuration_check import check_configuration
 from .node_index import index_of, is_engines
+from .node_model import SourceKind
 from .node_references import resolved_node
 from .port_types import is_connectable_port
 from .query_words import folded
@@ -231,6 +232,9 @@ class _Connections:
         if found:
             return found
         side = "input" if is_input else "output"
+        if _is_sketch(spec):
+            self.found.not_judged[where] = f"not all {side}s of '{spec.name}' are known here"
+            return None
         known = ", ".join(f"{number}: {entry.name}" for number, entry in enumerate(ports, 1)) or "none"
         what = f"'{spec.name}' has no {side}" + ("" if port is None else f" {port}")
         self.found.error(where, what, f"Its {side}s are {known}; 0 is for flow variables.")
@@ -242,7 +246,7 @@ class _Connections:
         for line in self.outline.connections:
             by_target.setdefault(line.target, []).append(line)
         for name, spec in self.specs.items():
-            if spec is None or is_engines(spec):
+            if spec is None or is_engines(spec) or _is_sketch(spec):
                 continue
             lines = by_target.get(name, [])
             needed = [port for port in spec.input_ports if not port.optional]
@@ -265,6 +269,11 @@ class _Connections:
             names = " -> ".join(reversed(error.args[1]))
             what = f"its nodes wait for each other: {names}"
             self.found.error(f"{self.prefix}workflow", what, "Repeat with loop start and loop end nodes.")
+
+
+def _is_sketch(spec: NodeSpec) -> bool:
+    """Whether a node is described in our own words alone: it may have more ports, such as optional ones."""
+    return spec.origin.kind is SourceKind.SPEC_PACK and not spec.settings_known and not is_engines(spec)
 
 
 def at_position(ports: Sequence[Port], number: int) -> list[Port]:

@@ -122,6 +122,22 @@ def test_nothing_found_says_what_to_do(call):
         assert "has no words" in call("search_nodes", query=blank)["hint"]
 
 
+@pytest.mark.parametrize(
+    ("query", "unknown"), [("read documents from MongoDB", "'mongodb'"), ("qqqzzz filter", "'qqqzzz'")]
+)
+def test_what_no_node_is_about_is_said(call, query, unknown):
+    found = call("search_nodes", query=query)
+    assert found["nodes"]
+    assert f"No node here mentions {unknown};" in found["hint"]
+
+
+@pytest.mark.parametrize(
+    "query", ["excell reader", "Zeilen filtern", "VLOOKUP", "df['a'].shift(1)", "Joiner"]
+)
+def test_nothing_is_called_unknown_that_was_understood(call, query):
+    assert "hint" not in call("search_nodes", query=query)
+
+
 @pytest.mark.requirement("N31", "V8")
 def test_what_can_follow_a_port(call):
     found = call("find_compatible", node="Decision Tree Learner", max_results=1)

@@ -103,6 +103,15 @@ def test_inputs_that_nothing_leads_to_are_a_warning(call):
     assert warning["problem"] == "1 of the 2 inputs that it needs are connected"
 
 
+def test_ports_of_nodes_that_are_only_described_in_our_words_are_not_called_missing(call):
+    written = outline("log:1 -> open:1", log="Amazon Authenticator", open="Amazon Athena Connector")
+    answer = call("check_workflow", workflow=written)
+    assert (answer["valid"], answer["problems"]) == (None, [])
+    assert answer["not_judged"] == [
+        {"where": "log:1 -> open:1", "why": "not all inputs of 'Amazon Athena Connector' are known here"}
+    ]
+
+
 def test_metanodes_are_looked_into(call):
     inside = outline("-1:1 -> filter", "filter -> -1:1", filter={"node": "Row Filter", "settings": {"x": 1}})
     whole = {

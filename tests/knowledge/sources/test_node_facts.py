@@ -5,7 +5,9 @@ import pytest
 from node_facts.java_classes import JavaIndex
 from node_facts.java_reader import JavaReader
 from node_facts.node_ports import ENDS, TABLE, ports_of_groups, ports_of_model
+from node_facts.node_sets import members_of_sets
 from node_facts.node_settings import ParametersReader, settings_of_model
+from node_facts.python_nodes import read_extension_sources
 
 MODEL = """
 package a;
@@ -119,3 +121,97 @@ def test_settings_of_a_class_have_the_keys_under_which_they_are_saved(reader):
     assert (number.type, number.default, number.min) == ("integer", 5, 1)
     assert (found.found["inner.text"].default, found.found["inner.text"].hidden) == ("t", True)
     assert "" in found.open  # what the other class saves is not known
+
+
+CHAINED = """
+package a;
+import org.knime.core.node.BufferedDataTable;
+import org.knime.core.node.NodeModel;
+public class Chained extends NodeModel {
+    private static final PortsConfiguration PORTS = new FixedPortsConfigurationBuilder()
+        .addFixedInputPortGroup("File System", b.TreePortObject.TYPE)
+        .addFixedInputPortGroup("Data", BufferedDataTable.TYPE)
+        .build();
+    public Chained() { super(PORTS.getInputPorts(), PORTS.getOutputPorts()); }
+}
+"""
+
+
+def test_ports_are_all_of_a_chain_of_calls(tmp_path):
+    (tmp_path / "Chained.java").write_text(CHAINED)
+    reader = JavaReader(JavaIndex([tmp_path]), ends=ENDS)
+    ports = ports_of_model(reader.new("a.Chained"), reader)
+    assert [port.type for port in ports.inputs] == ["b.TreePortObject", TABLE]
+
+
+SET = """
+package a;
+public class MySet implements NodeSetFactory {
+    private static final String CATEGORY = "/labs/mine";
+    public Collection<String> getNodeFactoryIds() {
+        m_all.put(MyNodeFactory.class.getCanonicalName(), CATEGORY);
+        m_all.put(UnknownNodeFactory.class.getCanonicalName(), CATEGORY);
+    }
+}
+"""
+SPARK = """
+package a;
+public class MyProvider extends DefaultSparkNodeFactoryProvider {
+    public MyProvider() { super(CHECKER, new SparkSortNodeFactory()); }
+}
+"""
+SPARK_FACTORY = """
+package a;
+public class SparkSortNodeFactory extends Above {
+    public SparkSortNodeFactory() { super("row/sort"); }
+}
+"""
+ABOVE = """
+package a;
+class Above {
+    private final String m_categoryPath;
+    Above(final String path) { m_categoryPath = path; }
+}
+"""
+SETS = b"""<plugin>
+<extension point="org.knime.workbench.repository.nodesets">
+  <nodeset factory-class="a.MySet"/>
+  <nodeset factory-class="a.MySet" internal="true"/>
+</extension>
+<extension point="org.knime.bigdata.spark.core.SparkNodeFactoryProvider">
+  <SparkNodeFactoryProvider ProviderClass="a.MyProvider"/>
+</extension>
+</plugin>"""
+
+
+def test_members_of_sets_are_those_that_java_code_lists(tmp_path):
+    sources = {"MyNodeFactory": FACTORY, "MySet": SET, "MyProvider": SPARK, "Above": ABOVE}
+    for name, text in {**sources, "SparkSortNodeFactory": SPARK_FACTORY}.items():
+        (tmp_path / f"{name}.java").write_text(text)
+    found = members_of_sets(SETS, JavaIndex([tmp_path]))
+    assert [(entry.factory, entry.category_path) for entry in found] == [
+        ("a.MyNodeFactory", "/labs/mine"),
+        ("a.SparkSortNodeFactory", "/toolintegration/spark/row/sort"),
+    ]
+
+
+PYTHON = """
+import knime.extension as knext
+
+class _Shared:
+    def __init__(self):
+        self.input_ports = [knext.Port(type=knext.PortType.TABLE, name="Geo table", description="")]
+
+@knext.node(name=" Area ", node_type=knext.NodeType.MANIPULATOR, category="/community/geo")
+@knext.output_table(name="Areas", description="")
+class AreaNode(_Shared):
+    pass
+"""
+
+
+def test_python_nodes_have_the_ports_that_a_class_above_sets(tmp_path):
+    (tmp_path / "knime.yml").write_text("{group_id: org, name: geo, extension_module: nodes}")
+    (tmp_path / "nodes.py").write_text(PYTHON)
+    (node,) = read_extension_sources(tmp_path / "knime.yml").nodes
+    assert (node.name, [port.name for port in node.inputs]) == ("Area", ["Geo table"])
+    assert [(port.type, port.name) for port in node.outputs] == [(TABLE, "Areas")]

@@ -36,7 +36,9 @@ def test_every_fact_says_where_it_was_read_and_names_a_factory():
     assert len(known) >= 1_400
     assert len(facts_by_id()) == len(shipped_nodes())
     for node in known:
-        assert re.fullmatch(r"github\.com/knime/[\w.-]+/blob/[0-9a-f]{40}/.+\.(java|py)", node.origin.file)
+        assert re.fullmatch(
+            r"github\.com/(knime|spatial-data-lab)/[\w.-]+/blob/[0-9a-f]{40}/.+\.(java|py)", node.origin.file
+        )
 
 
 def test_successors_are_nodes_that_there_are():
