@@ -29,6 +29,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
+from ..client.clock import POLL_SECONDS
 from ..client.limits import Limits
 from ..client.mcp_client import server_key
 from ..client.protocol.messages import DEEPEST
@@ -119,6 +120,15 @@ class _Listing:
             return True
         return self.client.tool_changes == self.changes
 
+    def error(self, is_canceled: Callable[[], bool] | None) -> BaseException | None:
+        """Waits for the answer; raises `Canceled` if the call that waits is canceled."""
+        while True:
+            try:
+                return self.answer.exception(POLL_SECONDS)
+            except TimeoutError:
+                if is_canceled is not None and is_canceled():
+                    raise Canceled("The call was canceled before it was sent") from None
+
     def compare(self, before: _Listing | None, definitions: dict[str, ToolDefinition]) -> None:
         """Doubles the pause before the next listing if the tools did not really change."""
         if before is not None and before.client is not None and before.answer.result() == definitions:
@@ -192,17 +202,20 @@ class Definitions:
         raises.
         """
         server = server_key(route)
-        with self._lock:
-            before = listing = self._listings.get(server)
-            if listing is None or not listing.holds:
-                listing = self._listings[server] = _Listing()
-        if listing is not before:
-            self._make_listing(route, listing, before, is_canceled)
-        # Whoever asks first lists the tools, the others wait for this one answer.
-        error = listing.answer.exception()
-        if error is not None:
-            raise error.with_traceback(None)  # its traceback would grow with every call
-        return listing.answer.result()
+        while True:
+            with self._lock:
+                before = listing = self._listings.get(server)
+                if listing is None or not listing.holds:
+                    listing = self._listings[server] = _Listing()
+            if listing is not before:
+                self._make_listing(route, listing, before, is_canceled)
+            # Whoever asks first lists the tools, the others wait for this one answer.
+            error = listing.error(is_canceled)
+            if error is None:
+                return listing.answer.result()
+            # If it was the other call that was canceled, this one asks.
+            if listing is not before or not isinstance(error, Canceled):
+                raise error.with_traceback(None)  # its traceback would grow with every call
 
     def _make_listing(
         self,
@@ -251,9 +264,8 @@ def changed_parts(tool: MCPTool, definition: ToolDefinition) -> tuple[str, ...]:
         "output schema": (tool.output_schema, definition.output_schema),
         "annotations": (tool.annotations, definition.annotations),
     }
-    known = tool.schema_json != ""
     changed = tuple(part for part, (before, now) in parts.items() if before != now)
-    return changed if known and changed else ("definition",)
+    return changed if changed and tool.schema_json else ("definition",)
 
 
 def described_tools(tools: Iterable[Tool | None]) -> list[dict[str, Any]]:

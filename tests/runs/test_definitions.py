@@ -1,5 +1,8 @@
 """What the servers of a run say about their tools: asked once, and again when the answer holds no more."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 
 from knime_mcp.client.mcp_client import SessionPool
@@ -8,10 +11,11 @@ from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Definitions
 from knime_mcp.runs.engine import new_run
 from knime_mcp.tools import Limits, MCPClient
-from knime_mcp.types.errors import ConnectError, ToolNotFound
+from knime_mcp.types.errors import Canceled, ConnectError, ToolNotFound
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import (
+    Part,
     ScriptedServer,
     event,
     http,
@@ -57,6 +61,43 @@ def test_a_server_that_could_not_be_asked_is_asked_again_after_a_while(asked, mo
     assert definitions_of_run.find(route, "echo").name == "echo"
     definitions_of_run.find(route, "echo")
     assert server.methods.count("tools/list") == 2
+
+
+@pytest.fixture
+def two_calls():
+    """Two calls that ask for the same listing, which does not come: each with what cancels it."""
+    script = modern(tools__list=[[Part.STALL], LISTED])
+    with (
+        ScriptedServer(script) as server,
+        SessionPool(lambda route: MCPClient(route.url)) as pool,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        route, of_run = ServerRoute(server.url), Definitions(pool)
+        stops = Event(), Event()
+        asking = []
+        for stop in stops:
+            asking.append(threads.submit(of_run.find, route, "echo", is_canceled=stop.is_set))
+            until(lambda: "tools/list" in server.methods)
+        yield server, stops, asking
+        for stop in stops:
+            stop.set()
+
+
+def test_a_call_that_waits_for_the_listing_of_a_canceled_one_asks_itself(two_calls):
+    server, (stop, _), (first, second) = two_calls
+    stop.set()
+    with pytest.raises(Canceled):
+        first.result(60)
+    assert second.result(60).name == "echo"
+    assert server.methods.count("tools/list") == 2
+
+
+def test_a_call_that_waits_for_the_listing_of_another_one_can_be_canceled(two_calls):
+    _, (_, stop), (first, second) = two_calls
+    stop.set()
+    with pytest.raises(Canceled):
+        second.result(60)
+    assert not first.done()
 
 
 def test_a_tool_that_was_left_out_is_said_to_be_that():
