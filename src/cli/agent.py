@@ -13,7 +13,15 @@ from ..agents.model.chat_model import DEFAULT_TIMEOUT, is_anthropic
 from ..agents.toolbox.tool_scan import SuspiciousTools
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
-from .files import check_folder, check_journal, check_page, read_stdin, text_or_file, write_page
+from .files import (
+    check_folder,
+    check_journal,
+    check_page,
+    check_resume,
+    read_stdin,
+    text_or_file,
+    write_page,
+)
 from .shared_options import SaveDirOption, ServersOption, WorkflowsOption, options_under, takes
 from .terminal import complain, note, print_json, print_text
 
@@ -223,12 +231,9 @@ def agent(
     text = (read_stdin() if question == "-" else question).strip()
     if not text and settings.resume is None:
         raise UsageError("What is the question? Write it in quotes after the command.")
-    if settings.repeat_unknown and settings.resume is None:
-        raise UsageError("--repeat-unknown needs --resume: it is about the calls of an interrupted run.")
     if settings.resume is not None and settings.audit is not None:
         raise UsageError("--resume goes on in its own file: leave out --audit.")
-    if settings.resume is not None and not settings.resume.is_file():
-        raise CommandError(f"There is no file {settings.resume} to resume from.")
+    check_resume(settings.resume, repeat_unknown=settings.repeat_unknown)
     check_page(html)
     settings = checked_settings(settings, workflow or [])
     if answer_schema:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from ..audit.record import blobs_of
-from ..audit.verdicts import Verdict
 from ..audit.verify_journal import is_as_saved
 from ..tools.views.html import (
     badge,
@@ -25,6 +24,7 @@ from ..tools.views.html import (
     paragraph,
     properties,
     status_badge,
+    verdict_note,
 )
 from ..types.texts import beginning
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ..audit.record import CallRecord
     from ..audit.verdicts import Verification
-    from ..tools.views.html import BadgeKind, Html
+    from ..tools.views.html import Html
 
 _MOST_CALLS: Final = 5000
 _LONGEST_TEXT: Final = 20_000
@@ -72,7 +72,7 @@ def audit_pages(
             page(
                 f"Calls in {name}",
                 heading(1, f"Calls in {name}"),
-                _verdict(verification),
+                verdict_note(verification),
                 element("p", "Pages ", join(others, " ")) if len(files) > 1 else None,
                 join(
                     _run(run, list(calls), verification, find)
@@ -80,13 +80,6 @@ def audit_pages(
                 ),
             ),
         )
-
-
-def _verdict(verification: Verification) -> Html:
-    kinds: dict[Verdict, BadgeKind] = {Verdict.INTACT: "good", Verdict.ALTERED: "bad"}
-    verdict = verification.verdict
-    texts = [finding.text for finding in verification.findings] + list(verification.notes)
-    return note("\n".join((f"Records: {verdict.value}", *texts)), kind=kinds.get(verdict, "warning"))
 
 
 def _run(

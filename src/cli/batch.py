@@ -18,6 +18,7 @@ from .files import (
     JSON,
     check_folder,
     check_journal,
+    check_resume,
     check_table,
     going_on,
     is_same,
@@ -136,8 +137,7 @@ def batch(
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
     tool, table, constants = words[0], Path(words[1]), split_pairs(words[2:])
     journal = audit or resume
-    if repeat_unknown and resume is None:
-        raise UsageError("--repeat-unknown needs --resume: it is about the calls of an interrupted run.")
+    check_resume(resume, repeat_unknown=repeat_unknown)
     _check_files(table, out, records, audit, resume)
     # All of it before the first call: a file that cannot be written must not cost the results.
     check_folder(save_dir)
@@ -219,8 +219,6 @@ def _check_files(
     check_table(out, as_json=True)
     check_table(records)
     check_journal(audit)
-    if resume is not None and not resume.is_file():
-        raise CommandError(f"There is no file {resume} to resume from.")
     written = [file for file in (out, records, audit) if file is not None]
     if out is not None and records is not None and is_same(out, records):
         raise UsageError("--out and --records are the same file. Name two.")

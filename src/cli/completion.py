@@ -64,9 +64,8 @@ def arguments(context: typer.Context, incomplete: str) -> list[Offer]:
         return []
     typed = list(cast("Sequence[str]", context.params.get("arguments") or ()))
     *before, last = typed or [""]
-    if (
-        last == "=" or last in tool["parameters"]
-    ):  # bash makes three words of key=value, and click drops a lone =
+    # bash makes three words of key=value, and click drops a lone =.
+    if last == "=" or last in tool["parameters"]:
         name = before[-1] if last == "=" and before else last
         _, choices = tool["parameters"].get(name, ("", []))
         return [(choice, "") for choice in choices if choice.startswith(incomplete)]
@@ -148,6 +147,5 @@ def _listed(server: str) -> "Iterator[ToolDefinition]":
 
 
 def _file(server: str) -> Path:
-    return (
-        user_folder("cache") / "knime-mcp" / "tools" / f"{hashlib.sha256(server.encode()).hexdigest()}.json"
-    )
+    digest = hashlib.sha256(server.encode()).hexdigest()
+    return user_folder("cache") / "knime-mcp" / "tools" / f"{digest}.json"

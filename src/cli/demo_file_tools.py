@@ -278,7 +278,8 @@ def _summary(name: str, cells: list[str]) -> ColumnSummary:
     )
 
 
-def _png_of_bars(heights: list[int], *, bar: int = 24, gap: int = 4, height: int = 160) -> bytes:
+def _png_of_bars(heights: list[int]) -> bytes:
+    bar, gap, height = 24, 4, 160  # pixels
     tallest = max(heights)
     tops = [height - round(count / tallest * (height - 8)) for count in heights]
     paper, ink = b"\xff\xff\xff", b"\x2f\x6f\xb3"

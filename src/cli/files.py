@@ -80,6 +80,15 @@ def check_output(file: Path | None) -> None:
         raise UsageError(f"{file} cannot be written: permission denied.")
 
 
+def check_resume(file: Path | None, *, repeat_unknown: bool) -> None:
+    """Refuses ``--repeat-unknown`` without a journal to resume from, and a journal that is not there."""
+    if file is None:
+        if repeat_unknown:
+            raise UsageError("--repeat-unknown needs --resume: it is about the calls of an interrupted run.")
+    elif not file.is_file():
+        raise CommandError(f"There is no file {file} to resume from.")
+
+
 def is_same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 

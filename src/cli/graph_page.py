@@ -74,19 +74,18 @@ def graph_page(name: str, document: GraphDocument, tools: Sequence[GraphTool], r
 def _tool(index: int, tool: GraphTool, run: RecordedRun | None) -> Html:
     anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
     records = run.records if run is not None else ()
-    steps: dict[str, list[str]] = {}
     # The others are of tools that it calls, whose nodes are not in this drawing.
-    tool_records = [record for record in records if calling_node(record, tool) is None]
-    for number, record in enumerate(records):
-        if calling_node(record, tool) is None:
-            steps.setdefault(str(record["nodeId"]), []).append(str(number))
-    failed = frozenset(str(record["nodeId"]) for record in tool_records if record.get("error"))
+    own = {number: record for number, record in enumerate(records) if calling_node(record, tool) is None}
+    steps: dict[str, list[str]] = {}
+    for number, record in own.items():
+        steps.setdefault(str(record["nodeId"]), []).append(str(number))
+    failed = frozenset(str(record["nodeId"]) for record in own.values() if record.get("error"))
     shown_steps = {node: _numbers(numbers) for node, numbers in steps.items()}
     return join(
         (
             heading(2, tool.name),
             paragraph(tool.description),
-            drawing(tool, anchors, shown_steps, ways_taken(tool_records, tool), failed),
+            drawing(tool, anchors, shown_steps, ways_taken(list(own.values()), tool), failed),
             _run(records, tool) if run is not None else None,
             details("Arguments and result", _schemas(tool)),
             heading(3, "Nodes"),
@@ -349,8 +348,6 @@ def _short(text: str) -> str:
     return shortened(visible(text), _LONGEST_LABEL)
 
 
-_Line = tuple[str, ...]
-"""The branches around a record, outermost first."""
 _OWNER: Final = re.compile(r"(.*?)#[0-9]+\[", re.DOTALL)
 
 
@@ -398,7 +395,7 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> frozens
     the same line, and the first node follows the node that the branch or entry belongs to.
     Returns pairs of the ids of nodes, from the records of the tool's own nodes.
     """
-    lines: dict[_Line, list[str]] = {}
+    lines: dict[tuple[str, ...], list[str]] = {}
     for record in records:
         lines.setdefault(_line_of(record), []).append(str(record["nodeId"]))
     edges = {way for nodes in lines.values() for way in pairwise(nodes)}
@@ -414,7 +411,8 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> frozens
     return frozenset(edges)
 
 
-def _line_of(record: Mapping[str, Any]) -> _Line:
+def _line_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The branches around a record, outermost first."""
     return tuple(str(name) for name in as_list(record.get("branch")))
 
 

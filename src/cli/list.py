@@ -140,9 +140,7 @@ def _report(provision: Provision) -> ExitCode:
     failed = provision.failed
     for outcome in failed:
         complain(f"{outcome.error}{command_line_hint(outcome.error)}")
-    others = (
-        warnings(provision)[1:] if failed else warnings(provision)
-    )  # the first warning counts the failed servers
-    for text in others:
+    # The first warning counts the failed servers, each of which was just named.
+    for text in warnings(provision)[1 if failed else 0 :]:
         note(text)
     return ExitCode.FAILED if failed else ExitCode.OK

@@ -89,14 +89,13 @@ class Program:
 
 def programs() -> dict[str, Program]:
     home, settings = Path.home(), user_folder("settings")
-    known = {
-        "claude": ("Claude Desktop", (settings / "Claude" / "claude_desktop_config.json",)),
-        "claude-code": ("Claude Code", (Path(".mcp.json"), home / ".claude.json")),
-        "cursor": ("Cursor", (Path(".cursor/mcp.json"), home / ".cursor" / "mcp.json")),
-        "vscode": ("VS Code", (Path(".vscode/mcp.json"), settings / "Code" / "User" / "mcp.json")),
-        "windsurf": ("Windsurf", (home / ".codeium" / "windsurf" / "mcp_config.json",)),
+    return {
+        "claude": Program("Claude Desktop", (settings / "Claude" / "claude_desktop_config.json",)),
+        "claude-code": Program("Claude Code", (Path(".mcp.json"), home / ".claude.json")),
+        "cursor": Program("Cursor", (Path(".cursor/mcp.json"), home / ".cursor" / "mcp.json")),
+        "vscode": Program("VS Code", (Path(".vscode/mcp.json"), settings / "Code" / "User" / "mcp.json")),
+        "windsurf": Program("Windsurf", (home / ".codeium" / "windsurf" / "mcp_config.json",)),
     }
-    return {word: Program(name, files) for word, (name, files) in known.items()}
 
 
 def for_every_program(entry: Entry, file: Path) -> tuple[Entry, list[str]]:

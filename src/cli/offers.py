@@ -163,7 +163,8 @@ def _asking(
     ``wanted`` is the error if there are no other words; empty if none are needed.
     """
     given = [word for word in words if word is not None]
-    # With a command there is no URL, so the first word is already what is asked for.
+    # With a command there is no URL, so the first word is already what is asked for. `one_route` gets no
+    # other words, as it would take a resource's URI for the URL of a second server.
     urls = [] if connection.stdio else given[:1]
     route, _ = connection.one_route(*urls)
     rest = given[len(urls) :]

@@ -163,9 +163,9 @@ def _remark(text: str, style: str) -> None:
         print(visible(text), file=sys.stderr, flush=True)
 
 
-def print_text(text: str, *, end: str = "\n") -> None:
+def print_text(text: str) -> None:
     """Prints a result unchanged; on a terminal, control characters are shown as escapes."""
-    print(visible(text) if is_terminal(sys.stdout) else text, end=end)
+    print(visible(text) if is_terminal(sys.stdout) else text)
 
 
 def print_json(value: Any) -> None:

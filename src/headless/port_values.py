@@ -284,7 +284,6 @@ def per_port(results: Any, ports: Sequence[AnyPort]) -> list[list[Any]]:
 
     A list of another length than the ports counts as the content of a single group, as in KNIME.
     """
-    # A list of another length is one group, as KNIME's launcher takes it.
     if isinstance(results, list) and len(cast("list[Any]", results)) != len(ports):
         results = [results]
     entries = cast("list[Any]", results) if isinstance(results, list) else [results]

@@ -55,9 +55,8 @@ class ConfigurationProblem:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationCheck:
     valid: bool | None  # whether there are no problems; None if the settings of the node are unknown
-    problems: tuple[
-        ConfigurationProblem, ...
-    ] = ()  # in the order of the node's settings; unknown keys follow as given
+    #: In the order of the node's settings; unknown keys follow as given.
+    problems: tuple[ConfigurationProblem, ...] = ()
     notes: tuple[str, ...] = ()
     defaults: Mapping[str, Any] | None = None
 

@@ -21,9 +21,22 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from .configuration_nodes import CONFIGURATION_FACTORIES, read_configuration
 from .knwf_archive import DEFAULT_LIMITS, Archive, write_archive
-from .settings_xml import Config, KnwfError, array, array_values, boolean, from_xml, integer, string, to_xml
+from .settings_xml import (
+    NOT_XML,
+    Config,
+    KnwfError,
+    array,
+    array_values,
+    boolean,
+    from_xml,
+    integer,
+    string,
+    to_xml,
+    xml_attribute,
+    xml_text,
+)
 from .workflow_check import check
-from .workflow_file import folder_name, read_inside, read_workflow, workflow_files, xml_text
+from .workflow_file import folder_name, read_inside, read_workflow, workflow_files
 from .workflow_model import (
     FORMAT_VERSION,
     KNIME_VENDOR,
@@ -55,9 +68,8 @@ _CORE: Final = ("KNIME Core API", "org.knime.core", KNIME_VENDOR)
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    workflow: (
-        Workflow  # its nodes; Configuration nodes have the values that were set in the component's dialog
-    )
+    #: Its Configuration nodes have the values that were set in the component's dialog.
+    workflow: Workflow
     entry: int  # the id of *Component Input*
     exit: int  # the id of *Component Output*
 
@@ -218,7 +230,7 @@ def _component_files(component: Component, face: ComponentFace, changed: datetim
 def _metadata(face: ComponentFace, changed: datetime) -> bytes:
     def group(tag: str, ports: Sequence[tuple[str, str]]) -> str:
         inner = "".join(
-            f'        <port name="{xml_text(name, quoted=True)}">{xml_text(about)}</port>\n'
+            f'        <port name="{xml_attribute(NOT_XML.sub("", name))}">{xml_text(about)}</port>\n'
             for name, about in ports
         )
         return f"    <{tag}>\n{inner}    </{tag}>\n" if ports else f"    <{tag}/>\n"

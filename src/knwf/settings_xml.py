@@ -43,6 +43,9 @@ _ROOT_ATTRIBUTES: Final = (
 _ESCAPED: Final = re.compile(r"%%([0-9]{5})")
 _UNESCAPED: Final = re.compile("[ -\ud7ff]*")
 _MARKUP: Final = re.compile('[&<>"\t\n\r]')
+_TEXT_MARKUP: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+#: Unescaped, these would be read back as spaces: https://www.w3.org/TR/xml/#AVNormalize
+_ATTRIBUTE_MARKUP: Final = _TEXT_MARKUP | str.maketrans({'"': "&quot;", "\t": "&#9;", "\n": "&#10;"})
 #: Characters that XML 1.0 cannot hold: https://www.w3.org/TR/xml/#charsets
 NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -186,7 +189,7 @@ def _lines(config: Config, depth: int) -> Iterator[str]:
         keys.add(child.key)
         if isinstance(child, SettingsEntry):
             null = ' isnull="true"' if child.value is None else ""
-            value = _attribute(_value_text(child))
+            value = xml_attribute(_value_text(child))
             yield f'{indent}<entry key="{_key(child.key)}" type="{child.type}"{null} value="{value}"/>'
         elif child.children:
             yield f'{indent}<config key="{_key(child.key)}">'
@@ -200,16 +203,16 @@ def _key(key: str) -> str:
     """A key as XML text; KNIME does not escape keys as it does values, so some keys are impossible."""
     if NOT_XML.search(key):
         raise KnwfError(f"{key!r} cannot be a key of KNIME settings: XML has no such characters")
-    return _attribute(key)
+    return xml_attribute(key)
 
 
-def _attribute(text: str) -> str:
-    if not _MARKUP.search(text):
-        return text
-    for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        text = text.replace(plain, written)
-    # Unescaped, these would be read back as spaces: https://www.w3.org/TR/xml/#AVNormalize
-    return text.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
+def xml_attribute(text: str) -> str:
+    return text.translate(_ATTRIBUTE_MARKUP) if _MARKUP.search(text) else text
+
+
+def xml_text(text: str) -> str:
+    """A text between tags, without the characters that XML cannot hold."""
+    return NOT_XML.sub("", text).translate(_TEXT_MARKUP)
 
 
 def _value_text(entry: SettingsEntry) -> str:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from .workflow_model import CanvasPosition, NativeNode, OtherNode, WorkflowProblem, is_too_old, node_label
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from .settings_xml import Config
     from .workflow_model import Connection, Node, Workflow
@@ -32,10 +32,7 @@ def check(workflow: Workflow) -> list[WorkflowProblem]:
     ]
 
 
-_Key = TypeVar("_Key", bound="Hashable")
-
-
-def _repeated(values: Iterable[_Key]) -> list[_Key]:
+def _repeated(values: Iterable[Any]) -> list[Any]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 

@@ -14,7 +14,6 @@ from xml.parsers import expat
 from .knwf_archive import DEFAULT_LIMITS, Archive, is_unsafe, write_archive
 from .node_file import annotation_settings, node_settings, read_annotation, read_node
 from .settings_xml import (
-    NOT_XML,
     Config,
     KnwfError,
     SettingsEntry,
@@ -25,10 +24,12 @@ from .settings_xml import (
     integer,
     string,
     to_xml,
+    xml_text,
 )
 from .workflow_check import check
 from .workflow_model import (
     FORMAT_VERSION,
+    ORIGIN,
     READABLE_VERSIONS,
     VARIABLE_ARRAYS,
     VARIABLE_ENTRIES,
@@ -163,14 +164,6 @@ def _metadata(description: str) -> bytes:
         ' content-type="text/plain">\n    <last-modified>1980-01-01T00:00:00Z</last-modified>\n'
         f"    <description>{xml_text(description)}</description>\n</workflow-metadata>\n"
     ).encode()
-
-
-def xml_text(text: str, *, quoted: bool = False) -> str:
-    """A text as it stands in a file of metadata, or in an attribute there."""
-    text = NOT_XML.sub("", text)
-    for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
-        text = text.replace(plain, written)
-    return text.replace('"', "&quot;").replace("\n", "&#10;") if quoted else text
 
 
 def _described(metadata: bytes) -> str | None:
@@ -454,8 +447,5 @@ class _Reader:
 def _position(config: Config) -> CanvasPosition:
     bounds = (config.config("ui_settings") or config).config("extrainfo.node.bounds")
     numbers = () if bounds is None else [bounds.integer(str(i)) for i in range(4)]
-    return (
-        CanvasPosition(*cast("list[int]", numbers))
-        if len(numbers) == 4 and None not in numbers
-        else CanvasPosition()
-    )
+    is_whole = len(numbers) == 4 and None not in numbers
+    return CanvasPosition(*cast("list[int]", numbers)) if is_whole else ORIGIN

@@ -54,13 +54,11 @@ class Expanded:
     """A workflow in which metanodes and components are replaced by their nodes, or left out."""
 
     workflow: Workflow
-    places: dict[int, PlaceInWorkflow] = field(
-        default_factory=dict[int, PlaceInWorkflow]
-    )  # by the new id of each inner node
+    #: By the new id of each inner node.
+    places: dict[int, PlaceInWorkflow] = field(default_factory=dict[int, PlaceInWorkflow])
     left_out: tuple[LeftOut, ...] = ()
-    closed: dict[int, WorkflowError] = field(
-        default_factory=dict[int, WorkflowError]
-    )  # why a connected one cannot run
+    #: Why a connected one cannot run.
+    closed: dict[int, WorkflowError] = field(default_factory=dict[int, WorkflowError])
     #: What must have run before a node beside its inputs: in a component *Component Input*, and before
     #: *Component Output* all others.
     after: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])

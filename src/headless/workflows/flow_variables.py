@@ -89,7 +89,7 @@ def pushed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Stack:
 
 
 def kind_of(name: str, value: Any) -> VariableType:
-    """KNIME's type of a Python value, or of the values of a list; RunError if KNIME has no such variables."""
+    """KNIME's type of a Python value, or of the values of a list; WorkflowError if KNIME has none."""
     is_array = isinstance(value, list | tuple)
     elements = cast("list[Any]", value) if is_array else [value]
     kind: VariableType
@@ -112,7 +112,7 @@ def kind_of(name: str, value: Any) -> VariableType:
 
 
 def parsed(name: str, kind: VariableKind, text: str) -> Any:
-    """A variable's value from a text of the command line, lists with commas; `RunError` if it is none."""
+    """A variable's value from a text of the command line, lists with commas; else `WorkflowError`."""
     if kind in ELEMENTS:
         scalar = ELEMENTS[kind]
         return tuple(parsed(name, scalar, part) for part in text.split(",")) if text else ()
@@ -162,7 +162,7 @@ def controlled(
 ) -> tuple[Config, tuple[FlowVariable, ...]]:
     """Applies flow variables to settings; returns these, and the settings exposed as flow variables in order.
 
-    RunError if a variable does not exist, does not fit its setting, or there is no such setting.
+    WorkflowError if a variable does not exist, does not fit its setting, or there is no such setting.
     """
     exposed: list[FlowVariable] = []
     for control in controls:

@@ -45,7 +45,7 @@ def given_table(host: ExtensionHost, data: Any, row_ids: str = "auto") -> Output
 
 
 def arriving_table(value: Any) -> OutputTable:
-    """The table that arrives at a port; RunError for anything else."""
+    """The table that arrives at a port; WorkflowError for anything else."""
     if not isinstance(value, OutputTable):
         raise WorkflowError("Something else than a table arrives at its input")
     return value
@@ -222,7 +222,7 @@ def _widened(storage: Any, wanted: Any) -> Any:
 
 
 def _common(name: str, types: Sequence[Any]) -> Any:
-    """The type for the cells of all tables; RunError where KNIME makes a column of mixed types."""
+    """The type for the cells of all tables; WorkflowError where KNIME makes a column of mixed types."""
     known = [kind for kind in types if factory_of(kind) != _VOID] or list(types)
     if all(kind == known[0] for kind in known):
         return known[0]
@@ -370,7 +370,7 @@ def _credential(config: Configuration, job: Job) -> CredentialValue:
 
 
 def validate(config: Configuration, value: Any) -> None:
-    """Checks a value with the same rules as the node, and raises a RunError as it does."""
+    """Checks a value with the same rules as the node, and raises a WorkflowError as it does."""
     if config.minimum is not None and value < config.minimum:
         raise WorkflowError(
             f"The set {config.kind} {value} is smaller than the allowed minimum of {config.minimum:g}"

@@ -90,9 +90,9 @@ class Ready:
 
 class NodeKind(Protocol):
     def ready(self, node: NativeNode) -> Ready:
-        """Checks a node before the workflow runs. A RunError or KnwfError says why it cannot run here."""
+        """Checks a node before anything runs. A WorkflowError or KnwfError says why it cannot run here."""
         ...
 
     def run(self, job: Job) -> Done:
-        """Runs a node. A RunError is its failure; KNIME would refuse tables that lead to a HeadlessError."""
+        """Runs a node. A WorkflowError is its failure; tables that KNIME refuses are a HeadlessError."""
         ...

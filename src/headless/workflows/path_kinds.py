@@ -148,7 +148,7 @@ _FIX = "Use paths relative to the workflow, such as ../other-workflow"
 
 
 def workflow_at(location: Any, world: World) -> Path:
-    """Finds the workflow at a KNIME path, a folder or an archive; `RunError` if there is none."""
+    """Finds the workflow at a KNIME path, a folder or an archive; `WorkflowError` if there is none."""
     place = place_of(location, world)
     is_archive = place.suffix.lower() == _ENDING and place.is_file()
     if (place / "workflow.knime").is_file() or (location.fs_category == "LOCAL" and is_archive):

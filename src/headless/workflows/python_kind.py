@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from knime.extension import parameter as kp
-from knime.extension.ports import Port, PortGroup, PortType
+from knime.extension.ports import PortGroup, PortType
 
 from ...knwf import KnwfError, NodeState
 from ...knwf.json_parameters import to_model
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from ...knwf import Config, NativeNode
     from ..host import ExtensionHost
+    from ..port_values import AnyPort
     from .node_kind import Job
-
-_AnyPort = Port | PortGroup
 
 
 class PythonNode:
@@ -121,11 +120,11 @@ class PythonNode:
             view_html=result.view_html,
         )
 
-    def _value(self, port: _AnyPort, value: Any) -> Any:
+    def _value(self, port: AnyPort, value: Any) -> Any:
         return self._host.port_object(value) if isinstance(port.type, PortType) else value
 
 
-def _port_counts(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_AnyPort, int]]:
+def _port_counts(ports: Sequence[AnyPort], node: NativeNode) -> list[tuple[AnyPort, int]]:
     """The declared ports with the number of ports that the node has for each."""
     added = {group.id: group.count for group in node.port_groups if not group.fixed}
     return [
@@ -137,7 +136,7 @@ def _port_counts(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_Any
     ]
 
 
-def _inputs_by_port(ports: Sequence[_AnyPort], node: NativeNode, inputs: Sequence[Any]) -> list[Any]:
+def _inputs_by_port(ports: Sequence[AnyPort], node: NativeNode, inputs: Sequence[Any]) -> list[Any]:
     """One entry per declared port: a list for a group, None for a port that is absent or not connected."""
     given = iter(inputs)
     entries: list[Any] = []

@@ -69,9 +69,8 @@ class NodeStep:
     ready: Ready  # the result of checking the node
     #: Per input port from 0 on, the node and output port that are connected, or None.
     sources: tuple[tuple[int, int] | None, ...]
-    place: PlaceInWorkflow | None = (
-        None  # where the node is, in a metanode or component; it has another id there
-    )
+    #: Where the node is, in a metanode or component; it has another id there.
+    place: PlaceInWorkflow | None = None
 
     @property
     def label(self) -> str:

@@ -120,9 +120,9 @@ def settable(workflow: Workflow) -> list[str]:
 def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Workflow, dict[int, Any]]:
     """Applies texts by name to Configuration nodes (by flow variable or parameter) and workflow variables.
 
-    Returns the workflow with changed variables, and the values by id of Configuration nodes. RunError for a
-    name that is unknown or that several nodes have, and for a value that does not fit. Settings of components
-    are those of the Configuration nodes in them, see `opened`.
+    Returns the workflow with changed variables, and the values by id of Configuration nodes. WorkflowError
+    for a name that is unknown or that several nodes have, and for a value that does not fit. Settings of
+    components are those of the Configuration nodes in them, see `opened`.
     """
     values: dict[int, Any] = {}
     variables = {own.name: own for own in workflow.variables}
@@ -158,7 +158,7 @@ def _configuration_nodes(workflow: Workflow, name: str) -> list[NativeNode]:
 
 
 def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]:
-    """The callers' tables by id of their Workflow Input nodes; `RunError` for a name that there is not."""
+    """The callers' tables by id of their Workflow Input nodes; `WorkflowError` for an unknown name."""
     nodes = {
         read_boundary(node).parameter: node.id
         for node in workflow.nodes
@@ -172,7 +172,7 @@ def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]
 
 
 def unpack_data_area(workflow: Workflow, folder: Path) -> None:
-    """Writes the data area's files into the folder, or raises `RunError`; existing files are kept."""
+    """Writes the data area's files into the folder, or raises `WorkflowError`; existing files are kept."""
     for path, content in workflow.files.items():
         target = folder / path
         try:
@@ -360,7 +360,7 @@ def with_servers(workflow: Workflow, servers: Mapping[str, str], extension_id: s
 
     ``servers`` has new URLs by old URL or beginning of an old URL. A credential is meant for one server: if
     the new server has another origin, the node loses its credential, unless the new URL has
-    ``#credential=NAME``. RunError for a server that is in no node.
+    ``#credential=NAME``. WorkflowError for a server that is in no node.
     """
     if not servers:
         return workflow

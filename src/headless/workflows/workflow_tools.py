@@ -60,7 +60,7 @@ class ToolParts:
 
 
 def tool_parts(workflow: Workflow) -> ToolParts:
-    """Finds the parts of a workflow that is a tool; RunError if KNIME cannot make a tool from it."""
+    """Finds the parts of a workflow that is a tool; WorkflowError if KNIME cannot make a tool from it."""
     natives = sorted(
         (node for node in workflow.nodes if isinstance(node, NativeNode)),
         key=lambda node: (node.position.y, node.id),
@@ -127,7 +127,7 @@ def make_workflow_tool(
 
     The workflow goes as a segment into a file store of the host. Name and description are by default those
     of the workflow. The tool's ``parameter_schema`` has type, default and description of each parameter.
-    RunError says why a workflow cannot be a tool, or cannot run here.
+    WorkflowError says why a workflow cannot be a tool, or cannot run here.
     """
     try:
         workflow = read_workflow(knwf)

@@ -59,9 +59,8 @@ def opened_gateway(
             threshold = settings.node_knowledge_default_threshold
             sources.append(CatalogueKnowledge(catalogue, threshold=threshold))
         else:
-            from .outside_services import (
-                SupabaseKnowledge,  # imported here, as its HTTP client takes long to load
-            )
+            # Imported here, as its HTTP client takes long to load.
+            from .outside_services import SupabaseKnowledge
 
             supabase = SupabaseKnowledge(settings, on_lookup=door.metrics.lookups("supabase"))
             stack.callback(supabase.close)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ...audit.record import CallStatus
+    from ...audit.verdicts import Verification
 
 BadgeKind = Literal["neutral", "good", "warning", "bad"]
 _VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "input", "meta"})
@@ -184,6 +185,19 @@ def status_badge(status: CallStatus) -> Html:
 
 def note(*content: Content, kind: BadgeKind = "neutral") -> Html:
     return element("div", *content, class_=f"note {kind}")
+
+
+def verdict_note(verification: Verification) -> Html:
+    """What was found out about the records that a page is about."""
+    from ...audit.verdicts import Verdict  # here, as in `meaning_of`
+
+    kinds: dict[Verdict, BadgeKind] = {Verdict.INTACT: "good", Verdict.ALTERED: "bad"}
+    verdict = verification.verdict
+    texts = [finding.text for finding in verification.findings]
+    return note(
+        "\n".join((f"Records: {verdict.value}", *texts, *verification.notes)),
+        kind=kinds.get(verdict, "warning"),
+    )
 
 
 def details(summary: Content, *body: Content, opened: bool = False) -> Html:

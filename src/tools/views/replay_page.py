@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.verdicts import Verdict
 from ...runs.recorded_calls import ReplayVerdict
 from ...runs.replay_comparison import documents
 from ...runs.replay_rules import MEMBERS, ReplayRules
@@ -25,12 +24,12 @@ from .html import (
     paragraph,
     properties,
     table,
+    verdict_note,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...audit.verdicts import Verification
     from ...runs.recorded_calls import ReplayedCall
     from ...runs.replaying import ReplaySummary
     from .html import BadgeKind
@@ -86,7 +85,7 @@ def replay_page(title: str, summary: ReplaySummary, shown: ShownCalls) -> str:
             join((badge(f"{count} {verdict.value}", _KINDS[verdict]) for verdict, count in counts), " ")
         ),
         paragraph(called, soft=True),
-        _records(summary.verification),
+        verdict_note(summary.verification),
         _rules(summary.rule_texts()),
         heading(2, "To look into") if shown.notable else None,
         join(_call(call, opened=place < _OPENED) for place, call in enumerate(shown.notable)),
@@ -94,13 +93,6 @@ def replay_page(title: str, summary: ReplaySummary, shown: ShownCalls) -> str:
         join(_call(call, opened=False) for call in shown.others),
         paragraph(f"… and {shown.left_out} more calls, in the table", soft=True) if shown.left_out else None,
     )
-
-
-def _records(verification: Verification) -> Html:
-    verdict = verification.verdict
-    kinds: dict[Verdict, BadgeKind] = {Verdict.INTACT: "good", Verdict.ALTERED: "bad"}
-    remarks = [finding.text for finding in verification.findings] + list(verification.notes)
-    return note("\n".join((f"Records: {verdict.value}", *remarks)), kind=kinds.get(verdict, "warning"))
 
 
 def _rules(texts: Sequence[str]) -> Html | None:

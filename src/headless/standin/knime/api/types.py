@@ -33,10 +33,6 @@ class PythonValueFactory:
     def encode(self, value: Any) -> Any:
         return value
 
-    def needs_conversion(self) -> bool:
-        """Returns whether values differ from their storage."""
-        return True
-
 
 class FileStorePythonValueFactory(PythonValueFactory):
     """A value factory that stores part of each value in files.
@@ -112,9 +108,6 @@ class FallbackPythonValueFactory(PythonValueFactory):
 
     def __init__(self) -> None:
         super().__init__(None)
-
-    def needs_conversion(self) -> bool:
-        return False
 
 
 class ListValueFactory(PythonValueFactory):
