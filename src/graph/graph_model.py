@@ -322,6 +322,14 @@ def compiled(schema: Mapping[str, Any]) -> CompiledSchema:
         return CompiledSchema(dict(schema), None, error.what)
 
 
+def for_clients(tool: Mapping[str, Any], *, any_json: bool) -> dict[str, Any]:
+    """A tool as MCP lists it; `any_json`: the client takes results that are not objects."""
+    schema = as_mapping(tool.get("outputSchema"))
+    # Clients compile output schemas, and refuse the whole list if one cannot be compiled.
+    fits = (any_json or schema.get("type") == "object") and compiled(schema).fault is None
+    return {key: value for key, value in tool.items() if fits or key != "outputSchema"}
+
+
 def with_defaults(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with the defaults that a schema has for missing ones, also inside of objects."""
     filled = dict(arguments)

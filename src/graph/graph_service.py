@@ -16,7 +16,7 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
@@ -26,7 +26,7 @@ from ..stdio.session import TOOLS_CHANGED, Info, Refused, Report, RequestedCall
 from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
 from ..yaml_text import as_mapping
-from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, compiled
+from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, for_clients
 from .graph_spans import is_traced
 from .run_control import Hooks, RunClient, RunError
 
@@ -58,7 +58,6 @@ REPEAT_KEY: Final = "knime-mcp/repeat-unknown"
 ANSWER_SECONDS: Final = 3600.0
 """Time in which a client has to answer; calls that wait longer end."""
 
-_T = TypeVar("_T")
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -123,12 +122,9 @@ class GraphService:
             described: dict[str, Any] = {"name": tool.name, "description": tool.description}
             described |= {"title": tool.title} if tool.title is not None else {}
             described["inputSchema"] = tool.input_schema
-            # Clients compile output schemas, and refuse the whole list if one cannot be compiled.
-            fits = any_json or tool.output_schema["type"] == "object"
-            if self._output_schemas and fits and compiled(tool.output_schema).fault is None:
-                described["outputSchema"] = tool.output_schema
+            described |= {"outputSchema": tool.output_schema} if self._output_schemas else {}
             described |= {"annotations": tool.annotations} if tool.annotations is not None else {}
-            listed.append(described)
+            listed.append(for_clients(described, any_json=any_json))
         return listed
 
     @property
@@ -137,7 +133,7 @@ class GraphService:
         published = self._api.published
         return {} if published is None else published.offers(self._in_thread)
 
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
         self._loop = asyncio.get_running_loop()
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
 
@@ -169,15 +165,12 @@ class GraphService:
 
     async def call(self, asked: RequestedCall, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool, and reports progress if asked for; canceling the coroutine ends the run."""
-        # A run with a name writes into its journal, so it is no quick one.
-        if report is None and RUN_KEY in asked.meta:
-            return await self._run(asked, None)
         if report is None:
-            # In the event loop itself: handing it to a thread takes as long as such a run.
-            run_result = self._quick_runs.run(asked.tool, asked.arguments)
-            return (
-                await self._run(asked, None) if run_result is None else _answer(asked, run_result, self._api)
-            )
+            # In the event loop itself: handing it to a thread takes as long as such a run. One with a name
+            # writes into its journal, so it is no quick one.
+            is_named = RUN_KEY in asked.meta
+            quick = None if is_named else self._quick_runs.run(asked.tool, asked.arguments)
+            return await self._run(asked, None) if quick is None else _answer(asked, quick, self._api)
         async with anyio.create_task_group() as group:
             reporter = _Reporter(self._api.secrets_of(asked.tool, asked.arguments))
             group.start_soon(reporter.send, report)

@@ -36,13 +36,10 @@ class GraphSpans(Tracing):
             "gen_ai.tool.name": run.tool.name,
         }
         kind = self._trace.SpanKind.SERVER
-        with self._opened(f"tools/call {run.tool.name}", kind=kind, attributes=attributes) as span:
+        with self._watched(f"tools/call {run.tool.name}", kind=kind, attributes=attributes) as span:
             run.span = span
             try:
                 yield
-            except BaseException as error:
-                self._mark(span, error)
-                raise
             finally:
                 span.set_attribute("graph.node.count", len(run.history))
 
@@ -67,15 +64,18 @@ class GraphSpans(Tracing):
             attributes["gen_ai.tool.name"] = node.tool
         # Branches run in other threads, in which the span of the run is not current.
         parent = self._trace.set_span_in_context(run.span) if run.span is not None else None
-        with self._opened(name, context=parent, kind=kind, attributes=attributes) as span:
-            try:
-                yield
-            except BaseException as error:
-                self._mark(span, error)
-                raise
+        with self._watched(name, context=parent, kind=kind, attributes=attributes):
+            yield
 
-    def _mark(self, span: Span, error: BaseException) -> None:
-        self.failed(span, str(getattr(error, "kind", None) or type(error).__name__))
+    @contextmanager
+    def _watched(self, name: str, **options: Any) -> Generator[Span]:
+        """A span that says of what kind the error is with which its block ends."""
+        with self._opened(name, **options) as span:
+            try:
+                yield span
+            except BaseException as error:
+                self.failed(span, str(getattr(error, "kind", None) or type(error).__name__))
+                raise
 
 
 def is_traced() -> bool:

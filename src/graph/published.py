@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..stdio.session import INVALID_PARAMS, Refused
 from ..types.errors import MCPError, ServerError, SettingInvalid
 from ..yaml_text import as_list, as_mapping
-from .graph_model import GraphTool, compiled
+from .graph_model import GraphTool, for_clients
 from .publications import Publication, Selection, ToolChange
 from .run_control import RunError
 from .run_state import RunState
@@ -126,7 +126,7 @@ class Published:
 
     def listed_tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """The tools as MCP lists them; `any_json`: the client takes results that are not objects."""
-        return [_for(tool.listed, any_json=any_json) for tool in self.tools().values()]
+        return [for_clients(tool.listed, any_json=any_json) for tool in self.tools().values()]
 
     def tool(self, name: str) -> PublishedTool:
         """A server's tool by the name that clients know; `RunError` if there is none."""
@@ -190,7 +190,9 @@ class Published:
         """Server and own URI of each resource and template, by the URI that clients know."""
         if anew or self._resources is None:
             found: dict[str, tuple[str, str, ResourceDefinition]] = {}
-            for server, publication, listed in self._listed("resources", _resources_of):
+            for server, publication, listed in self._listed(
+                "resources", lambda client: client.list_resources()
+            ):
                 for definition in listed or ():
                     if _takes(publication.resources, definition.uri):
                         uri = (
@@ -235,7 +237,7 @@ class Published:
     def prompts(self) -> dict[str, tuple[str, PromptDefinition]]:
         """Server and definition of each prompt, by the name that clients know."""
         found: dict[str, tuple[str, PromptDefinition]] = {}
-        for server, publication, listed in self._listed("prompts", _prompts_of):
+        for server, publication, listed in self._listed("prompts", lambda client: client.list_prompts()):
             for prompt in listed or ():
                 if _takes(publication.prompts, prompt.name):
                     name = f"{publication.prefix}{prompt.name}"
@@ -317,21 +319,6 @@ def _tools_of(client: MCPClient) -> list[Any]:
     tools = client.list_tools()
     client.watch_tools()
     return tools
-
-
-def _resources_of(client: MCPClient) -> list[Any]:
-    return client.list_resources()
-
-
-def _prompts_of(client: MCPClient) -> list[Any]:
-    return client.list_prompts()
-
-
-def _for(tool: Mapping[str, Any], *, any_json: bool) -> dict[str, Any]:
-    schema = as_mapping(tool.get("outputSchema"))
-    # Clients compile output schemas, and refuse the whole list if one cannot be compiled.
-    fits = (any_json or schema.get("type") == "object") and compiled(schema).fault is None
-    return {key: value for key, value in tool.items() if fits or key != "outputSchema"}
 
 
 def _text(params: Mapping[str, Any], name: str) -> str:

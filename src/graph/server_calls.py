@@ -26,7 +26,7 @@ from ..types.errors import (
     TimedOut,
 )
 from ..types.texts import canonical_json
-from ..yaml_text import as_mapping, kind_of
+from ..yaml_text import as_list, as_mapping, kind_of
 from .expressions.javascript import UNDEFINED, json_value, plain_number
 from .graph_model import Expression, InvalidExpression
 from .run_control import RunError, ToolFailedError
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _INVALID: Final = (-32600, -32601, -32602)  # JSON-RPC: the same request fails again
 _LONGEST_SHOWN: Final = 2000
+_MOST_RESULTS: Final = 512
 
 DEFAULT_TIMEOUT: Final = 60.0
 """Seconds for a call of a node without ``timeout``, as in the reference."""
@@ -139,8 +140,8 @@ def call_node(node: McpNode, record: NodeRecord, line: NodeSequence, call: CallT
 
 def _taken(result: CallToolResult, record: NodeRecord) -> Any:
     """The output of a node; the record gets the blocks of the result."""
-    output, content = output_of(result), result.raw.get("content")
-    record.content = cast("list[Any]", content) if isinstance(content, list) else []
+    output = output_of(result)
+    record.content = as_list(result.raw.get("content"))
     is_structured = result.structured_content not in (ABSENT, None)
     # Texts beside structured content are the same for clients that know only text.
     record.lost = (
@@ -161,15 +162,15 @@ def output_of(result: CallToolResult) -> Any:
     if structured is not ABSENT and structured is not None:
         return structured
     blocks = result.raw.get("content")
-    if not blocks and (blocks is None or isinstance(blocks, list)):
+    if blocks in (None, []):
         return UNDEFINED
     if not isinstance(blocks, list):
         raise RunError(f"The result's 'content' must be a list, not {kind_of(blocks)}", kind="call")
     block: Any = cast("list[Any]", blocks)[0]
-    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    fields = as_mapping(block)
     text: Any = fields.get("text")
     if not isinstance(text, str) or not text or fields.get("type") != "text":
-        return cast("Any", block)
+        return block
     try:
         # The reference parses with JavaScript, which knows neither NaN nor a difference between 1.0 and 1.
         return json.loads(text, parse_constant=_no_json, parse_float=_number)
@@ -207,8 +208,7 @@ def retried(retry: Retry | None, line: NodeSequence, record: NodeRecord, attempt
 class ResultCache:
     """Caches results of read-only calls for a limited time. Safe to use from several threads."""
 
-    def __init__(self, most: int = 512) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str, str], tuple[float, Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -227,7 +227,7 @@ class ResultCache:
         with self._lock:
             kept = (time.monotonic(), output, (record.content, record.lost))
             self._kept[self._key(node, record.input)] = kept
-            while len(self._kept) > self._most:
+            while len(self._kept) > _MOST_RESULTS:
                 self._kept.popitem(last=False)
 
     def _key(self, node: McpNode, arguments: dict[str, Any]) -> tuple[str, str, str]:

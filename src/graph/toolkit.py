@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from .graph_model import Dialect, GraphDocument
 
 Raw = dict[str, Any]
-_Result = TypeVar("_Result")
 _SERVER_SECONDS: Final = 30.0
 _TEST_SECONDS: Final = 10.0
 
@@ -207,10 +206,10 @@ class Toolkit:
         if self._service is not None:
             self._service.close()
 
-    async def _in_thread(self, action: Callable[..., _Result], **arguments: Any) -> _Result:
+    async def _in_thread(self, action: Callable[..., Any], **arguments: Any) -> Any:
         canceled = threading.Event()
 
-        def work() -> _Result:
+        def work() -> Any:
             with self._lock:
                 self._is_ended = lambda: canceled.is_set() or self._closing.is_set()
                 # The person may change the file in an editor at the same time.
