@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..yaml_text import did_you_mean
+from ..yaml_text import one_of
 from .command_errors import UsageError
 from .terminal import can_ask, note, read_line
 
@@ -37,7 +37,7 @@ def approver(
     said = dict.fromkeys(approved or (), True) | dict.fromkeys(denied or (), False)
     known = document.questions
     for name in said.keys() - known:
-        fix = did_you_mean(name, known) or f"It has: {', '.join(sorted(known)) or 'none'}"
+        fix = one_of(name, sorted(known))
         raise UsageError(f"The document has no approve node '{name}'. {fix}.")
     return _Decisions(said, is_stopped) if said or can_ask() else None
 

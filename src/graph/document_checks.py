@@ -28,6 +28,7 @@ from .graph_model import (
     ToolNode,
     TransformNode,
     exits,
+    reachable,
 )
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class GraphChecks:
             self._findings.warn(message, (*placed.path, "conditions", always + 1))
 
     def _ways(self, tool: PlacedTool, graph: Mapping[str, Sequence[str]], entry: str, exit_: str) -> None:
-        reached = _closure(graph, [entry])
+        reached = reachable(graph, [entry])
         if exit_ not in reached:
             message = f'Tool "{tool.name}" exit node "{exit_}" is not reachable from entry node "{entry}"'
             self._findings.error(message, next(p.path for p in tool.nodes if p.id == exit_))
@@ -222,7 +223,7 @@ class GraphChecks:
         for start, targets in graph.items():
             for target in targets:
                 backwards.setdefault(target, []).append(start)
-        leading = _closure(backwards, [exit_])
+        leading = reachable(backwards, [exit_])
         for placed in tool.nodes:
             if placed.id is None or placed.id in (entry, exit_):
                 continue
@@ -250,7 +251,7 @@ class GraphChecks:
             if start == node.next:
                 self._findings.error(f'the branch "{start}" of node "{node.id}" is empty', placed.path)
                 continue
-            part = _closure(graph, [start], until=node.next)
+            part = reachable(graph, [start], until=node.next)
             for name in part:
                 if name in ends and name != node.next:
                     message = f'a path leads from branch "{start}" of node "{node.id}" to "{name}"'
@@ -292,27 +293,15 @@ def _can_end(tool: PlacedTool, ending: Collection[str]) -> bool:
     for node in nodes:
         match node:
             case ParallelNode():
-                joined = all(node.next in _closure(graph, [branch], node.next) for branch in node.branches)
+                joined = all(node.next in reachable(graph, [branch], node.next) for branch in node.branches)
                 graph[node.id] = [node.next] if joined else [] if node.on_error is None else [node.on_error]
             case ForEachNode():
                 graph[node.id] = [node.next]
             case _:
                 pass
     entry = next((node.id for node in nodes if isinstance(node, EntryNode)), None)
-    reached = set[str]() if entry is None else _closure(graph, [entry])
+    reached = set[str]() if entry is None else reachable(graph, [entry])
     return any(isinstance(node, ExitNode) and node.id in reached for node in nodes)
-
-
-def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: str | None = None) -> set[str]:
-    """All nodes that can be reached from some nodes, including these; the search stops at `until`."""
-    seen: set[str] = set()
-    waiting = list(start)
-    while waiting:
-        current = waiting.pop()
-        if current not in seen:
-            seen.add(current)
-            waiting.extend(() if current == until else graph.get(current, ()))
-    return seen
 
 
 HISTORY_FUNCTIONS: Final = frozenset(

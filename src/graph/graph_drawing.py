@@ -22,6 +22,7 @@ from .graph_model import (
     ToolNode,
     TransformNode,
     exits,
+    reachable,
 )
 
 if TYPE_CHECKING:
@@ -64,24 +65,13 @@ def ways_around(ways: Sequence[Way], loops: Mapping[str, tuple[str, str]]) -> li
     out: dict[str, list[str]] = {}
     for source, target, _ in ways:
         out.setdefault(source, []).append(target)
-    chains = {loop: _chain(first, end, out) for loop, (first, end) in loops.items()}
+    # The nodes that run for each entry.
+    chains = {loop: reachable(out, [first], until=end) - {end} for loop, (first, end) in loops.items()}
     drawn: list[Way] = []
     for source, target, label in ways:
         around = [loop for loop, (_, end) in loops.items() if end == target and source in chains[loop]]
         drawn.append((source, min(around, key=lambda loop: len(chains[loop]), default=target), label))
     return drawn
-
-
-def _chain(first: str, end: str, out: Mapping[str, Sequence[str]]) -> set[str]:
-    """The nodes that run for each entry."""
-    seen: set[str] = set()
-    waiting = [first]
-    while waiting:
-        current = waiting.pop()
-        if current != end and current not in seen:
-            seen.add(current)
-            waiting += out.get(current, ())
-    return seen
 
 
 def detail(node: Node) -> str:

@@ -18,7 +18,7 @@ from ..yaml_text import Position, as_mapping
 from .expressions.javascript import json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ..yaml_text import Problem
@@ -266,6 +266,18 @@ def exits(node: Node) -> tuple[tuple[str, str], ...]:
 
 def _error(target: str | None) -> tuple[tuple[str, str], ...]:
     return () if target is None else (("error", target),)
+
+
+def reachable(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: str | None = None) -> set[str]:
+    """All nodes that can be reached from some nodes, including these; the search stops at `until`."""
+    seen: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            waiting.extend(() if current == until else graph.get(current, ()))
+    return seen
 
 
 class Dialect(StrEnum):

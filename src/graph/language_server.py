@@ -99,7 +99,7 @@ class GraphLanguage:
             _lsp.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics)
         )
 
-    def _help(self, asked: Any) -> tuple[EditorHelp, list[str], Any, Any] | None:
+    def _help(self, asked: Any) -> tuple[EditorHelp, list[str], Any] | None:
         uri = asked.text_document.uri
         known = self._known.get(uri)
         if known is None:
@@ -107,13 +107,13 @@ class GraphLanguage:
         document = self.server.workspace.get_text_document(uri)
         place = document.position_codec.position_from_client_units(document.lines, asked.position)
         helper = EditorHelp(known, self._called.get(uri))
-        return helper, [line.rstrip("\r\n") for line in document.lines], place, document
+        return helper, [line.rstrip("\r\n") for line in document.lines], place
 
     def _complete(self, asked: Any) -> Any:
         found = self._help(asked)
         if found is None:
             return None
-        helper, lines, place, _ = found
+        helper, lines, place = found
         items = [
             _lsp.CompletionItem(label=one.label, detail=one.detail or None, kind=_KINDS[one.kind])
             for one in helper.completions(lines, place.line, place.character)
@@ -124,7 +124,7 @@ class GraphLanguage:
         found = self._help(asked)
         if found is None:
             return None
-        helper, lines, place, _ = found
+        helper, lines, place = found
         text = helper.hover(lines, place.line, place.character)
         if text is None:
             return None

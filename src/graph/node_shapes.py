@@ -95,9 +95,14 @@ class NodeShapes:
         return self._made[node_id]
 
     def of_expression(
-        self, text: str, whose: str, doubts: list[Doubt], known: Mapping[str, Shape] | None = None
+        self,
+        text: str,
+        whose: str,
+        known: Mapping[str, Shape] | None = None,
+        doubts: list[Doubt] | None = None,
     ) -> Shape:
-        return shape_of(text, self.context, doubts, whose=whose, known=known or {})
+        """What an expression gives; `doubts` gets what is wrong with it."""
+        return shape_of(text, self.context, [] if doubts is None else doubts, whose=whose, known=known or {})
 
     def _of(self, node: Node) -> Shape:  # @NodeTypeDispatch
         whose = f"the output of '{node.id}'"
@@ -105,7 +110,7 @@ class NodeShapes:
             case EntryNode():
                 return of_schema({**self._input_schema, "type": "object"}, INPUT)
             case TransformNode():
-                return self.of_expression(node.expression.text, whose, [])
+                return self.of_expression(node.expression.text, whose)
             case McpNode() | ToolNode():
                 return self._of_call(node)
             case SwitchNode():
@@ -116,7 +121,7 @@ class NodeShapes:
                 branches = {first: self._last_outputs(first, node.next) for first in node.branches}
                 return Shape(kinds=frozenset({"object"}), fields=branches, others=Others.NONE, whose=whose)
             case ForEachNode():
-                items = self.of_expression(node.items.text, whose, []).flat()
+                items = self.of_expression(node.items.text, whose).flat()
                 given = {"item": items, "index": Shape.of("number", whose=whose)}
                 entry = Shape(kinds=frozenset({"object"}), fields=given, others=Others.NONE, whose=whose)
                 # Inside of the body it is the entry, after it the list of results.
@@ -168,13 +173,13 @@ class _Outputs(Mapping[str, Shape]):
         return len(self._shapes.ids)
 
 
-def argument_shapes(args: Any, shapes: NodeShapes, doubts: list[Doubt]) -> Shape:
+def argument_shapes(args: Any, shapes: NodeShapes) -> Shape:
     """The shape of the arguments that a template makes."""
     match args:
         case Expression():
-            return shapes.of_expression(args.text, "the arguments", doubts)
+            return shapes.of_expression(args.text, "the arguments")
         case dict():
-            fields = {name: argument_shapes(value, shapes, []) for name, value in as_mapping(args).items()}
+            fields = {name: argument_shapes(value, shapes) for name, value in as_mapping(args).items()}
             return Shape(
                 kinds=frozenset({"object"}), fields=fields, others=Others.NONE, whose="the arguments"
             )

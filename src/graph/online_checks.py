@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..client.limits import Timeouts
 from ..client.validation.argument_schemas import properties_in
 from ..types.errors import MCPError, SettingInvalid
-from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean
+from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean, one_of
 from .graph_model import Expression, InvalidExpression, McpNode
 from .node_shapes import CalledTool
 from .server_configs import client_for
@@ -100,7 +100,7 @@ def _published(
 def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
     tool = tools.get(node.tool)
     if tool is None:
-        fix = did_you_mean(node.tool, tools) or f"It has: {', '.join(sorted(tools)) or 'none'}"
+        fix = one_of(node.tool, sorted(tools))
         message = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
         return [_problem(message, _at(node, "tool"), Severity.ERROR, fix)]
     if isinstance(node.args, Expression | InvalidExpression):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..client.protocol.tools import ABSENT
 from ..types.errors import SettingInvalid
-from ..yaml_text import LIST, MAPPING, TRUTH, Fields, as_list, as_mapping, did_you_mean
+from ..yaml_text import LIST, MAPPING, TRUTH, Fields, as_list, as_mapping, did_you_mean, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -86,7 +86,7 @@ class ToolChange:
         properties = as_mapping(schema.get("properties"))
         for name in self.arguments:
             if name not in properties:
-                fix = did_you_mean(name, properties) or f"It has: {', '.join(properties) or 'none'}"
+                fix = one_of(name, properties)
                 raise SettingInvalid(f"it has no argument '{name}'", setting="arguments", fix=fix)
         offered: dict[str, Any] = {}
         required = [name for name in as_list(schema.get("required")) if isinstance(name, str)]

@@ -72,7 +72,7 @@ class ShapeChecks:
 
     def _looked_up(self, text: str, path: Path, known: frozenset[str]) -> None:
         doubts: list[Doubt] = []
-        self._shapes.of_expression(text, self._whose, doubts, dict.fromkeys(known, ANY))
+        self._shapes.of_expression(text, self._whose, dict.fromkeys(known, ANY), doubts)
         for doubt in doubts:
             position = self._findings.source.inside(path, text, doubt.offset)
             self._findings.warn_at(f"{self._node}: {doubt.message}", position, doubt.fix)
@@ -82,7 +82,7 @@ class ShapeChecks:
             if not isinstance(var, str) or (standard and not is_jsonata(var) and not _NAMES.fullmatch(var)):
                 return ANY
             known = dict.fromkeys((*HISTORY_FUNCTIONS, *RULE_VARIABLES), ANY)
-            return self._shapes.of_expression(var, self._whose, [], known)
+            return self._shapes.of_expression(var, self._whose, known)
 
         context = self._shapes.context if standard else None
         start = condition.position.path if condition.position is not None else ()
@@ -98,7 +98,7 @@ class ShapeChecks:
         """Compares arguments with the schema of the called tool, as far as they are known."""
         if isinstance(node.args, Expression | InvalidExpression):
             return
-        given = argument_shapes(node.args, self._shapes, [])
+        given = argument_shapes(node.args, self._shapes)
         wanted = of_schema(schema, f"the inputSchema of '{node.tool}'")
         for name, shape in given.fields.items():
             taken = wanted.fields.get(name)
@@ -123,7 +123,7 @@ class ShapeChecks:
 
     def _result(self, node: TransformNode, schema: Mapping[str, Any]) -> None:
         """Compares what a node before the exit gives with the tool's outputSchema."""
-        given = self._shapes.of_expression(node.expression.text, self._whose, [])
+        given = self._shapes.of_expression(node.expression.text, self._whose)
         wanted = of_schema(schema, "the outputSchema")
         path = node.expression.position.path if node.expression.position is not None else ()
         # What is false, such as 0 or null, becomes an empty object.

@@ -20,7 +20,7 @@ from ..stdio.session import INVALID_PARAMS, Info, Refused, RequestedCall
 from ..types.errors import MCPError
 from ..types.texts import counted, without_surrogates
 from ..version import VERSION
-from ..yaml_text import Severity, as_list, as_mapping, did_you_mean
+from ..yaml_text import Severity, as_list, as_mapping, one_of
 from .api import McpGraphApi
 from .document_edits import GraphEditError, with_value
 from .document_loading import DocumentError, read_yaml
@@ -251,7 +251,7 @@ class Toolkit:
     def _server_tools(self, *, serverName: str) -> Raw:  # noqa: N803 - as the reference calls it
         servers = self._document().servers
         if serverName not in servers:
-            fix = did_you_mean(serverName, servers) or f"It has: {', '.join(servers) or 'none'}"
+            fix = one_of(serverName, servers)
             raise GraphEditError(f"The document has no server '{serverName}'", fix=fix)
         clocks = Timeouts(connect=_SERVER_SECONDS, total=_SERVER_SECONDS)
         with client_for(servers[serverName], timeouts=clocks) as client:
@@ -403,7 +403,7 @@ def _tools(data: Any) -> list[Raw]:
 def _index(tools: list[Raw], name: str) -> int:
     names = [str(tool.get("name")) for tool in tools]
     if name not in names:
-        fix = did_you_mean(name, names) or f"It has: {', '.join(names) or 'none'}"
+        fix = one_of(name, names)
         raise GraphEditError(f"The document has no tool '{name}'", fix=fix)
     return names.index(name)
 

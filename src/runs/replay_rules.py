@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ..client.protocol.messages import as_object
 from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
 
@@ -178,7 +179,7 @@ def entry_of(rule: ReplayRule) -> dict[str, Any]:
 
 
 def _rule(number: int, entry: Any) -> ReplayRule:
-    members = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    members = as_object(entry)
     kinds = [kind for kind in RuleKind if kind.value in members]
     if len(kinds) != 1 or members.keys() - {kinds[0].value, "tool", "why"}:
         names = ", ".join(RuleKind)

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from ..client.protocol.messages import as_object
+from ..client.protocol.messages import as_list, as_object
 from ..client.validation.argument_schemas import items, kinds, parts_of, properties_in
 from ..types.columns import ROW_ID
 from ..types.errors import MCPError
@@ -144,7 +144,7 @@ def _plain_values(entry: Mapping[str, Any]) -> int:
 
 def _records_in(value: Any) -> Records:
     """The records of a list; none if it has other values. A null among them is a record without values."""
-    entries = cast("list[Any]", value) if isinstance(value, list) else []
+    entries = as_list(value)
     if not any(entries) or not all(entry is None or isinstance(entry, dict) for entry in entries):
         return []
     return [entry or {} for entry in entries]
@@ -158,7 +158,7 @@ def _named_rows(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, Reco
     if not names or not all(isinstance(each, str) for each in names) or len(set(names)) < len(names):
         return
     for key, inner in entry.items():
-        rows = cast("list[Any]", inner) if isinstance(inner, list) else []
+        rows = as_list(inner)
         if rows and all(isinstance(row, list) and len(cast("list[Any]", row)) == len(names) for row in rows):
             yield (
                 f"{name}.{key}".removeprefix("."),

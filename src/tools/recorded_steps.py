@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
 from ..audit.secrets import HiddenSecrets, with_secrets
-from ..client.protocol.messages import decode
+from ..client.protocol.messages import as_object, decode
 from ..types.errors import MCPError, ToolFormatError
 from ..types.routing import ServerRoute
 from ..types.texts import compact_json
@@ -157,10 +157,9 @@ def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, st
 def _without_secrets(record: CallRecord) -> tuple[dict[str, Any], list[str]]:
     """The arguments with placeholders for marks of secrets, and the pointers to these."""
     try:
-        parsed = decode(record.arguments or "{}")
+        arguments = as_object(decode(record.arguments or "{}"))
     except MCPError:
-        parsed = {}
-    arguments = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+        arguments = {}
     marks = HiddenSecrets.parse(record.secrets).arguments
     for pointer, digests in marks.items():
         placeholders = dict.fromkeys(digests, f"⟨fill in {pointer}⟩")

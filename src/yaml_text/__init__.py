@@ -23,6 +23,7 @@ from .fields import as_mapping as as_mapping
 from .fields import did_you_mean as did_you_mean
 from .fields import key_path as key_path
 from .fields import kind_of as kind_of
+from .fields import one_of as one_of
 from .fields import sorted_problems as sorted_problems
 from .reading import Rules as Rules
 from .reading import Yaml as Yaml

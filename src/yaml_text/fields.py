@@ -304,6 +304,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"Did you mean '{close[0]}'?" if close else None
 
 
+def one_of(name: str, known: Iterable[str]) -> str:
+    """What may be meant instead: the most similar of the known names or, if none is near, all of them."""
+    names = list(known)
+    return did_you_mean(name, names) or f"It has: {', '.join(names) or 'none'}"
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 

@@ -210,7 +210,7 @@ class _Watched:
 
     def start(self, breakpoints: Collection[str], *, paused: bool) -> None:
         hooks = Hooks(
-            on_node_start=self._begun,
+            on_node_start=lambda _index, _node, _context: self._tell(),
             on_node_complete=lambda _record, _node, _context: self._tell(),
             on_node_error=lambda _record, _node, _error: self._tell(),
             on_pause=lambda _index, _node: self._tell(),
@@ -226,9 +226,6 @@ class _Watched:
     def _wait(self) -> None:
         with suppress(BaseException):  # `state` shows it
             self.run.result()
-        self._tell()
-
-    def _begun(self, _index: int, _node: Node, _context: Mapping[str, Any]) -> None:
         self._tell()
 
     def _progressed(self, node: Node, text: str) -> None:

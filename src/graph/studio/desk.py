@@ -54,7 +54,7 @@ class Desk:
         self._options: dict[str, Any] = {"dialect": dialect, "mcp_file": mcp_file, "environ": environ}
         # Reentrant, as `save` looks at the file first, and `state` checks the text.
         self._lock = threading.RLock()
-        self._mark = ""
+        self._mark = ""  # the byte order mark of the file, which it keeps
         self._on_disk = self._read() or ""
         self._theirs: str | None = None
         self._text = self._on_disk

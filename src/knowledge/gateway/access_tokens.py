@@ -7,6 +7,7 @@ tokens (RFC 9728), takes only those that are meant for it (RFC 8707, RFC 9068), 
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import anyio
 import jwt
 
+from ...yaml_text import as_list, as_mapping
 from .api_keys import Caller, Scope
 from .gateway_errors import unavailable
 from .gateway_settings import is_trusted
@@ -190,15 +192,14 @@ async def _fetched(url: str) -> dict[str, Any]:
                     raise ValueError("the document is too large")
     except httpx.HTTPError as error:
         raise OSError(type(error).__name__) from None
-    found = httpx.Response(200, content=body).json()
+    found = json.loads(body)
     if not isinstance(found, dict):
         raise ValueError("the document is no object")
     return cast("dict[str, Any]", found)
 
 
 def _public_keys(entries: Any) -> Iterable[jwt.PyJWK]:
-    for entry in cast("list[Any]", entries) if isinstance(entries, list) else ():
-        found = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    for found in map(as_mapping, as_list(entries)):
         if found.get("use", "sig") != "sig" or found.get("kty") == "oct":
             continue
         try:
@@ -210,8 +211,4 @@ def _public_keys(entries: Any) -> Iterable[jwt.PyJWK]:
 def _names(claim: Any) -> Iterable[str]:
     if isinstance(claim, str):
         return claim.split()
-    return (
-        [name for name in cast("list[Any]", claim) if isinstance(name, str)]
-        if isinstance(claim, list)
-        else ()
-    )
+    return [name for name in as_list(claim) if isinstance(name, str)]

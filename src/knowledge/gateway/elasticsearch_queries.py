@@ -9,11 +9,12 @@ https://www.elastic.co/docs/reference/query-languages/query-dsl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
 
 from ...types.texts import pointer_text
+from ...yaml_text import as_list, as_mapping
 from .gateway import does_not_fit
 
 if TYPE_CHECKING:
@@ -191,9 +192,7 @@ def _levels(value: Any) -> int:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
+    return as_mapping(value).values() or as_list(value)
 
 
 def _buckets(aggregations: dict[str, Any]) -> int:

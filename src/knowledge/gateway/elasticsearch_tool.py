@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ...types.errors import SettingInvalid
+from ...yaml_text import as_mapping
 from ..tool_definitions import KnowledgeTool
 from .elasticsearch_queries import NAME, AllowedSearches
 from .gateway import ToolSource
@@ -125,9 +126,7 @@ class ElasticsearchTool(ToolSource):
 
 
 def _refused_by_server(status: int, body: Any) -> MCPError:
-    found = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-    error: Any = found.get("error")
-    kind = str(cast("dict[str, Any]", error).get("type", "")) if isinstance(error, dict) else ""
+    kind = str(as_mapping(as_mapping(body).get("error")).get("type", ""))
     # The only word of the server that goes to the caller: messages quote the query and name hosts.
     kind = kind if kind.replace("_", "").isalnum() else ""
     message = f"Elasticsearch answered {status}{f' ({kind})' if kind else ''}"

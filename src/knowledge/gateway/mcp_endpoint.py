@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from ...types.errors import MCPError as BaseError
 from ...web.listening import WholeRequests
+from ...yaml_text import as_mapping
 from ..mcp_server import ServedTools, mcp_app
 from ..node_service import NodeKnowledgeMCPService
 from ..tool_definitions import TOOLS, TOOLS_BY_NAME
@@ -133,7 +134,7 @@ def _called(body: bytes) -> str | None:
         return None
     if isinstance(message, list):
         return ""  # several at once, as in revision 2025-03-26, may call some
-    found = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    found = as_mapping(message)
     method = found.get("method")
     if method in {"resources/read", "prompts/get"}:
         return ""

@@ -45,8 +45,6 @@ from .request_guard import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fastapi import Request
-
     from ..catalogue_reader import Catalogue, CatalogueReader
     from ..node_search import Hit
     from ..tool_definitions import KnowledgeTool

@@ -13,10 +13,10 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..node_model import Port, ViewSpec
+from ..node_model import ViewSpec
 from ..port_types import TABLE
 from ..query_words import camel_case_parts
-from .class_files import ClassFile, Lambda, MethodCall, Static
+from .class_files import Lambda, MethodCall, Static
 from .node_descriptions import XmlRefusedError, described, node_type_of, port_of, text_inside
 
 if TYPE_CHECKING:

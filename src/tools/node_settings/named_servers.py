@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from ...client.protocol.messages import as_object
 from ...system import user_folder
 from ...types.errors import FileFailed, SettingInvalid
 from ...types.routing import ServerRoute
@@ -61,9 +62,8 @@ def read_entries(file: Path) -> dict[str, Entry]:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise FileFailed(f"{file} cannot be read as JSON: {why_no_json(error)}") from None
-    content = cast("dict[str, Any]", found if isinstance(found, dict) else {})
-    nested = content.get("mcp")  # the settings.json of VS Code has the servers one level deeper
-    inner = cast("dict[str, Any]", nested if isinstance(nested, dict) else {})
+    content = as_object(found)
+    inner = as_object(content.get("mcp"))  # the settings.json of VS Code has the servers one level deeper
     # Most programs write `mcpServers`, VS Code `servers`.
     servers = content.get("mcpServers", content.get("servers", inner.get("servers", {})))
     if not isinstance(servers, dict) or not isinstance(found, dict):

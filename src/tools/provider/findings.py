@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...client.limits import Limits
+from ...client.protocol.messages import as_object
 from ...client.validation.schemas import compile_schema
 from ...types.errors import ProtocolError
 from ...types.texts import (
@@ -212,8 +213,7 @@ def _in_names(definition: Mapping[str, Any]) -> Iterator[SecurityFinding]:
         if len(scripts) > 1:
             what = f"It mixes letters that look alike from several scripts: {', '.join(sorted(scripts))}"
             yield SecurityFinding("look-alike name", f"/{key}", what)
-    annotations = definition.get("annotations")
-    hints = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
+    hints = as_object(definition.get("annotations"))
     if hints.get("readOnlyHint") is True and hints.get("destructiveHint") is True:
         yield SecurityFinding(
             "contradiction", "/annotations", "It claims to be both read-only and destructive"
