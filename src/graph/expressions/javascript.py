@@ -85,7 +85,6 @@ def indices_first(members: dict[str, Any]) -> dict[str, Any]:
     """
     if not any(map(str.isdecimal, members)):
         return members
-    # https://tc39.es/ecma262/#sec-ordinaryownpropertykeys
     indices = [int(key) for key in members if _INDEX.fullmatch(key) and int(key) < _INDICES]
     return {**{str(index): members[str(index)] for index in sorted(indices)}, **members}
 

@@ -128,10 +128,12 @@ def _operand(part: Any, shape_of: Callable[[Any], Shape]) -> Shape:
 
 
 def _may_equal(operands: list[Any], shape_of: Callable[[Any], Shape], *, is_strict: bool) -> bool:
+    if None in operands:
+        return True  # what a path looks up may be missing, which is null here
     left, right = (_operand(operand, shape_of) for operand in operands)
-    if None in operands or left.values is None or right.values is None:
-        # What a path looks up may be missing, which is null for ==; texts may look like numbers.
-        return not (is_strict and left.kinds and right.kinds and left.never_equals(right)) or None in operands
+    if left.values is None or right.values is None:
+        # For == texts may look like numbers.
+        return not (is_strict and left.kinds and right.kinds and left.never_equals(right))
     equal = strictly_equal if is_strict else loosely_equal
     return any(equal(a, b) for a in left.values for b in right.values)
 

@@ -200,6 +200,9 @@ class _Functions(Functions):
         return Functions.append(arg1, arg2)
 
 
+_mended: Final = SimpleNamespace(Functions=_Functions)  # stands for the library's module of functions
+
+
 class Evaluator(Jsonata):
     def evaluate_string_concat(self, lhs: Any, rhs: Any) -> str:
         """``&``."""
@@ -277,18 +280,12 @@ class Evaluator(Jsonata):
     # The library prints a value that is called although it is no function. With stdio, that would write into
     # the protocol's stream.
     apply_inner: Any = with_names(Jsonata.apply_inner, print=lambda *_values: None)  # pyright: ignore[reportUnknownLambdaType] - any
-    evaluate_unary: Any = with_names(Jsonata.evaluate_unary, functions=SimpleNamespace(Functions=_Functions))
-    evaluate_wildcard: Any = with_names(
-        Jsonata.evaluate_wildcard, functions=SimpleNamespace(Functions=_Functions)
-    )
-    reduce_tuple_stream: Any = with_names(
-        Jsonata.reduce_tuple_stream, functions=SimpleNamespace(Functions=_Functions)
-    )
+    evaluate_unary: Any = with_names(Jsonata.evaluate_unary, functions=_mended)
+    evaluate_wildcard: Any = with_names(Jsonata.evaluate_wildcard, functions=_mended)
+    reduce_tuple_stream: Any = with_names(Jsonata.reduce_tuple_stream, functions=_mended)
     _other_range: Any = Jsonata.evaluate_range_expression
     _other_numeric: Any = Jsonata.evaluate_numeric_expression
-    _other_group: Any = with_names(
-        Jsonata.evaluate_group_expression, functions=SimpleNamespace(Functions=_Functions)
-    )
+    _other_group: Any = with_names(Jsonata.evaluate_group_expression, functions=_mended)
     _other_partial: Any = Jsonata.evaluate_partial_application
     _other_transform: Any = Jsonata.evaluate_transform_expression
 
@@ -301,7 +298,7 @@ def _place(index: float, entries: list[Any]) -> int:
 class _Transformer(Jsonata.Transformer):
     """``|...|``, which clones its input as ``$clone`` does here."""
 
-    call: Any = with_names(Jsonata.Transformer.call, functions=SimpleNamespace(Functions=_Functions))
+    call: Any = with_names(Jsonata.Transformer.call, functions=_mended)
 
 
 class _Tokenizer(Tokenizer):

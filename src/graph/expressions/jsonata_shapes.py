@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...yaml_text import did_you_mean
 from .jsonata import Fault, parsed
-from .shapes import ANY, Others, Shape, constant, either, list_of
+from .shapes import ANY, Others, Shape, alike, constant, either, list_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -256,7 +256,7 @@ class _Inference:
                 return ANY
 
     def _wants(self, part: Any, shape: Shape, wanted: str, rule: str) -> None:
-        kinds = {"number" if kind == "integer" else kind for kind in shape.kinds}
+        kinds = alike(shape.kinds)
         if kinds and not kinds & {*wanted.split(), "array"}:
             whose = f" in {shape.whose}" if shape.whose else ""
             self._doubt(part, f"{rule}; {_named(part)} is {shape.words}{whose}")
@@ -332,7 +332,7 @@ class _Inference:
         kinds = " ".join(_LETTERS[letter] for letter in letters)
         found = shape.flat() if is_list else shape
         words = f"{'a list of ' if is_list else ''}{kinds.replace(' ', ' or ')}{'s' if is_list else ''}"
-        known = {"number" if kind == "integer" else kind for kind in found.kinds}
+        known = alike(found.kinds)
         # A list with one entry may have become the entry.
         if known and not known & {*kinds.split(), *(() if is_list else ("array",))}:
             whose = f" in {found.whose}" if found.whose else ""

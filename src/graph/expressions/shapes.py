@@ -97,7 +97,7 @@ class Shape:
 
     def never_equals(self, other: Shape) -> bool:
         """Whether no value of the one is a value of the other, by JSONata's ``=``."""
-        kinds, others = _alike(self.kinds), _alike(other.kinds)
+        kinds, others = alike(self.kinds), alike(other.kinds)
         if kinds and others and not kinds & others:
             return True
         if self.values is None or other.values is None:
@@ -113,7 +113,8 @@ ANY: Final = Shape()
 INPUT: Final = "the inputSchema"
 
 
-def _alike(kinds: frozenset[str]) -> frozenset[str]:
+def alike(kinds: frozenset[str]) -> frozenset[str]:
+    """The kinds as JSONata tells them apart: all numbers are of one."""
     return frozenset("number" if kind == "integer" else kind for kind in kinds)
 
 
