@@ -121,8 +121,7 @@ def _tools(context: typer.Context) -> dict[str, Any]:
         file = _file(server)
         if not file.is_file() or time.time() - file.stat().st_mtime > _FRESH:
             with suppress(Exception):
-                # What is kept from earlier is better than nothing, so a server that does not answer changes
-                # nothing.
+                # A server that does not answer changes nothing: what is kept from earlier is better.
                 keep_tools(server, _listed(server))
         return json.loads(file.read_text(encoding="utf-8"))
     return {}

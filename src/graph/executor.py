@@ -223,8 +223,7 @@ class GraphExecutor:
             raise
         record.output, record.end_time = output, now_ms()
         hook = run.hooks.on_node_complete
-        # The context before this output: copied only for a hook, as it is large and the next line changes
-        # it.
+        # The context before this output, copied only for a hook: it is large, and changes in the next line.
         seen = line.view.context if hook is None else dict(line.view.context)
         line.view.add(record)
         if hook is not None:
@@ -244,8 +243,7 @@ class GraphExecutor:
         except Stopped:
             raise line.run.stopped() from None
         except ExpressionError as error:
-            # The expression was stopped because the run had no more time: that is what the author has to
-            # know.
+            # The run had no more time, which is what the author has to know, not that of the expression.
             if error.code == "D1012" and line.run.left <= 0:
                 raise line.run.out_of_time() from None
             raise RunError(error.what, kind="expression", code=error.code) from None
@@ -424,8 +422,7 @@ class GraphExecutor:
         if failures:
             raise failures[0]
         for inner, _ in chains:
-            # In the order of the document and not of time, so that the context after a join is always the
-            # same.
+            # In the document's order and not in that of time: the context after a join is always the same.
             line.view.join(inner.view)
         return outputs
 

@@ -156,8 +156,7 @@ Bend = tuple[int, int]
 
 class _Layout:
     def __init__(self, texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -> None:
-        # From the entry on, so that the edges which close a cycle are those that a reader would call
-        # backward.
+        # From the entry on, so that the edges which close a cycle are those that lead backward for a reader.
         self.nodes = sorted(texts, key=lambda node: node != entry)
         self.ways = ways
         self.back = self._ways_back()

@@ -173,8 +173,7 @@ class Published:
         except MCPError as error:
             what = f"The server '{tool.server}' did not answer: {error.what}"
             raise RunError(what, tool=tool.listed["name"], kind="call", fix=error.fix) from None
-        # What else a result has, such as `resultType`, belongs to the server's revision, not to the
-        # client's.
+        # What else a result has, such as `resultType`, is of the server's revision, not of the client's.
         return {key: result.raw[key] for key in _RESULT if key in result.raw}
 
     def resources(self, *, templates: bool) -> list[dict[str, Any]]:

@@ -212,8 +212,7 @@ class Controller:
 
     def before(self, index: int, node: Node, hooks: Hooks, *, wants_pause: bool = False) -> None:
         """Pauses before a node, if it is to; in any case with `wants_pause`. For the executor."""
-        # Without the lock, as this is asked before each node: a pause that comes now holds before the next
-        # one.
+        # Without the lock, as this is asked before each node: a pause that comes now holds at the next one.
         if not (wants_pause or self._pause or node.id in self._breakpoints):
             return
         with self._changed:

@@ -96,8 +96,7 @@ class NodeRecord:
 
     def context(self) -> dict[str, Any]:
         """The context that the node saw."""
-        # Made again when it is asked for: a copy of the context per node grew with the square of a run's
-        # length.
+        # Made again on demand: a copy of the context per node grew with the square of a run's length.
         return {} if self._view is None else self._view.context_at(self._position)
 
     def to_json(self, secrets: SecretMarker | None = None) -> dict[str, Any]:
@@ -268,8 +267,7 @@ class View:
         self._start = len(parent) if parent is not None else 0
         self.context: dict[str, Any] = dict(parent.context) if parent is not None else {}
         self.context.update(self._given)
-        # Turned once more: its items begin with the last one, and a dict keeps the order in which it is
-        # filled.
+        # Turned once more: its items begin with the last one, and a dict keeps their order.
         self.marked = LatestFirst() if parent is None else LatestFirst(reversed(parent.marked.items()))
         self.marked.update(marked(self._given))
 

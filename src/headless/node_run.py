@@ -304,8 +304,7 @@ class NodeRun:
             except BaseException as crash:
                 crashes.append(crash)
 
-        # As KNIME does it: code that needs the main thread, such as signal handlers, fails here as it does
-        # there.
+        # As KNIME does it: code that needs the main thread, such as signal handlers, fails there, too.
         thread = threading.Thread(target=work, name=f"node {self._request.node_id}")
         with self._logs:
             thread.start()
@@ -340,8 +339,7 @@ class NodeRun:
             # KNIME also stores settings that a node changes on itself in configure().
             self._settings = kp.extract_parameters(node)
         if self._request.execute:
-            # A new object, as KNIME may execute in another process than it configured in: only the settings
-            # survive.
+            # A new object, as KNIME may execute in another process: only the settings survive.
             node = self._load_node(self._settings["model"])
             try:
                 with self._host.tables_usable():

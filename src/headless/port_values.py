@@ -99,8 +99,7 @@ def _described(column: Column) -> Column:
     known = _known_type(column)
     if known is None:
         raise HeadlessError(f"column {column.name!r}: KNIME has no columns of the type {column.ktype}")
-    # KNIME injects these two keys into the metadata of input columns; there is no other way to ask for
-    # them.
+    # KNIME injects these two keys into the metadata of input columns; nothing else tells of them.
     own = {"preferred_value_type": known.preferred, "displayed_column_type": known.shown}
     return Column(column.ktype, column.name, {**(column.metadata or {}), **own})
 

@@ -248,8 +248,7 @@ class Watch:
         with guard.lock:
             if not self.is_over and not self.asks_itself:
                 thread, raised = ctypes.c_ulong(self._thread), ctypes.py_object(reason)
-                # The only way to end Python code in another thread: one step of the library may take
-                # seconds.
+                # The only way to end Python code in another thread: a step of the library may take seconds.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, raised)
 
 

@@ -121,8 +121,7 @@ class Studio:
             return value if then is None else then()
 
         async def endpoint(request: Request) -> Response:
-            # Pages of other sites can send forms and plain texts without asking; for JSON browsers ask
-            # first.
+            # Other sites' pages can send forms and plain text without asking; for JSON, browsers ask.
             if not request.headers.get("content-type", "").startswith("application/json"):
                 return _refused("Requests are JSON", 415)
             try:

@@ -294,8 +294,7 @@ class _Given:
             if node.id in self._pins and not _is_called(record):
                 self.used.add(record.index)
                 return self._pins[node.id]
-            # A node may have run several times at one place, in a loop: its outputs are taken in that
-            # order.
+            # A node may have run several times at one place, in a loop: its outputs come in that order.
             outputs = self._earlier.get(_place(record))
             if not outputs:
                 return ABSENT

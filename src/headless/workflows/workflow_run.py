@@ -371,8 +371,7 @@ def with_servers(workflow: Workflow, servers: Mapping[str, str], extension_id: s
         if isinstance(node, NativeNode) and node.extension_id == extension_id:
             model = cast("dict[str, Any]", node.parameters["model"])
             url = model.get(_URL)
-            # The flow variable decides, and it may be the text of a Configuration node, which callers can
-            # set.
+            # The flow variable decides, and callers can set it: it may be the text of a Configuration node.
             is_set_elsewhere = any(own.path == (_URL,) and own.used for own in node.variables)
             if isinstance(url, str) and url.strip() and not is_set_elsewhere:
                 known[url] = None

@@ -155,8 +155,7 @@ def _segment(parts: ToolParts) -> Segment:
     gone = {node.id for node in (*parts.inputs, *parts.outputs)}
     lines = parts.workflow.connections
     for node in parts.inputs:
-        # Both ends of such a line are stripped, so the segment would have nothing to say where the table
-        # goes.
+        # Both ends of such a line are stripped: the segment could not say where the table goes.
         if any(own.source == node.id and own.destination in gone for own in lines):
             raise WorkflowError(
                 f"The input '{read_boundary(node).parameter}' leads straight to an output",

@@ -94,8 +94,7 @@ class TokenVerifier:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError):
             return None
-        # RFC 8725, sections 3.1 and 3.11: neither the algorithm nor the kind of token is the sender's
-        # choice.
+        # RFC 8725, sections 3.1 and 3.11: the sender chooses neither the algorithm nor the kind of token.
         if header.get("alg") not in _ALGORITHMS or str(header.get("typ", "jwt")).lower() not in _TYPES:
             return None
         for key in await self._keys_for(header.get("kid")):

@@ -100,8 +100,7 @@ class ToolRegistry:
         """
         entry = self._entry(name)
         try:
-            # A copy in plain types, which the validator reads, and without NaN, which it would take for a
-            # number.
+            # A copy in plain types, which the validator reads, without NaN, which it would take for a number.
             clean: dict[str, Any] = json.loads(canonical_json(dict(arguments)))
         except (ValueError, RecursionError):
             raise does_not_fit(name, "", "a number that JSON does not have, or too deeply nested") from None

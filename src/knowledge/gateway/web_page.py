@@ -229,8 +229,7 @@ async def _sign_in(request: Request) -> Response:
         key = presented_key(request, [form.get("key", "").strip()])
         admit_caller(request, key)
     except MCPError as error:
-        # A key that works and may not come in now, as with too many requests, is no key to be entered
-        # again.
+        # A key that works and may not come in now, as with too many requests, need not be entered again.
         if error.status != 401:
             raise
         after, problem = _local(form.get("after", "")), noted(request, error).user_message

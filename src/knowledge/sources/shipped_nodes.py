@@ -89,8 +89,7 @@ def _in_our_words(fact: NodeSpec, own: NodeSpec) -> NodeSpec:
 def _node(line: Mapping[str, Any], header: Mapping[str, Any]) -> NodeSpec:
     number, place = line["at"]
     repository, commit = header["repositories"][number]
-    # For Java's nodes only the folder is on file: the class names its file, a nested class that of the
-    # outer.
+    # Of Java's nodes only the folder is on file: the class, or the outer one, names its file.
     if not line.get("python"):
         place = f"{place}{line['id'].partition('$')[0].replace('.', '/')}.java"
     return NodeSpec(

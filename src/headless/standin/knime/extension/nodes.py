@@ -246,8 +246,7 @@ def node(
 
         def make(*args: Any, **kwargs: Any) -> Any:
             made: Any = factory(*args, **kwargs)
-            # A parameter on an object is no descriptor: it would be read as the parameter, not as its
-            # value.
+            # A parameter on an object is no descriptor: it would be read as itself, not as its value.
             if _has_parameters_of_its_own(made):
                 raise AttributeError(
                     "parameters belong on the class of a node or into a group, not into its __init__"
@@ -272,8 +271,7 @@ def _has_parameters_of_its_own(made: object) -> bool:
 
 
 def _attribute(factory: Callable[..., Any], name: str) -> Any:
-    # An object, as ports may be set in `__init__`; then the factory, for decorators that were put on a
-    # function.
+    # An object, as ports may be set in `__init__`; then the factory, for decorators of a function.
     value = getattr(factory(), name, None)
     return value if value is not None else getattr(factory, name, None)
 

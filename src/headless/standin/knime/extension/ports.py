@@ -139,8 +139,7 @@ def _declare(slot: str, port: Port | PortGroup) -> Callable[[N], N]:
             ports = []
             setattr(node, slot, ports)
             setattr(node, marker, True)
-        # A list that the class wrote itself may be that of its base class, which would get the port as
-        # well.
+        # A list that the class wrote itself may be its base class's, which would get the port, too.
         elif not hasattr(node, marker):
             raise ValueError(f"the class sets {slot} itself, so the port {port.name} cannot be added to it")
         if isinstance(port, PortGroup) and any(
