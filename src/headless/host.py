@@ -5,7 +5,6 @@
 
 import contextlib
 import importlib
-import json
 import shutil
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from knime.extension.version import Version
 from .column_types import register_all
 from .node_results import HeadlessError, NodeResult
 from .node_run import NodeRun, Request, ToolHandler, ViewService, WorkflowTools, open_dialog
-from .port_values import source_table, stored_object
+from .port_values import source_table, stored_object, through_json
 
 
 class FileStores:
@@ -201,8 +200,7 @@ class ExtensionHost:
         extension that saved it, 0.0.0 by default. What the node's own checks raise is raised.
         """
         node = self.new_node(node_id)
-        # As KNIME's Java side hands it over: what is no JSON fails here as it does there.
-        document = json.loads(json.dumps(saved))
+        document = through_json(saved)
         kp.validate_parameters(node, document, saved_version)
         kp.inject_parameters(node, document, saved_version)
         return kp.extract_parameters(node)

@@ -41,6 +41,7 @@ from .port_values import (
     require_connected,
     source_table,
     spec_document,
+    through_json,
     type_problems,
     written,
 )
@@ -153,7 +154,7 @@ class RunServices:
         """Runs a workflow tool. Tool, parameters and tables are serialized and read again, as in KNIME."""
         tables = [written(table) for table in inputs]
         cell = _encoded_and_read(tool)
-        arguments = json.loads(json.dumps(parameters))
+        arguments = through_json(parameters)
         bad = {k: v for k, v in hints.items() if not (isinstance(k, str) and isinstance(v, str))}  # pyright: ignore[reportUnnecessaryIsInstance]
         if bad:
             raise RuntimeError(f"execution hints must be strings, names and values: {bad}")
@@ -466,7 +467,7 @@ class NodeRun:
 def with_parameters(node: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A node's settings as a document, with some settings changed."""
     document = kp.extract_parameters(node)
-    return json.loads(json.dumps({"model": _merged(document["model"], parameters)}))
+    return through_json({"model": _merged(document["model"], parameters)})
 
 
 def _merged(base: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -505,10 +506,10 @@ class ViewService:
             raise RuntimeError(f"Method '{method}' not found")
         try:
             with self._host.tables_usable():
-                result = getattr(self._service, method)(*json.loads(json.dumps(params)))
+                result = getattr(self._service, method)(*through_json(params))
         except Exception as error:
             raise RuntimeError(str(error)) from error
-        return json.loads(json.dumps(result))
+        return through_json(result)
 
     def view_data(self) -> dict[str, Any]:
         """What the service hands on, as KNIME stores it and gives it to `run_node` and the next service."""
@@ -538,6 +539,6 @@ def open_dialog(host: "ExtensionHost", request: Request) -> dict[str, Any]:
             "schema": kp.extract_schema(node, host.version, context),
             "ui_schema": kp.extract_ui_schema(node, context),
         }
-        return json.loads(json.dumps(documents))
+        return through_json(documents)
     except Exception as error:
         raise HeadlessError(f"the dialog of {request.node_id} would not open: {error}") from error

@@ -237,7 +237,7 @@ def _custom_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
         )
     if not expected.is_super_type_of(incoming):
         raise InvalidParametersError(f"port {port.name!r} needs {expected.name}, not {incoming.name}")
-    return _read_spec(incoming, json.loads(json.dumps(value.serialize())))
+    return _read_spec(incoming, through_json(value.serialize()))
 
 
 def _read_spec(kind: PortType, document: Any) -> Any:
@@ -313,6 +313,11 @@ def checked_spec(host: "ExtensionHost", port: AnyPort, spec: Any) -> Any:
     return spec
 
 
+def through_json(value: Any) -> Any:
+    """The value as KNIME's Java side hands it over: what is no JSON fails here as it does there."""
+    return json.loads(json.dumps(value))
+
+
 def spec_document(port: AnyPort, spec: Any) -> Any:
     """A spec as the JSON document that KNIME stores."""
     if spec is None:
@@ -320,7 +325,7 @@ def spec_document(port: AnyPort, spec: Any) -> Any:
     document = spec.serialize()
     if isinstance(port.type, PortType):
         document = {"id": port.type.id, "data": document}
-    return json.loads(json.dumps(document))
+    return through_json(document)
 
 
 def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
