@@ -422,7 +422,7 @@ def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
         match cell:
             case float():
                 error.fix = "Make the cell missing, or give it a number, such as with the node Expression"
-            case str():
+            case str() if any("\ud800" <= character <= "\udfff" for character in cell):
                 error.fix = f"{error.fix}. The node String Cleaner removes such characters"
             case _:
                 pass

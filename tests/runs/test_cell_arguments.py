@@ -120,6 +120,12 @@ def test_only_cells_are_mended_by_nodes(typed, cell):
         one({"type": ["number", "null"]}, cell)
 
 
+def test_text_of_a_number_that_is_too_large_has_no_broken_characters():
+    with pytest.raises(ArgumentsInvalid) as caught:
+        one({"type": "number"}, "1e400")
+    assert caught.value.fix == "Give a number that is finite, or leave it out"
+
+
 def test_zero_keeps_its_sign_where_numbers_have_one():
     parameters = parameters_of(tool({"properties": {"n": {"type": "number"}, "i": {"type": "integer"}}}))
     arguments = arguments_from_pairs([("n", "-0"), ("i", "-0")], parameters)
