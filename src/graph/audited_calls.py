@@ -46,8 +46,7 @@ class AuditedCalls:
         results: list[CallToolResult] = []
 
         def check(call: CallInProgress) -> None:
-            # As in the reference the server judges what a node sends. It has an error of its own for an unknown
-            # tool.
+            # As in the reference the server judges what a node sends, and names an unknown tool.
             with suppress(ToolNotFound):
                 found = call.run.definitions.find(route, tool, is_canceled=asked.is_canceled)
                 call.tool = pinned_tool(found, replace(route, tool=tool), shown_name=tool)

@@ -55,6 +55,8 @@ _FENCE: Final = re.compile(r"^ *```\w* *\n(.*?)^ *```", re.DOTALL | re.MULTILINE
 _JSON: Final = re.compile(r"^ *[\[{]", re.MULTILINE)
 _DASHES: Final = re.compile(r":?-+:?")
 _CELL: Final = re.compile(r"(?<!\\)\|")
+# What converters to Markdown escape, such as markitdown. Other backslashes may be of JSON or paths.
+_ESCAPED: Final = re.compile(r"\\([|_*])")
 _WORD: Final = re.compile(r"[^\W\d][\w.-]*")
 _INK: Final = re.compile(r"\S")
 _DECODER: Final = json.JSONDecoder()
@@ -241,7 +243,7 @@ def _markdown(text: str) -> Records:
 def _cells(line: str) -> list[str]:
     inner = line.strip().removeprefix("|")
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
-    return [cell.strip().replace("\\|", "|") for cell in _CELL.split(inner)]
+    return [_ESCAPED.sub(r"\1", cell.strip()) for cell in _CELL.split(inner)]
 
 
 def _csv(text: str) -> Records:

@@ -150,6 +150,10 @@ def test_a_line_that_is_no_json_keeps_its_place_and_its_text():
         ("a,a\n1,2\n3,4\n", [{"a": 1, "a (2)": 2}, {"a": 3, "a (2)": 4}]),
         ("| a | b |\n|---|--:|\n| x \\| y | 2 |\n| z |\n", [{"a": "x | y", "b": 2}, {"a": "z", "b": None}]),
         ("|    | a |\n|---:|---|\n| 0 | x |\n", [{"": 0, "a": "x"}]),
+        (
+            "| sku\\_id | at |\n|---|---|\n| 2\\*3 | C:\\dir \\n |\n",
+            [{"sku_id": "2*3", "at": "C:\\dir \\n"}],
+        ),
     ],
     ids=["comma", "points", "thousands", "no comma", "one row", "index", "twice", "short row", "of pandas"],
 )
