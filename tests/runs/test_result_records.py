@@ -155,7 +155,18 @@ def test_a_line_that_is_no_json_keeps_its_place_and_its_text():
             [{"sku_id": "2*3", "at": "C:\\dir \\n"}],
         ),
     ],
-    ids=["comma", "points", "thousands", "no comma", "one row", "index", "twice", "short row", "of pandas"],
+    ids=[
+        "comma",
+        "points",
+        "thousands",
+        "no comma",
+        "one row",
+        "index",
+        "twice",
+        "short row",
+        "of pandas",
+        "escaped",
+    ],
 )
 def test_tables_in_text_as_programs_write_them(text, rows):
     assert records_of(None, text) == [("", rows)]
