@@ -6,6 +6,7 @@
     types     the node types in order, each with its subtypes in order, as JSON
     nodes     a row per node: the fields for lists and look-ups, and `body`, the whole `NodeSpec`
     ports     a row per port, to find ports that fit each other
+    settings  the keys of settings that are written as programs write names, and the nodes that have them
     old_names the earlier names of nodes in packs
     texts     a row per node: the words of each field, as they are indexed
     search    FTS5 over `texts`, with the node's row number; rank with bm25(search, …) by field
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: marks the file as a catalogue in its header (https://www.sqlite.org/fileformat.html)."""
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """The version of the format. It is raised with each change of tables or JSON; other versions are not read."""
 
 WHOLE: Final = 0x2144DF1C
@@ -80,6 +81,9 @@ CREATE TABLE ports (
     optional INTEGER NOT NULL,
     many INTEGER NOT NULL,
     PRIMARY KEY (node, side, position)
+) WITHOUT ROWID;
+CREATE TABLE settings (
+    key TEXT NOT NULL, node INTEGER NOT NULL REFERENCES nodes, PRIMARY KEY (key, node)
 ) WITHOUT ROWID;
 CREATE TABLE old_names (
     node_type TEXT NOT NULL,

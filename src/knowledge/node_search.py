@@ -26,7 +26,17 @@ from .asked_phrases import asked_for, is_asked, is_unfinished, nodes_asked_with,
 from .catalogue_file import FIELDS
 from .catalogue_reader import per_version
 from .node_index import index_of
-from .query_words import QueryWord, compact, parse_query, spellings, stem, within_one_edit
+from .query_words import (
+    LONGEST_QUERY,
+    MOST_WORDS,
+    QueryWord,
+    compact,
+    identifiers,
+    parse_query,
+    spellings,
+    stem,
+    within_one_edit,
+)
 from .typed_words import typed_words
 from .vocabulary import in_english, vocabulary
 from .word_meanings import telling_words
@@ -61,6 +71,10 @@ _IN_ORDER: Final = 18.0
 _CLOSE: Final = 0.6
 _OF_OTHER_TOOLS: Final = 40.0
 """For nodes that the vocabulary has for a part of the query, if it is most of it."""
+
+_SETTING: Final = 160.0
+_MOST_WITH_SETTING: Final = 25
+"""For nodes with a setting whose key is in the query. A key that more nodes have tells nothing."""
 
 _SPECIAL_LOSS: Final = 9.0
 """What nodes lose that are for a system, or of an old generation, which the query does not name."""
@@ -173,6 +187,7 @@ def search(
         if english != query.key:
             query = parse_query(english)
     found: dict[int, Hit] = {}
+    settings = _with_settings(reader, text)
     if function is None:
         _add_exact(found, index, query)
     query, corrected = respelled(reader, query)
@@ -181,6 +196,8 @@ def search(
     _add_called(found, index, query, function or _called(query))
     asked = asked_for(reader, _respelled_words(reader, said))
     _add_matches(found, reader, index, query, nearness, asked)
+    for row, key in settings.items():
+        _add_setting(found, index, row, key)
     for hit in found.values():
         hit.elsewhere = node_type is None and index.is_elsewhere(hit.node, query.terms)
     hits = sorted(
@@ -195,20 +212,38 @@ def search(
         hits=tuple(shown),
         total=len(hits),
         corrected=(*translated, *corrected.items()),
-        unknown=() if hits and hits[0].tier <= Tier.CALLED else _unknown(reader, query, corrected.values()),
+        unknown=()
+        if hits and hits[0].tier <= Tier.CALLED
+        else _unknown(reader, query, {*corrected.values(), *settings.values()}),
         cut=query.cut,
     )
 
 
-def _unknown(reader: CatalogueReader, query: Query, instead: Iterable[str]) -> tuple[str, ...]:
+def _with_settings(reader: CatalogueReader, text: str) -> dict[int, str]:
+    """The nodes with a setting whose key is in a text, by row."""
+    found: dict[int, str] = {}
+    for key in sorted(identifiers(text[:LONGEST_QUERY]))[:MOST_WORDS]:
+        rows = reader.rows("SELECT node FROM settings WHERE key = ? LIMIT ?", key, _MOST_WITH_SETTING + 1)
+        if len(rows) <= _MOST_WITH_SETTING:
+            found |= {row: key for (row,) in rows}
+    return found
+
+
+def _add_setting(found: dict[int, Hit], index: NodeIndex, row: int, key: str) -> None:
+    hit = found.setdefault(row, Hit(node=index.summaries[row], tier=Tier.ANY_WORD, score=0.0))
+    if hit.tier > Tier.CALLED:
+        hit.score += _SETTING
+        hit.field, hit.words = "parameters", (key,)
+
+
+def _unknown(reader: CatalogueReader, query: Query, known_as: set[str]) -> tuple[str, ...]:
     """The words of a query that no node has and nobody asks with: what is found is not about them."""
 
     def is_known(word: str) -> bool:
         has = _nodes_with(reader, word) or is_asked(reader, word) or vocabulary().inside(word)
         return bool(has) or not word.isalpha()
 
-    corrected = {*instead}
-    words = {word.text: word.parts for word in query.words if word.text not in corrected}
+    words = {word.text: word.parts for word in query.words if word.text not in known_as}
     return tuple(
         word
         for word in telling_words(words)

@@ -142,7 +142,7 @@ class _Call:
         """The number of results to skip, and the number to return."""
         version, _, offset = (self.get("cursor") or f"{self.reader.origin.version}:0").partition(":")
         first = count_in(offset)
-        if first is None:
+        if first is None or len(version) != len(self.reader.origin.version):
             what = "The cursor is not one of this server"
             raise self.invalid("cursor", what, "Leave it out to begin at the first result.")
         if version != self.reader.origin.version:

@@ -246,7 +246,7 @@ class _Connections:
         for line in self.outline.connections:
             by_target.setdefault(line.target, []).append(line)
         for name, spec in self.specs.items():
-            if spec is None or is_engines(spec) or _is_sketch(spec):
+            if spec is None or is_engines(spec):
                 continue
             lines = by_target.get(name, [])
             needed = [port for port in spec.input_ports if not port.optional]

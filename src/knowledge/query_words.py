@@ -104,6 +104,12 @@ def _parts_of(word: str) -> tuple[str, ...]:
     return tuple(part for entry in spelled for part in folded(entry).split())
 
 
+def identifiers(text: str) -> set[str]:
+    """The words of a text that are written as programs write names: ``matchCriteria``, ``how_many``."""
+    written = _WORD.findall(text)
+    return {word.casefold() for word in written if "_" in word or len(camel_case_parts(word)) > 1}
+
+
 def spellings(word: str) -> set[str]:
     """A word, and the word without each of its letters. Words that are one edit apart share one of these."""
     return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}

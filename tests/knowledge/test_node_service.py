@@ -132,6 +132,20 @@ def test_what_no_node_is_about_is_said(call, query, unknown):
 
 
 @pytest.mark.parametrize(
+    "query", ["compositionMode", "which node has the setting compositionMode", "Joiner compositionMode"]
+)
+def test_nodes_are_found_by_the_key_of_a_setting(call, query):
+    found = call("search_nodes", query=query)
+    assert found["nodes"][0]["name"] == "Joiner"
+    assert "hint" not in found
+
+
+def test_a_cursor_of_nobody_is_not_called_an_old_one(tools):
+    with pytest.raises(ArgumentsInvalid, match="not one of this server"):
+        tools.invoke_tool("search_nodes", {"query": "joiner", "cursor": "b:9"})
+
+
+@pytest.mark.parametrize(
     "query", ["excell reader", "Zeilen filtern", "VLOOKUP", "df['a'].shift(1)", "Joiner"]
 )
 def test_nothing_is_called_unknown_that_was_understood(call, query):

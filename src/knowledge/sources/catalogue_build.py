@@ -33,7 +33,7 @@ from ..catalogue_file import (
 )
 from ..node_model import CatalogueOrigin, SourceKind, SourceSummary
 from ..packs import own_packs
-from ..query_words import folded, spellings, words_in
+from ..query_words import folded, identifiers, spellings, words_in
 from ..word_meanings import foreign_words
 from .knime_plugins import PluginNodes, Skipped, read_plugins
 from .phrase_tables import phrase_tables
@@ -269,6 +269,8 @@ def _fill(
         # Of each node's own, so that the end of one and the beginning of the next cannot be mistaken.
         content.update(hashlib.sha256(body).digest())
         _add_node(db, row, node, body)
+        keys = identifiers(" ".join(entry.name for entry in node.configurations))
+        db.executemany("INSERT INTO settings VALUES (?, ?)", [(key, row) for key in sorted(keys)])
         texts = _texts(node)
         db.execute("INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?)", (row, *texts))
         for text in texts[:_SPELLED_FIELDS]:
