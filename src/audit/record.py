@@ -441,23 +441,30 @@ def blobs_of(content: str | None) -> list[dict[str, Any]]:
 
 
 def _digest_of(block: ContentBlock, hidden: Callable[[Any], Any]) -> dict[str, Any]:
-    kind, mime_type, data = "text", None, b""
     match block:
         case TextContent(text=text):
-            data = cast("str", hidden(text)).encode(errors="replace")
+            return {"type": "text", "sha256": _hash_of(cast("str", hidden(text)))}
         case ImageContent(data=data, mime_type=mime_type):
             kind = "image"
         case AudioContent(data=data, mime_type=mime_type):
             kind = "audio"
         case EmbeddedResource(blob=bytes(data), mime_type=mime_type):
-            kind, mime_type = "resource", mime_type or ""
+            kind = "resource"
         case _:
             kind = str(block.raw.get("type", ""))
-            data = canonical_json(hidden(block.raw)).encode()
-    entry = {"type": kind, "sha256": hashlib.sha256(data).hexdigest()}
-    return entry if mime_type is None else {**entry, "mime_type": mime_type, "size": len(data)}
+            return {"type": kind, "sha256": _hash_of(canonical_json(hidden(block.raw)))}
+    sha256 = hashlib.sha256(data).hexdigest()
+    return {"type": kind, "sha256": sha256, "mime_type": mime_type or "", "size": len(data)}
 
 
+def _hash_of(text: str) -> str:
+    digest = hashlib.sha256()
+    for at in range(0, len(text), _PIECE):  # each call in flight would copy its large text
+        digest.update(text[at : at + _PIECE].encode(errors="replace"))
+    return digest.hexdigest()
+
+
+_PIECE: Final = 1 << 20
 _MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
 
 

@@ -14,10 +14,10 @@ from ..runs.result_records import RecordsCollector
 from ..runs.table_run import RunEnding, TableRun
 from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
-from ..types.texts import counted, visible
+from ..types.texts import beginning, counted, visible
 from .command_errors import CommandError
 from .files import JSON, TableFile, journal_to_resume, json_record, writing
-from .terminal import batch_progress, note, one_line, say, show_table
+from .terminal import LONGEST_ERROR, batch_progress, note, one_line, say, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -159,7 +159,8 @@ def _json(out: Path | None) -> Generator[Sink]:
     def add(outcome: CallOutcome) -> None:
         nonlocal comma
         # Standard output may have another encoding than UTF-8, which the file always has.
-        write(f"{comma}\n  {json.dumps(json_record(outcome.record), ensure_ascii=out is None)}")
+        write(f"{comma}\n  ")
+        write(json.dumps(json_record(outcome.record), ensure_ascii=out is None))
         comma = ","
 
     write("[")
@@ -176,7 +177,8 @@ def _json(out: Path | None) -> Generator[Sink]:
 def _terminal() -> Generator[Sink]:
     """Opens the sink for a table for people: row, status, and the beginning of the result.
 
-    What to do about an error stands at its end, so those that are cut off stand below the table, whole.
+    What to do about an error stands at its end, so those that are cut off stand below the table, whole unless
+    a tool wrote very much.
     """
     rows: list[tuple[str, str, str]] = []
     cut_off: dict[str, list[str]] = {}
@@ -187,7 +189,8 @@ def _terminal() -> Generator[Sink]:
         rows.append((row, record.status.value, one_line(told)))
         if told == record.error and told != one_line(told):
             # The same error of many rows names each of them, see `MCPError`.
-            cut_off.setdefault((record.error or "").replace(f", row {row})", ")"), []).append(row)
+            error = beginning(record.error or "", LONGEST_ERROR).replace(f", row {row})", ")")
+            cut_off.setdefault(error, []).append(row)
 
     yield add
     show_table(None, ("row", "status", "result"), rows)

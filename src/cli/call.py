@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,7 +83,9 @@ def call(
             run = sessions.run_for([route], save_dir)
             what = {"kind": "call", "tools": described_tools([definition])}
             open_journal(audit, run, about=f"knime-mcp call {route.url} {tool}", what=what, calls=1)
+            # The answer is not kept in memory beside its record.
             outcome = run.call(PlannedCall(tool=definition, arguments=values))
+            outcome = replace(outcome, answer=None, error=None)
             record = outcome.record
             run.close("canceled" if record.status == "canceled" else "complete")
     for coercion in outcome.coercions:

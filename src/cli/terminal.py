@@ -18,7 +18,7 @@ from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 from ..system import typed_line
-from ..types.texts import counted, escape, shortened
+from ..types.texts import CUT, counted, escape, shortened
 from ..types.texts import visible as escape_hidden
 
 if TYPE_CHECKING:
@@ -242,7 +242,9 @@ def show_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequenc
 
 def one_line(text: str | None, limit: int = 120) -> str:
     """The beginning of a text, on one line."""
-    return shortened(" ".join((text or "").split()), limit)
+    text = text or ""
+    start = text[: 10 * limit]  # megabytes may have millions of words
+    return shortened(" ".join(start.split()) + (CUT if len(text) > len(start) else ""), limit)
 
 
 def _speaks_unicode() -> bool:

@@ -536,8 +536,9 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
             meta=key_meta(call),
         )
     except ResultInvalid as error:
-        # The tool has answered, and may have done its work: the answer is on record beside the error.
-        invalid, result = error, cast("CallToolResult", error.result)
+        # The tool has answered, and may have done its work: the answer is on record beside the error. The
+        # traceback would keep the error, and the answer, until somebody collects circles.
+        invalid, result = error.with_traceback(None), cast("CallToolResult", error.result)
     # After the call and not before it: the token may have been renewed for it.
     run.secrets.learn(client.secrets())
     call.server_version = client.server.version

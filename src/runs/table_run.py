@@ -281,7 +281,8 @@ class TableRun:
 
     def _work(self, call: PlannedCall) -> CallOutcome:
         taken = None if self._resumed is None else self._resumed.find(call)
-        return self.run.call(call) if taken is None else taken
+        # Rows are made of records. Outcomes that wait for a slower one would keep their answers in memory.
+        return replace(self.run.call(call), answer=None, error=None) if taken is None else taken
 
     def _failed(self, call: PlannedCall, error: Exception) -> CallOutcome:
         if isinstance(error, JournalWriteError):

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.files import csv_rows, json_lines
-from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
+from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
 
 @pytest.fixture
@@ -42,6 +42,17 @@ def test_the_whole_error_is_readable_on_the_terminal_once_for_all_its_rows(cli, 
     assert [line.partition(": ")[0] for line in below] == ["rows 1, 3", "row 4"]
     assert all("/times must be" in line for line in below)
     assert all(line.endswith("; nothing was sent. [KMCP-ARGUMENTS]") for line in below)
+
+
+def test_of_a_very_long_error_of_a_tool_the_beginning_is_shown(cli, table):
+    script = modern(tools__call=rpc(text("no  " * 100_000, isError=True, resultType="complete")))
+    with ScriptedServer(script) as server:
+        done = cli("batch", server.url, "echo", table("x\na\nb\n"))
+    (row,) = [line for line in done.out.splitlines() if line.lstrip().startswith("2 ")]
+    assert row.rstrip().endswith("no…")
+    (below,) = [line for line in done.out.splitlines() if line.startswith("rows 1, 2: ")]
+    assert len(below) < 101_000
+    assert below.endswith("characters in all)")
 
 
 def test_cells_keep_what_the_schema_wants(cli, server, table):

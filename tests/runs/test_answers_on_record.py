@@ -1,18 +1,23 @@
 """What the record of a call says about its answer and how often it was sent."""
 
 import gc
+import hashlib
 import json
+import threading
 
 import pytest
 
-from knime_mcp.audit.record import CallStatus
+from knime_mcp.audit.record import CallStatus, content_digests
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.client.authorization import BearerAuth
 from knime_mcp.client.conversation import memory
 from knime_mcp.client.mcp_client import SessionPool
+from knime_mcp.client.protocol.tools import TextContent
+from knime_mcp.runs.argument_sources import PlannedCalls
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Definitions, Pinning
 from knime_mcp.runs.engine import CallInProgress, Run
+from knime_mcp.runs.table_run import TableRun
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import (
@@ -36,40 +41,72 @@ def _nothing_remembered():
     memory.clear()
 
 
+def run_of(pool):
+    secrets = SecretMarker(["s3cr3t-value"])
+    return Run(id="r", pool=pool, definitions=Definitions(pool), secrets=secrets, pinning=Pinning.WARN)
+
+
 def outcome_of(script, *, listed=False, **arguments):
     with ScriptedServer(script) as server:
         pool = SessionPool(lambda route: MCPClient(route.url, limits=Limits(attempts=3)))
         with pool:
-            run = Run(
-                id="r",
-                pool=pool,
-                definitions=Definitions(pool),
-                secrets=SecretMarker(["s3cr3t-value"]),
-                pinning=Pinning.WARN,
-            )
             chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
             if listed:  # as for every tool that is pinned
                 pool.client(chosen.route).list_tools()
-            return run.call(PlannedCall(tool=chosen, arguments=arguments))
+            return run_of(pool).call(PlannedCall(tool=chosen, arguments=arguments))
 
 
-def test_nothing_of_a_call_waits_for_the_garbage_collector():
+WRONG = modern(
+    tools__list=rpc({"tools": [tool("echo", outputSchema=SCHEMA)], "resultType": "complete"}),
+    tools__call=rpc(
+        text("three, s3cr3t-value", structuredContent={"n": "3", "k": "s3cr3t-value"}, resultType="complete")
+    ),
+)
+
+
+@pytest.mark.parametrize(("script", "status"), [(modern(), "ok"), (WRONG, "failed")])
+def test_nothing_of_a_call_waits_for_the_garbage_collector(script, status):
     """Or many rows take more memory than few, and time for collecting."""
     gc.collect()
     gc.disable()
     before = {id(found) for found in gc.get_objects() if type(found) is CallInProgress}  # of other threads
     try:
-        assert outcome_of(modern()).record.ok
+        assert outcome_of(script, listed=True).record.status == status
         assert {id(found) for found in gc.get_objects() if type(found) is CallInProgress} <= before
     finally:
         gc.enable()
 
 
+def test_outcomes_that_wait_for_their_row_have_no_answer_in_memory():
+    taken = []
+    with ScriptedServer(modern()) as server:
+        chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
+        pool = SessionPool(lambda route: MCPClient(route.url))
+        table = TableRun(
+            plan=PlannedCalls(tool=chosen),
+            run=run_of(pool),
+            stop=threading.Event(),
+            concurrency=1,
+            fail=False,
+            journal_file=None,
+            about="",
+        )
+        with pool:
+            table.make_calls(taken.append, is_canceled=lambda: False, on_finished=lambda _: None)
+    (outcome,) = taken
+    assert (outcome.record.result, outcome.answer) == ("hi", None)
+
+
+@pytest.mark.parametrize("said", ["", "s", "ü\ud800" * 1_500_000], ids=["nothing", "little", "a lot"])
+def test_the_digest_of_a_text_of_any_length(said):
+    digest = hashlib.sha256(said.encode(errors="replace")).hexdigest()
+    assert json.loads(content_digests([TextContent(said)], lambda text: text)) == [
+        {"type": "text", "sha256": digest}
+    ]
+
+
 def test_a_result_that_violates_its_schema_is_kept_beside_the_error():
-    wrong = text("three, s3cr3t-value", structuredContent={"n": "3", "k": "s3cr3t-value"})
-    listing = rpc({"tools": [tool("echo", outputSchema=SCHEMA)], "resultType": "complete"})
-    script = modern(tools__list=listing, tools__call=rpc(wrong | {"resultType": "complete"}))
-    outcome = outcome_of(script, listed=True)
+    outcome = outcome_of(WRONG, listed=True)
     record = outcome.record
     assert record.status is CallStatus.FAILED
     assert "violates its own output schema" in record.error
