@@ -536,8 +536,7 @@ def _send_mcp(tool: MCPTool, call: CallInProgress) -> ToolAnswer:
             meta=key_meta(call),
         )
     except ResultInvalid as error:
-        # The tool has answered, and may have done its work: the answer is on record beside the error. The
-        # traceback would keep the error, and the answer, until somebody collects circles.
+        # The tool has answered: that is on record beside the error, whose traceback would keep both alive.
         invalid, result = error.with_traceback(None), cast("CallToolResult", error.result)
     # After the call and not before it: the token may have been renewed for it.
     run.secrets.learn(client.secrets())
