@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, time
+from datetime import date, time, timedelta
 from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..types.texts import iso_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +80,7 @@ def in_microseconds(cells: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """A cell's value as JSON: moments as in ISO 8601; text for what JSON does not have."""
+    """A cell's value as JSON: moments and durations as in ISO 8601; text for what JSON does not have."""
     match value:
         case None | str() | bool() | int():
             return value
@@ -92,6 +94,8 @@ def json_value(value: Any) -> Any:
             return value.decode(errors="backslashreplace")
         case date() | time():  # a datetime is a date, too
             return value.isoformat()
+        case timedelta():
+            return iso_duration(value)
         case _:
             return OUT_OF_RANGE if hasattr(value, "as_py") else str(value)
 

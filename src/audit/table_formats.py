@@ -230,6 +230,7 @@ def _read_csv(file: Path, *, separators: str = ",;\t") -> FileTable:
                 block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
                 column_names=header.names,
                 skip_rows=header.lines,
+                use_threads=False,  # with threads an error does not say in which row
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(

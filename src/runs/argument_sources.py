@@ -34,9 +34,9 @@ from ..client.protocol.messages import DEEPEST, is_deeper
 from ..client.validation.argument_schemas import ANYTHING, Parameter, parameters_of, type_of
 from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, SettingInvalid, ToolNotFound
-from ..types.texts import compact_json, json_integer, pointer_step
+from ..types.texts import compact_json, iso_duration, json_integer, pointer_step
 from .call_values import PlannedCall
-from .cell_contents import content_as_json, content_of_file, how_to_convert, iso_duration
+from .cell_contents import content_as_json, content_of_file, how_to_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a cell is as an argument whose value is no JSON: pictures, XML, files, bytes, durations, and sets.
+"""What a cell is as an argument whose value is no JSON: pictures, XML, files, bytes and sets.
 
 A schema seldom says how it wants bytes. What it says counts: ``contentEncoding``, ``format``, a pattern that
 begins with ``data:``, and the words of its description; without any, bytes are sent as base64, as MCP itself
@@ -14,7 +14,6 @@ import base64
 import io
 import mimetypes
 import re
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -144,18 +143,6 @@ def of_cell(
         return error
     fix = f"Correct the cell, or convert its column with the node {node}; nothing was sent"
     return ArgumentsInvalid(error.what, pointer=error.pointer, fix=fix)
-
-
-def iso_duration(value: timedelta) -> str:
-    """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative duration has a leading minus sign."""
-    micros = abs(value) // timedelta(microseconds=1)
-    seconds, micros = divmod(micros, 1_000_000)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    fraction = f".{micros:06d}".rstrip("0") if micros else ""
-    parts = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
-    parts += f"{seconds}{fraction}S" if seconds or micros or not parts else ""
-    return ("-" if value < timedelta() else "") + "PT" + parts
 
 
 def _written(data: bytes, media_type: str, content: Content, pointer: str) -> str:

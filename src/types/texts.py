@@ -19,6 +19,7 @@ import re
 import threading
 import unicodedata
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -386,3 +387,15 @@ def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None =
 def counted(number: int, noun: str) -> str:
     """A number with its noun, whose plural ends in s: ``1 tool``, ``2,000 tools``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def iso_duration(value: timedelta) -> str:
+    """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative duration has a leading minus sign."""
+    micros = abs(value) // timedelta(microseconds=1)
+    seconds, micros = divmod(micros, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{micros:06d}".rstrip("0") if micros else ""
+    parts = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    parts += f"{seconds}{fraction}S" if seconds or micros or not parts else ""
+    return ("-" if value < timedelta() else "") + "PT" + parts
