@@ -130,6 +130,8 @@ def _without_ports(reader: CatalogueReader, spec: NodeSpec, after: bool) -> tupl
     """Nodes without ports of the same pack that can be connected by their output, or that are attached."""
     index = ports_of(reader)
     found: dict[int, int] = {}
+    if not spec.settings_known:
+        return ()  # it is described in our own words alone: it has ports, which are not known
     for row, other in index.portless(reader):
         if other.origin.name != spec.origin.name or other.id == spec.id:
             continue

@@ -214,9 +214,10 @@ def _find_compatible(call: _Call) -> dict[str, Any]:
     if (call.get("query") or "").strip():
         hits = search(call.reader, call.arguments["query"], limit=_MOST_NARROWED).hits
         among = {hit.node.row: place for place, hit in enumerate(hits)}
+    spec = call.reader.at(node.row)
     listed, total = find_compatible(
         call.reader,
-        call.reader.at(node.row),
+        spec,
         after=call.arguments["direction"] == "after",
         port=call.get("port"),
         offset=offset,
@@ -224,7 +225,9 @@ def _find_compatible(call: _Call) -> dict[str, Any]:
         among=among,
     )
     hint = ""
-    if not total:
+    if not total and not (spec.input_ports or spec.output_ports or spec.settings_known):
+        hint = "The ports of this node are not known here."
+    elif not total:
         hint = "Nothing in this catalogue fits. Other ports, or another query, may find something."
     elif listed and not listed[0].is_certain:
         hint = "The types of these ports are not known, so this is only what may fit."

@@ -218,6 +218,8 @@ class _Connections:
     ) -> Sequence[Port] | None:
         """The ports that may be meant; None if nothing can be said, or what is wrong was reported."""
         port = line.target_port if is_input else line.source_port
+        if spec is not None and _is_sketch(spec) and not (spec.input_ports or spec.output_ports):
+            self.found.not_judged[where] = f"the ports of '{spec.name}' are not known here"
         if spec is None or not (spec.input_ports or spec.output_ports):
             return None  # an unknown node, a metanode, or one of the workflow engine without named ports
         ports = spec.input_ports if is_input else spec.output_ports

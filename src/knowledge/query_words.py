@@ -52,6 +52,7 @@ _ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ies", "ed", "er", "
 """Endings that are removed to get the stem of a word, longest first."""
 
 _SHORTEST_STEM: Final = 4
+_LONGEST_SCRAP: Final = 2
 _JAVA_CLASS: Final = re.compile(
     r"(?:\w+[.$])*([^\W\d]\w*?[^\W\d])\d*Node(?:Factory|Model|Dialog)?\d*(?:#.*)?"
 )
@@ -219,7 +220,9 @@ def _words(written: str) -> list[QueryWord]:
     # words_in returns a CamelCase word first whole and then in parts; for "a-b" it returns two words.
     whole = folded(written).split()
     if len(whole) == 1 and len(entries) > 1 and "".join(entries[1:]) == entries[0]:
-        return [QueryWord(text=entries[0], parts=tuple(entries[1:]), stem=stem(entries[0]))]
+        # Parts such as those of *H2O* are in words of all kinds.
+        parts = tuple(entries[1:]) if max(map(len, entries[1:])) > _LONGEST_SCRAP else ()
+        return [QueryWord(text=entries[0], parts=parts, stem=stem(entries[0]))]
     return [QueryWord(text=entry, stem=stem(entry)) for entry in entries]
 
 

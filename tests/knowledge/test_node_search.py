@@ -364,6 +364,10 @@ def test_a_long_query_is_cut_and_says_so(small):
     assert found.hits[0].node.subtype == "ZEBRA_NAME"
 
 
+def test_names_of_single_letters_and_digits_are_one_word():
+    assert [word.parts for word in parse_query("H2O S3 RowFilter").words] == [(), (), ("row", "filter")]
+
+
 def test_words_that_say_nothing_are_left_out_unless_there_are_no_others():
     assert parse_query("how do I use the zebra").terms == ("zebra",)
     assert parse_query("what is it").terms == ("what", "is", "it")

@@ -112,6 +112,14 @@ def test_ports_of_nodes_that_are_only_described_in_our_words_are_not_called_miss
     ]
 
 
+def test_of_a_node_whose_ports_are_not_known_nothing_is_said(call):
+    answer = call("check_workflow", workflow=outline("a:1 -> b:1", a="CSV Reader", b="Image View"))
+    assert (answer["valid"], answer["problems"]) == (None, [])
+    assert answer["not_judged"][0]["why"] == "the ports of 'Image View' are not known here"
+    found = call("find_compatible", node="Image View", direction="before")
+    assert (found["nodes"], found["hint"]) == ([], "The ports of this node are not known here.")
+
+
 def test_metanodes_are_looked_into(call):
     inside = outline("-1:1 -> filter", "filter -> -1:1", filter={"node": "Row Filter", "settings": {"x": 1}})
     whole = {
