@@ -206,7 +206,8 @@ class GraphChecks:
 
     def _switch(self, placed: PlacedNode, node: SwitchNode) -> None:
         always = next((i for i, condition in enumerate(node.conditions) if condition.always), None)
-        if always is None and node.default is None:
+        # In the other dialect a switch without `next` cannot be read.
+        if always is None and node.default is None and self._dialect is Dialect.TARGET:
             message = f'the switch "{node.id}" has no default: a run fails here if no condition holds'
             self._findings.warn(message, placed.path, "Add a condition without 'rule' at the end")
         elif always is not None and always + 1 < len(node.conditions):

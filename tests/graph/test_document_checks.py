@@ -430,3 +430,11 @@ def test_names_that_are_not_there_are_found(expression, said):
     problems = check_text(re.sub("inputSchema: .*", schema, text)).problems
     assert [problem.severity for problem in problems] == ([] if said is None else [Severity.WARNING])
     assert said is None or f"{problems[0].message} {problems[0].fix}".find(said) > 0
+
+
+def test_a_switch_without_next_is_told_once():
+    way = "{id: a, type: switch, conditions: [{rule: {'==': [1, 1]}, next: exit}]}"
+    checked = check_text(one_tool(ENTRY, way, EXIT))
+    assert len(texts(checked)) == 1
+    assert "the switch 'a' has no 'next'" in texts(checked)[0]
+    assert texts(checked, Severity.WARNING) == []
