@@ -318,7 +318,7 @@ class MCPAgentChat:
         """Asks the questions one after the other, as in one conversation; what has to be asked is denied."""
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
-        from ..runs.engine import BlobStore
+        from ..runs.saved_files import BlobStore
         from ..tools.node_settings.connection import JOURNALS, data_area
         from ..types.columns import choose_form
         from .prompter.prompt_runs import PromptRuns

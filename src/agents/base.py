@@ -218,7 +218,6 @@ class MCPAgentPrompter:
         """Answers the prompts."""
         from ..audit.calls_table import calls_table
         from ..audit.journal import SUFFIX
-        from ..runs.engine import BlobStore
         from ..runs.resuming import (
             latest_to_resume,
             learn_unknown,
@@ -226,6 +225,7 @@ class MCPAgentPrompter:
             taken_as_complete,
             unknown_calls,
         )
+        from ..runs.saved_files import BlobStore
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 

@@ -185,7 +185,7 @@ def _asking(
 def _print(contents: Sequence[ContentBlock], folder: Path | None, first: int = 0) -> None:
     """Prints texts, and saves what is none; without a folder it is described."""
     from ..client.protocol.tools import AudioContent, EmbeddedResource, ImageContent, describe_block
-    from ..runs.engine import save_blob
+    from ..runs.saved_files import save_blob
 
     for number, content in enumerate(contents, first + 1):
         match content:

@@ -197,7 +197,7 @@ class CommandSessions:
 
 
 def _saver(folder: Path) -> Callable[[PlannedCall, int, bytes, str], str]:
-    from ..runs.engine import save_blob
+    from ..runs.saved_files import save_blob
 
     fix = "Make room, or name another folder with --save-dir"
 

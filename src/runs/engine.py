@@ -1,16 +1,13 @@
 """A run: what is one for all calls that belong together, and the whole way of each of them.
 
 `Run.call` is this way, for every user, and wherever the call is made: hooks, check, make (`checked_calls`),
-record. A worker in another process may make a call, but it is checked here before, and recorded here
-afterwards. The pictures, sounds and other blobs of its answer become files.
+record. A worker in another process may make a call: it is checked here before; the worker makes its record,
+with its own clock, and here the record is completed and written.
 """
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import logging
-import re
 import threading
 import time
 from collections import Counter
@@ -23,13 +20,14 @@ from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
 from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
-from ..client.protocol.tools import ABSENT, AudioContent, EmbeddedResource, ImageContent, file_ending
+from ..client.protocol.tools import ABSENT, blobs_in
 from ..types import errors
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, coded, kind_and_place
 from ..types.texts import canonical_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
 from .call_values import Allow, Ask, CallOutcome, Deny, Edit, ToolAnswer, nobody_asked, sent_before
 from .checked_calls import Definitions, Pinning, check_call, make_here, schema_of
+from .saved_files import save_blobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
     from ..audit.journal import JournalOptions, Outcome
     from ..client.mcp_client import MCPClient, Progress
-    from ..client.protocol.tools import ContentBlock
     from ..types.routing import ServerRoute
     from .call_values import Approver, CallHook, PlannedCall
 
@@ -47,11 +44,6 @@ _MOST_EDITS: Final = 20  # two hooks that undo each other would go on for ever
 _log = logging.getLogger(__name__)
 _CHECK: Final = "It may have been carried out: see at the server before it is made again."
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
-_PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # for *Image*
-FILES: Final = "mcp-files"
-_UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
-_LONGEST_NAME: Final = 40  # file systems take 255 bytes
-_SAVING: Final = threading.Lock()
 # The record of a call that has not ended. Its copies are completed: making one takes four times as long.
 _NOTHING_KNOWN: Final = CallRecord(run="", status=CallStatus.FAILED)
 
@@ -413,8 +405,8 @@ class CallInProgress:
         structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
         content = content_digests(answer.blocks, self._marker.data) if answer.blocks else None
         files, image = (), None
-        if self.run.save_blob is not None and answer.blocks:
-            files, image = save_blobs(self.plan, answer.blocks, self.run.save_blob)
+        if self.run.save_blob is not None and (blobs := blobs_in(answer.blocks)):
+            files, image = save_blobs(self.plan, blobs, self.run.save_blob)
         status, error = CallStatus.OK, None
         if answer.error is not None:
             status, error = status_of(answer.error), self._text_of(answer.error)
@@ -542,59 +534,3 @@ class CallInProgress:
             text = f"Unexpected {type(error).__name__}. Please report this together with the log."
             code = errors.UNEXPECTED
         return coded(without_surrogates(self._marker.text(text)), code)
-
-
-def save_blobs(
-    call: PlannedCall, blocks: tuple[ContentBlock, ...], save: Callable[[PlannedCall, int, bytes, str], str]
-) -> tuple[tuple[str, ...], str | None]:
-    """Saves the blobs of an answer; gives their paths and the path of the first picture."""
-    files: list[str] = []
-    image: str | None = None
-    for block in blocks:
-        match block:
-            case (
-                ImageContent(data=data, mime_type=kind)
-                | AudioContent(data=data, mime_type=kind)
-                | EmbeddedResource(blob=bytes(data), mime_type=kind)
-            ):
-                files.append(save(call, len(files), data, kind or "application/octet-stream"))
-                image = files[-1] if image is None and kind in _PICTURES else image
-            case _:
-                pass
-    return tuple(files), image
-
-
-class BlobStore:
-    """Saves the blobs of one run, in a folder of its own in the workflow's data area."""
-
-    def __init__(self, folder: Path, run: str) -> None:
-        self._folder = folder / FILES / run
-        self._numbers = itertools.count(1)
-
-    def save(self, call: PlannedCall, index: int, data: bytes, mime_type: str) -> str:
-        """Saves one blob of the call's result and gives its path. Safe to use from several threads."""
-        row = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
-        name = f"{next(self._numbers):06d}-{row}-{index + 1}"
-        return save_blob(self._folder, name, data, mime_type, fix="Make room, or save the workflow elsewhere")
-
-
-def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str) -> str:
-    """Saves one blob, and gives the file's path; its ending follows from the media type.
-
-    `name` has no ending, and is not a server's. A file with other content stays, as a record may name it: the
-    new one's name gets its digest. `MCPError` says, with `fix`, that it cannot be written.
-    """
-    ending = file_ending(mime_type)
-    file = folder / f"{name}{ending}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _SAVING:
-            if file.is_file() and (file.stat().st_size != len(data) or file.read_bytes() != data):
-                file = folder / f"{name}-{hashlib.sha256(data).hexdigest()[:32]}{ending}"
-            file.write_bytes(data)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise errors.FileFailed(
-            f"The tool has answered, but {file} could not be written: {why}", fix=fix
-        ) from None
-    return str(file)

@@ -26,11 +26,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ..audit.secrets import HiddenSecrets
+from ..client.protocol.tools import blobs_in
 from ..types.errors import Canceled, MCPError
 from ..types.texts import canonical_json
 from ..types.tool import MCPTool
 from .checked_calls import make_here
-from .engine import save_blobs
+from .saved_files import save_blobs
 from .worker_side import RemoteCall, StoppedWithin, WorkerLost, begin_process, remote_call
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _completed(call: CallInProgress, outcome: CallOutcome) -> CallOutcome:
     """Completes a worker's outcome in this process: saves files, marks secrets known only here."""
     record = _without_secrets(outcome.record, call.run.secrets)
     if outcome.answer is not None and call.run.save_blob is not None:
-        files, image = save_blobs(call.plan, outcome.answer.blocks, call.run.save_blob)
+        files, image = save_blobs(call.plan, blobs_in(outcome.answer.blocks), call.run.save_blob)
         record = replace(record, files=files, image=image)
     note = " ".join(filter(None, (call.note, outcome.note))) or None
     return replace(outcome, record=record, coercions=call.coercions, note=note, answer=None)

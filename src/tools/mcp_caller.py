@@ -152,8 +152,8 @@ class MCPToolCaller(CallerDialog):
             raise connection.as_setting_error(error) from None
 
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any, Any]:
-        from ..runs.engine import BlobStore
         from ..runs.result_records import RecordsCollector
+        from ..runs.saved_files import BlobStore
         from .caller.calls_report import ResultsWriter, calls_page
 
         # First, as a workflow that was never saved has none: nothing may be called whose record cannot be

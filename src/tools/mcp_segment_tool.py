@@ -87,7 +87,7 @@ class MCPToolInSegment:
 
     def _called(self, ctx: Any) -> tuple[ServerRoute, CallOutcome]:
         from ..runs.call_values import PlannedCall
-        from ..runs.engine import BlobStore
+        from ..runs.saved_files import BlobStore
         from ..types.tool import MCPTool, from_json_text
         from .agent_parameters import agent_parameters, arguments_given
         from .node_settings.connection import JOURNALS, Sessions, data_area

@@ -96,7 +96,7 @@ class Reading:
 
     def __init__(self, node: Any, ctx: Any, port: Any, what: Literal["resource", "prompt"]) -> None:
         from ..audit.journal import SUFFIX
-        from ..runs.engine import FILES
+        from ..runs.saved_files import FILES
         from .node_settings.connection import JOURNALS, Sessions, data_area
 
         self.what: Final = what
@@ -168,7 +168,7 @@ class Reading:
 
     def save(self, data: bytes, media_type: str) -> str:
         """Saves what is no text in the workflow's data area, and gives its path."""
-        from ..runs.engine import save_blob
+        from ..runs.saved_files import save_blob
 
         fix = "Make room, or save the workflow elsewhere"
         return save_blob(self._files, f"{next(self._numbers):06d}", data, media_type, fix=fix)

@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -500,6 +500,20 @@ def _base64(encoded: str) -> bytes | None:
         return base64.b64decode(octets + b"=" * (-len(octets) % 4), validate=True) if octets else None
     except ValueError:  # includes binascii.Error and UnicodeEncodeError
         return None
+
+
+def blobs_in(blocks: Iterable[ContentBlock]) -> list[tuple[bytes, str]]:
+    """The bytes and media type of each picture, sound or embedded file; the type may be empty."""
+    blobs: list[tuple[bytes, str]] = []
+    for block in blocks:
+        match block:
+            case ImageContent(data=data, mime_type=kind) | AudioContent(data=data, mime_type=kind):
+                blobs.append((data, kind))
+            case EmbeddedResource(blob=bytes(data), mime_type=kind):
+                blobs.append((data, kind or ""))
+            case _:
+                pass
+    return blobs
 
 
 def file_ending(media_type: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.engine import BlobStore
+from knime_mcp.runs.saved_files import BlobStore
 
 
 @pytest.mark.parametrize(
