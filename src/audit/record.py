@@ -328,6 +328,7 @@ def _checked(field: Recorded, value: Any) -> Any:
 HASHED: Final = tuple(name for name, field in FIELDS.items() if field.is_hashed)
 """Names of the fields that a record's hash covers."""
 _HASHED: Final = frozenset(HASHED)
+_SECONDS: Final = tuple(name for name, field in FIELDS.items() if field.kind == "seconds")
 _MOST_SECONDS: Final = 1e300  # more, in an altered file, could not be written with six decimals
 _NO_FILE_STORE: Final = '"workflow_filestore":null'
 
@@ -403,9 +404,11 @@ def line_of(record: CallRecord) -> bytes:
     """The line of a record in the journal: its `CallRecord.to_json` and ``"kind":"call"``, canonical JSON."""
     members = {name: value for name, value in vars(record).items() if value is not None and value != ()}
     members["kind"] = "call"
-    seconds = record.duration or 1.0
+    seconds = (members.get(name) or 1.0 for name in _SECONDS)
     # orjson writes very small and very large ones in another form than Python does.
-    return simple_json(members) if 1e-4 <= seconds < _LONGEST else canonical_json(members).encode()
+    if all(1e-4 <= number < _LONGEST for number in seconds):
+        return simple_json(members)
+    return canonical_json(members).encode()
 
 
 def simple_json(value: Mapping[str, Any] | list[Any]) -> bytes:

@@ -7,6 +7,7 @@ with its own clock, and here the record is completed and written.
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import time
@@ -435,8 +436,9 @@ class CallInProgress:
         """The record of a call that has not ended when its run does; its thread may still be making it."""
         error = Canceled(_UNKNOWN)
         error.may_have_run = True
-        record = CallInProgress(self.plan, self.run).failed(error).record
-        return replace(record, started_at=self._started_at, key=self.key)
+        so_far = copy.copy(self)
+        so_far._in_answer = Counter()  # the thread may be counting
+        return so_far.failed(error).record
 
     def add_note(self, text: str) -> None:
         self.note = f"{self.note} {text}" if self.note else text

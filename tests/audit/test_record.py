@@ -140,12 +140,14 @@ def test_the_documentation_lists_all_fields():
 
 
 NEW_FIELD = """
-import sys, types
+import json, sys, types
+kind, more, column = sys.argv[3:6]
+values = json.loads(sys.argv[6])
 from importlib.machinery import SourceFileLoader
 
 class WithAnotherField(SourceFileLoader):
     def get_data(self, path):
-        new = b'model: Annotated[str | None, Recorded("The model.", "Model")] = None'
+        new = f'model: Annotated[{kind}, Recorded("The model.", "Model"{more})] = None'.encode()
         before, after = super().get_data(path).split(b"    tool_name:")
         return before + b"    " + new + b"\\n    tool_name:" + after
     def get_code(self, name):
@@ -164,27 +166,41 @@ from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.calls_table import calls_table, read_calls, write_calls
 from knime_mcp.audit.verify import verify_file
-folder, examples = map(Path, sys.argv[1:])
+from knime_mcp.types.texts import canonical_json
+folder, examples = map(Path, sys.argv[1:3])
 with Journal(folder / "a.jsonl", run="r") as journal:
-    written = journal.append(CallRecord(run="r", status=CallStatus.OK, model="m1"))
+    written = journal.append(CallRecord(run="r", status=CallStatus.OK, model=values[0]))
+lines = (folder / "a.jsonl").read_text().splitlines()
+members = json.loads(lines[1])
+del members["chain"]
+assert canonical_json(members) == lines[1].rpartition(',"chain"')[0] + "}"
 assert verify_file(folder / "a.jsonl").consistent
 assert read_calls(folder / "a.jsonl") == [written]
-assert str(calls_table([written]).schema.field("Model").type) == "string"
+assert str(calls_table([written]).schema.field("Model").type) == column
 for ending in (".csv", ".parquet"):
     write_calls([written], folder / f"a{ending}")
     assert read_calls(folder / f"a{ending}") == [written]
     assert verify_file(folder / f"a{ending}").consistent
-link = link_of(written.to_json() | {"model": "m2"}, "row 1")
+link = link_of(written.to_json() | {"model": values[1]}, "row 1")
 assert chain_hash(link.previous, link.texts) != link.hash
 assert all(verify_file(examples / f"what-the-agent-did{ending}").consistent for ending in (".jsonl", ".csv"))
 print("as it should be")
 """
 
 
-def test_a_new_field_stands_in_one_place(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "more", "column", "values"),
+    [
+        ("str | None", "", "string", ["m1", "m2"]),
+        ("float | None", ', "seconds"', "double", [5e-05, 0.5]),
+        ("int | None", ', "count"', "int32", [3, 4]),
+    ],
+)
+def test_a_new_field_stands_in_one_place(kind, more, column, values, tmp_path):
     """Journals, tables, hashes and checks know it; what was written before verifies as before."""
+    asked = [str(tmp_path), str(ROOT / "examples" / "audit"), kind, more, column, json.dumps(values)]
     done = subprocess.run(
-        [sys.executable, "-c", NEW_FIELD, str(tmp_path), str(ROOT / "examples" / "audit")],
+        [sys.executable, "-c", NEW_FIELD, *asked],
         capture_output=True,
         text=True,
         timeout=120,
