@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 )
 @knext.input_table(
     "Tool calls",
-    "Calls on record: the *Tool calls* of an agent, the *Results* of an *MCP Tool Caller*, or a CSV or"
-    " Parquet file with one of them. Rows may be filtered and sorted. *Tool name* and *Arguments* are needed;"
+    "Calls on record: the *Tool calls* of an agent, the *Results* of an *MCP Tool Caller*, or a file"
+    " with one of them. Rows may be filtered and sorted. *Tool name* and *Arguments* are needed;"
     " without a tool column also *Server*, and *Digest* to notice changed tools.",
 )
 @shared_parameters.credential_port("the server whose tools name no credential of their own.")

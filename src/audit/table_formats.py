@@ -110,6 +110,10 @@ class _Writer(Protocol):
 class _Format(NamedTuple):
     """How tables are read and written in a format; None: they are not.
 
+    A reader gives the file's own values, or a `TableError` that names the file, whatever is in it. Two
+    columns of one name are such an error (`_check_names`). A writer takes any number of pieces, in memory
+    that does not grow with them.
+
     A format that guards cells against being read as formulas has a further writer without the guard.
     """
 

@@ -191,10 +191,11 @@ rules = knext.MultilineStringParameter(
     "Rules for calls",
     "Which tools may be called: one rule per line, and the first that fits decides, such as"
     " `deny delete_*`, `allow * @ https://crm.example/*`, `deny * if destructive`. Names and servers may"
-    " hold `*`; conditions are `read-only`, `destructive`, `idempotent`, `open-world`, `workflow`, `mcp`,"
-    " also with `not`, and `after-untrusted`: the model has read what a server wrote that is not"
-    " trusted, in this run or in the *Conversation history*; and comparisons of arguments, such as"
-    " `deny transfer_* if amount > 100`. With `ask` in place of `deny` a person decides, where there is one."
+    " hold `*`, and a name with blanks stands in quotes; conditions are `read-only`, `destructive`,"
+    " `idempotent`, `open-world`, `workflow`, `mcp`, also with `not`, and `after-untrusted`: the model has"
+    " read what a server wrote that is not trusted, in this run or in the *Conversation history*; and"
+    " comparisons of arguments, such as `deny transfer_* if amount > 100`. With `ask` in place of `deny` a"
+    " person decides, where there is one."
     " A call that is denied is not made, and the model is told. Empty allows all.",
     default_value="",
     number_of_lines=4,

@@ -12,7 +12,7 @@
 
 A rule is ``allow``, ``deny`` or ``ask`` (the verbs of `VERDICTS`; with ``ask`` a person decides about each
 call, and where there is none it is denied), a pattern for the tool's name (``*`` any text,
-``?`` one character; upper and lower case do not matter; quotes around a name that holds `` @ `` or `` if ``),
+``?`` one character; upper and lower case do not matter; a name with blanks stands in quotes),
 then optionally ``@`` and a pattern for the server (its URL, or its host alone), then optionally ``if`` and
 conditions separated by commas, all of which must hold: ``read-only``, ``destructive``, ``idempotent``,
 ``open-world``, ``workflow``, ``mcp``, ``after-untrusted``, or a comparison of an argument (``amount > 100``,
@@ -70,7 +70,7 @@ _HINTS: Final = {
 _AFTER_UNTRUSTED: Final = "after-untrusted"
 _KINDS: Final = frozenset({"workflow", "mcp", _AFTER_UNTRUSTED})
 _RULE: Final = re.compile(
-    r"""(?P<verb>\w+)(?:\s+(?:"(?P<quoted>[^"]*)"|(?P<name>(?!(?:if|@)\s)\S.*?)))?
+    r"""(?P<verb>\w+)(?:\s+(?:"(?P<quoted>[^"]*)"|(?P<name>(?!(?:if|@)\s)\S+)))?
         (?:\s+@\s+(?P<server>\S+))?(?:\s+if\s+(?P<conditions>.+))?""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -115,7 +115,8 @@ class CallRule:
     def __str__(self) -> str:
         place = f" @ {self.server}" if self.server is not None else ""
         conditions = f" if {', '.join(map(str, self.conditions))}" if self.conditions else ""
-        return f"{self.verb} {self.name}{place}{conditions}"
+        name = f'"{self.name}"' if " " in self.name or self.name.lower() in {"if", "@"} else self.name
+        return f"{self.verb} {name}{place}{conditions}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,14 +225,15 @@ VERDICTS: Final[Mapping[str, Callable[[CallRule], Verdict]]] = {
 
 def _rule(line: str, number: int) -> CallRule:
     match = _RULE.fullmatch(line)
-    words = (match["name"] or "").lower().split() if match else []
-    # An incomplete rule must not be read as a rule about a tool with an odd name.
-    if match is None or match["verb"].lower() not in VERDICTS or {"if", "@"} & set(words):
+    # What is incomplete, or says a condition in other words (`unless …`), must not be read as a rule about a
+    # tool with an odd name, which no tool has.
+    if match is None or match["verb"].lower() not in VERDICTS or (match["name"] or "").lower() in {"if", "@"}:
         raise SettingInvalid(
             f"Line {number} of the rules for calls cannot be read: {line[:100]!r}",
             setting=_SETTING,
             fix=f"Write {' or '.join(map(repr, VERDICTS))}, a tool's name, and if you like '@' with a server"
-            " and 'if' with conditions, such as: deny delete_* @ *.example.com if destructive",
+            " and 'if' with conditions, such as: deny delete_* @ *.example.com if destructive; quotes around"
+            " a name with blanks; 'if not' says unless",
         )
     parts = [] if match["conditions"] is None else _COMMA.split(match["conditions"])
     conditions = tuple(_condition(part, number) for part in parts)

@@ -184,7 +184,8 @@ def test_all_conditions_must_hold():
 def test_names_that_look_like_something_else():
     assert decide("deny", mcp()) == "deny *"
     assert decide("deny @ crm.example", mcp()) == "deny * @ crm.example"
-    assert decide('deny "x if"', mcp("x if")) == "deny x if"
+    assert decide('deny "x if"', mcp("x if")) == 'deny "x if"'
+    assert decide('deny "Price list"', mcp("price list")) == 'deny "Price list"'
     assert decide('deny "a if destructive"', mcp("a if destructive"))
     assert decide('deny "a if destructive"', mcp("a")) is None
 
@@ -194,6 +195,7 @@ def test_names_that_look_like_something_else():
     [
         *("forbid x", "denyx", "-", "deny if", "deny x if", "deny * if not", "deny x if harmless"),
         *("allow * if ,", "deny @", "deny x @ a b"),
+        *("deny x unless destructive", "deny x when mcp", "deny Price list", "allow x, y"),
     ],
 )
 def test_lines_that_cannot_be_read(line):
