@@ -27,6 +27,7 @@ def call(script):
         ({}, ""),
         ({"_meta": {"a": 1}}, ""),
         ({"content": None}, ""),
+        ({"content": 5}, "[int content, 12 bytes]"),
         ({"content": "hi"}, "hi"),
         ({"content": {"type": "text", "text": "hi"}}, "hi"),
         ({"content": ["hi"]}, "hi"),
@@ -44,6 +45,14 @@ def call(script):
 )
 def test_results_of_any_shape_lose_nothing(era, result, shown):
     assert call(era(tools__call=rpc(result))).text == shown
+
+
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [(True, True), (1, True), ("true", True), (False, False), ("false", False), ({}, False)],
+)
+def test_a_failure_looks_failed_however_a_server_writes_true(era, said, failed):
+    assert call(era(tools__call=rpc(text("no", isError=said)))).is_error is failed
 
 
 @pytest.mark.parametrize(

@@ -172,10 +172,9 @@ def test_every_answer_can_be_told_as_an_error(answer):
 def test_nothing_in_the_content_of_a_result_is_lost(raw, content):
     result = CallToolResult.from_raw(raw | {"content": content})
     assert isinstance(result.text, str)
-    if isinstance(content, dict | str):  # one block where a list is due
-        content = [content]
-    blocks = content if isinstance(content, list) else []
-    for block, given_ in zip(result.content, blocks, strict=True):
+    if not isinstance(content, list):  # one block where a list is due, or none
+        content = [] if content is None else [content]
+    for block, given_ in zip(result.content, content, strict=True):
         assert given_ in (block.raw, block.raw.get("text"), block.raw.get("value"))
 
 
