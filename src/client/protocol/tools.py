@@ -379,11 +379,11 @@ class CallToolResult:
         libraries write null for a missing one.
         """
         content = raw.get("content")
-        if content is not None and not isinstance(content, list):  # a single block instead of a list
-            content = [cast("object", content)]
+        # Some send a single block instead of a list.
+        blocks = as_list(content) or ([] if content in (None, []) else [content])
         structured = raw.get("structuredContent", ABSENT)
         return cls(
-            content=tuple([parse_block(block) for block in as_list(content)]),
+            content=tuple([parse_block(block) for block in blocks]),
             structured_content=ABSENT if structured is None and null_is_absent else structured,
             is_error=raw.get("isError") in (True, "true"),  # or 1: what failed must look failed
             meta=as_object(raw.get("_meta")),
