@@ -289,8 +289,8 @@ class MCPAgentChat:
         from .toolbox.data_registry import DataRegistry
 
         prompter = prompter_of(self, ctx, model, tools, data, sessions)
-        # The conversation may name data of an earlier execution, whose ids must not come to mean other
-        # tables.
+        # The conversation may name data of an earlier execution,
+        # whose ids must not come to mean other tables.
         prompter.registry = DataRegistry(
             data, to_table=to_table, prefix=self.data_message_prefix, first=_unused_id(entries)
         )

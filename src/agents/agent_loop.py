@@ -168,8 +168,8 @@ class _AgentLoop:
 
     async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
         """Runs until the end, the cancel button or the total clock, whichever comes first."""
-        # The conversation as a task beside this loop: a blocked synchronous call of a model could not be
-        # canceled.
+        # The conversation as a task beside this loop:
+        # a blocked synchronous call of a model could not be canceled.
         task = asyncio.create_task(self._converse(is_canceled))
         stop: MCPError | None = None
         try:

@@ -111,8 +111,8 @@ class AnswerSchema:
             raise AnswerUnfit.because(error.what) from None
         for name, kind in self._kinds.items():
             try:
-                # Tried here, where the model can still be asked again: later a column of all answers would
-                # fail.
+                # Tried here, where the model can still be asked again:
+                # later a column of all answers would fail.
                 (cell,) = typed_column([answer.get(name)], kind)
             except (ValueError, TypeError, OverflowError, AttributeError):
                 cell = None

@@ -129,8 +129,8 @@ class MCPPrompt:
 
     def configure(self, ctx: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
         try:
-            # Whether there is such a prompt only the server knows, which is asked when the node is
-            # executed.
+            # Whether there is such a prompt only the server knows,
+            # which is asked when the node is executed.
             server_reading.check_connection(self, ctx)
         except MCPError as error:
             raise connection.as_setting_error(error) from None

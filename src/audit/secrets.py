@@ -201,8 +201,8 @@ class SecretMarker:
         unmarked = _Arguments(self.named, note, self._texts).hide(arguments, *schemas)
         if not values:
             return self, unmarked
-        # A copy that shares salt and digests: what one call sent must not be hidden in the answers of
-        # others.
+        # A copy that shares salt and digests:
+        # what one call sent must not be hidden in the answers of others.
         marker = copy.copy(self)
         marker.learn(
             scalar if isinstance(scalar, str) else json.dumps(scalar)

@@ -302,8 +302,8 @@ def _read_header(file: Path, separators: str) -> _Header:
         # A separator within quotes is text.
         bare = _QUOTED.sub("", first)
         separator = separator_line[1] if separator_line else max(separators, key=bare.count)
-        # Python's reader for the head, which may be in several lines; it also says in which one the rows
-        # begin.
+        # Python's reader for the head, which may be in several lines;
+        # it also says in which one the rows begin.
         reader = csv.reader(chain([first], stream), delimiter=separator)
         names = [name.strip() for name in next(reader, ())]
         is_all = not stream.read(1)

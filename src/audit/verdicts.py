@@ -211,8 +211,8 @@ class Calls:
         lasts = {bare(state.last): run for run, state in self.runs.items()}
         covered: set[str] = set()
         for head in self._heads:
-            # The first call of a resumed run follows the last one of the run before, so one head covers
-            # both.
+            # The first call of a resumed run follows the last one of the run before,
+            # so one head covers both.
             while head in lasts and lasts[head] not in covered:
                 covered.add(lasts[head])
                 head = bare(self.runs[lasts[head]].first)

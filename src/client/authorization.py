@@ -76,8 +76,8 @@ def header_secrets(values: Iterable[str]) -> Iterator[str]:
     """The values of headers, whole and without their scheme: a server may repeat the token alone."""
     for value in values:
         yield value
-        # RFC 9110 §11.4: scheme, blank, credentials. Error messages of servers often quote the credentials
-        # alone.
+        # RFC 9110 §11.4: scheme, blank, credentials.
+        # Error messages of servers often quote the credentials alone.
         yield value.rpartition(" ")[2]
 
 

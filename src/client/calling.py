@@ -538,8 +538,8 @@ class Requests:
 
     def _pause_after_refusal(self, answer: Answer, tally: _Tally, *, repeatable: bool) -> float | None:
         """Seconds before a refused request may be sent again, None if it must not."""
-        # Others of the same tool get through meanwhile, so this one's turn will come: its attempts begin
-        # anew.
+        # Others of the same tool get through meanwhile, so this one's turn will come:
+        # its attempts begin anew.
         takes_turns = _is_rate_limit(answer) and self._results_at.get(tally.what, 0.0) > tally.refused_at
         tally.failures = 1 if takes_turns else tally.failures + 1
         tally.refusals += 1

@@ -110,8 +110,8 @@ class Wait:
         self._total_at = now + self.total
         self._idle_at = now + timeouts.idle
         self._connect_at: float | None = None
-        # The caller's cancel button is looked at by the real clock, even while the call's own clock stands
-        # still.
+        # The caller's cancel button is looked at by the real clock,
+        # even while the call's own clock stands still.
         self._next_look = time.monotonic()
         self._looked_at = now
         self._cpu_seconds = cpu_seconds

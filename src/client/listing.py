@@ -267,8 +267,8 @@ class Listings:
         for name, why in dropped:
             _logger.warning("tool %s is left out: %s", name, why)
         self.dropped = tuple(dropped)
-        # Only modern servers send `ttlMs`. In the handshake era a list is out of date as soon as it is
-        # there.
+        # Only modern servers send `ttlMs`. In the handshake era a list
+        # is out of date as soon as it is there.
         return Listing(tools, time.monotonic() + pages.ttl if is_modern else 0.0, mirrored)
 
 

@@ -258,8 +258,8 @@ def _trusting_the_system() -> ssl.SSLContext:
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     paths = ssl.get_default_verify_paths()
-    # An empty folder of certificates is what a foreign OpenSSL often has: it would trust nobody, and say
-    # "self-signed".
+    # An empty folder of certificates is what a foreign OpenSSL often has:
+    # it would trust nobody, and say "self-signed".
     if paths.cafile or (paths.capath and any(Path(paths.capath).glob("*.0"))):
         context.set_default_verify_paths()
     elif bundle := next(filter(os.path.isfile, _BUNDLES), None):
@@ -478,8 +478,8 @@ def dial(addresses: list[Address], wait: Wait) -> tuple[socket.socket, Address]:
             next_start = 0.0
             while waiting_for or selector.get_map():
                 now = time.monotonic()
-                # The next address begins when its time has come, or at once if no other attempt is under
-                # way.
+                # The next address begins when its time has come,
+                # or at once if no other attempt is under way.
                 if waiting_for and (now >= next_start or not selector.get_map()):
                     address = waiting_for.pop(0)
                     try:
@@ -520,9 +520,9 @@ def _begin(address: Address) -> socket.socket:
 
 
 def _set_options(sock: socket.socket) -> None:
-    # Else a request in two pieces waits some 40 ms for the acknowledgement of the first (Nagle's
-    # algorithm).
+    # Else a request in two pieces waits some 40 ms for the acknowledgement
+    # of the first (Nagle's algorithm).
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A firewall in between may forget a quiet connection without a word; probes keep it, or show that it is
-    # gone.
+    # A firewall in between may forget a quiet connection without a word;
+    # probes keep it, or show that it is gone.
     keep_connection_alive(sock, _KEEP_ALIVE_SECONDS)

@@ -89,8 +89,8 @@ def parse_challenges(header: str | None) -> list[Challenge]:
         elif challenges:
             # RFC 9110 §5.6.4: a backslash quotes the next character.
             value = match["bare"] if match["quoted"] is None else re.sub(r"\\(.)", r"\1", match["quoted"])
-            # RFC 9110 §11.2: names are case-insensitive, and each occurs once; of more the first one
-            # counts.
+            # RFC 9110 §11.2: names are case-insensitive, and each occurs once;
+            # of more the first one counts.
             parameters.setdefault(match["name"].lower(), value)
     return challenges
 
@@ -154,8 +154,8 @@ def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
         if error is not None:
             return server_error(error)
         return ProtocolError("The server's reply is neither a result nor an error")
-    # Before the JSON-RPC error in the body, which servers fill with any code: the challenge says what is
-    # missing.
+    # Before the JSON-RPC error in the body, which servers fill with any code:
+    # the challenge says what is missing.
     if answer.status in {401, 403}:
         return auth_error(answer, authorization)
     if answer.error is not None:

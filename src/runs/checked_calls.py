@@ -320,8 +320,8 @@ class ArgumentValidator:
         schema = self._schema.as_meant
         coercions: list[Coercion] = []
         left_out: list[list[str | int]] = []
-        # A text that was parsed may hold texts that need it, too; bounded, as each round checks the whole
-        # value.
+        # A text that was parsed may hold texts that need it, too;
+        # bounded, as each round checks the whole value.
         for _ in range(_ROUNDS):
             if _is_valid(schema, checked):
                 return checked, tuple(coercions)

@@ -99,8 +99,8 @@ class ReplayRule:
                 for steps in _pointers(self.value):
                     before, now = _sorted_at(before, steps), _sorted_at(now, steps)
             case RuleKind.TOLERANCE:
-                # Only the new document changes, so that a difference that remains is shown with what is on
-                # record.
+                # Only the new document changes, so that a difference that remains
+                # is shown with what is on record.
                 now = _rounded_to(before, now, float(self.value), texts=True)
         return before, now
 

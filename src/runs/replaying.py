@@ -124,8 +124,8 @@ class Replayer:
                         continue
                     step = decider.decide(recorded)
                     overlaps = isinstance(step, ReplayedCall) or step.overlaps
-                    # A call that changes something is made alone, after all before it: their order may
-                    # matter.
+                    # A call that changes something is made alone, after all before it:
+                    # their order may matter.
                     yield from self._drained(window, room=self.options.concurrency if overlaps else 0)
                     if isinstance(step, ReplayedCall):
                         window.append(step)

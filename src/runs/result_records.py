@@ -319,8 +319,8 @@ class RecordColumns:
         for key, value in record.items():
             found = self._kinds.get(key)
             if found is None:
-                # Records with ids as keys would make a column per record, which KNIME and people cannot
-                # use.
+                # Records with ids as keys would make a column per record,
+                # which KNIME and people cannot use.
                 if len(self._kinds) >= MOST_COLUMNS:
                     self.is_full = True
                     continue
@@ -350,8 +350,8 @@ class RecordColumns:
         if not found:
             return declared if declared in ("int", "float", "bool", "date", "moment") else "text"
         if found <= {"int", "long"}:
-            # Servers write 1.0 as 1. Whole numbers beyond 2**53 stay integers, as a double would change
-            # them.
+            # Servers write 1.0 as 1. Whole numbers beyond 2**53 stay integers,
+            # as a double would change them.
             return "float" if declared == "float" and found == {"int"} else "int"
         if found <= {"int", "float"}:
             return "float"

@@ -78,8 +78,8 @@ def latest_to_resume(folder: Path, about: str, opened: str) -> Generator[Journal
         return
     with ExitStack() as stack:
         try:
-            # Held until its content is taken over: two nodes that go on with one run would make its calls
-            # twice.
+            # Held until its content is taken over:
+            # two nodes that go on with one run would make its calls twice.
             stack.enter_context(held(path))
             if latest(folder, about) != path:  # who held it before has ended meanwhile
                 raise JournalInUse(

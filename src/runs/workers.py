@@ -213,8 +213,8 @@ class ProcessWorkers(Executor):
             try:
                 future = self._pools[place].submit(fn, *args, **kwargs)
             except BrokenProcessPool:
-                # A pool that lost its process takes no more work; the others, one process each, are not
-                # harmed.
+                # A pool that lost its process takes no more work;
+                # the others, one process each, are not harmed.
                 self._pools[place].shutdown(wait=False)
                 self._pools[place] = self._pool()
                 future = self._pools[place].submit(fn, *args, **kwargs)
@@ -259,8 +259,8 @@ class DaskWorkers(Executor):
         """Starts a call on a worker; `RuntimeError` if all workers have gone and none came back."""
         if self._are_gone:
             raise RuntimeError("The Dask cluster has no workers")
-        # Not `pure`: Dask would make one call of two equal ones. No retries: a call may not be repeated by
-        # itself.
+        # Not `pure`: Dask would make one call of two equal ones. No retries:
+        # a call may not be repeated by itself.
         task = self._client.submit(fn, *args, pure=False, retries=0, **kwargs)
         future: Future[R] = Future()
         future.add_done_callback(lambda done: task.cancel() if done.cancelled() else None)

@@ -156,8 +156,8 @@ class MCPToolCaller(CallerDialog):
         from ..runs.saved_files import BlobStore
         from .caller.calls_report import ResultsWriter, calls_page
 
-        # First, as a workflow that was never saved has none: nothing may be called whose record cannot be
-        # kept.
+        # First, as a workflow that was never saved has none:
+        # nothing may be called whose record cannot be kept.
         folder = connection.data_area(ctx)
         rows = None if parameters is None else parameters.to_pyarrow()
         # In batches: a whole table would hold all results in memory until the last call has ended.

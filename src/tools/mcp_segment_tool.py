@@ -125,8 +125,8 @@ def _credential(ctx: Any, name: str) -> Credential | None:
     try:
         return find_credential(ctx, name)
     except MCPError:
-        # An agent's segment runs in a workflow of its own, which has no credentials but those of its own
-        # variables.
+        # An agent's segment runs in a workflow of its own,
+        # which has no credentials but those of its own variables.
         found = keyring_credential(name)
     if found is None:
         raise SettingInvalid(

@@ -357,8 +357,8 @@ def _registered(module: str, name: str) -> Any:
 def java_factory(kind: Any) -> str | None:
     """Reads the Java class from a column type, KNIME's or Arrow's; None for plain types."""
     try:
-        # KNIME's metadata of a column type is JSON with the class, beside `data_type` in tables of older
-        # versions.
+        # KNIME's metadata of a column type is JSON with the class,
+        # beside `data_type` in tables of older versions.
         return json.loads(getattr(kind, "logical_type", "") or "{}").get("value_factory_class")
     except ValueError:
         return None

@@ -167,8 +167,8 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             loop = asyncio.get_running_loop()
             pool = self._pools.get(loop)
             if pool is None:
-                # Connections belong to the event loop that opened them, and each prompt has a loop of its
-                # own.
+                # Connections belong to the event loop that opened them,
+                # and each prompt has a loop of its own.
                 pool = self._pools[loop] = httpx.AsyncHTTPTransport(**self._endpoint.connection_options())
         return await pool.handle_async_request(self._endpoint.prepared(request))
 

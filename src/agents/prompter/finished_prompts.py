@@ -168,8 +168,8 @@ class FinishedPrompts:
             if earlier.finished is None:
                 self._gone_on[prompt.row] = earlier.whole_turns(), kept
         rows = {prompt.row for prompt in prompts}
-        # What nobody has taken: calls of prompts that are another text now, whose outcome counts all the
-        # same.
+        # What nobody has taken: calls of prompts that are another text now,
+        # whose outcome counts all the same.
         left = chain.from_iterable(self._records.values())
         self.unfinished = [record for record in left if record.input_row in rows]
 

@@ -177,8 +177,8 @@ class Prompter:
             ended.set()
         text = outcome.text if outcome.error is None else str(outcome.error)
         ending = ERROR_ENDING if outcome.ending is None else outcome.ending.value
-        # Before a cancel is raised, so that the journal has an end for each prompt that it has a beginning
-        # of.
+        # Before a cancel is raised, so that the journal has an end for
+        # each prompt that it has a beginning of.
         self.run.note("answer", {"row": prompt.row, "text": text, "ending": ending})
         if isinstance(outcome.error, Canceled):
             raise outcome.error

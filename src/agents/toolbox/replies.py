@@ -267,8 +267,8 @@ def _repeats_structured(answer: ToolAnswer) -> bool:
     candidates: list[Any] = [answer.structured]
     match answer.structured:
         case {"result": result, **others} if not others:
-            # The structured value has to be an object, so SDKs wrap any other in `result`; the text is not
-            # wrapped.
+            # The structured value has to be an object, so SDKs wrap any other in `result`;
+            # the text is not wrapped.
             candidates += [result, str(result)]
         case _:
             pass

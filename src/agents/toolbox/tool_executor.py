@@ -226,8 +226,8 @@ class ToolExecutor:
                 call = replace(call, arguments=arguments, data=data, schemas=())
             except ArgumentsInvalid as invalid:
                 call = replace(call, error=invalid)
-        # Workflows run one after the other, in the one thread of KNIME's node; waiting in slices sees a
-        # cancel.
+        # Workflows run one after the other, in the one thread of KNIME's node;
+        # waiting in slices sees a cancel.
         while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
             if is_canceled():
                 canceled = Canceled("The run was canceled before the workflow began")

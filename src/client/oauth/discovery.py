@@ -144,8 +144,8 @@ def server_metadata(issuer: str, guard: Guard) -> AuthorizationMetadata:
     trouble = "no document in any of its places"
     for url in server_metadata_urls(issuer):
         status, document = _get(url, guard)
-        # Not on to the next place: while one is out of order, another document there could name a foreign
-        # server.
+        # Not on to the next place: while one is out of order,
+        # another document there could name a foreign server.
         if status == 429 or status >= 500:
             trouble = f"{origin_and_path(url)} answers {status}"
             break

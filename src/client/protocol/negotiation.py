@@ -385,8 +385,8 @@ class Negotiation:
         return self._initialize_or(outcome)
 
     def _initialize_or(self, cause: Answer | MCPError) -> Action:
-        # `initialize` was answered already, or is not wanted: falling back once more would go round in
-        # circles.
+        # `initialize` was answered already, or is not wanted:
+        # falling back once more would go round in circles.
         if self._pinned in MODERN_VERSIONS or self._initialized:
             return Failed(cause)
         return Initialize(self._pinned or LATEST_HANDSHAKE)
@@ -442,8 +442,8 @@ class Negotiation:
     def _after_sse(self, outcome: Outcome) -> Action:
         if isinstance(outcome, SseOpened):
             self._over_stream = True
-            # Over the new transport both requests are asked anew: what was refused was the POST, not the
-            # method.
+            # Over the new transport both requests are asked anew:
+            # what was refused was the POST, not the method.
             self._discovered = self._initialized = 0
             return self._first_request
         if self._transport == "auto" and not self._tried_http and _is_no_stream(outcome):

@@ -144,8 +144,8 @@ def _expression(operator: str, listed: str, values: Mapping[str, str | None]) ->
         # Cut before it is encoded: the length counts characters
         # (https://www.rfc-editor.org/rfc/rfc6570#section-2.4.1).
         text = quote(value if length is None else value[:length], safe=safe)
-        # Of an empty value the path-style form has the name alone (RFC 6570, section 3.2.7), the query
-        # `name=`.
+        # Of an empty value the path-style form has the name alone (RFC 6570,
+        # section 3.2.7), the query `name=`.
         empty = name if operator == ";" else f"{name}="
         parts.append((f"{name}={text}" if text else empty) if is_named else text)
     first, between = {"": ("", ","), "+": ("", ","), "#": ("#", ","), "?": ("?", "&")}.get(

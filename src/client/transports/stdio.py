@@ -64,8 +64,8 @@ class StdioTransport(Transport):
             return self._ask(stream, call, wait, inbox)
         except (ConnectError, SessionLost) as error:
             if was_asked and not self._closed:
-                # The process ended because of the probe, perhaps while this request was on its way: start it
-                # again.
+                # The process ended because of the probe, perhaps while this request was on its way:
+                # start it again.
                 return self._ask(self._stream(may_start=True), call, wait, inbox)
             raise ConnectError(error.what, phase="protocol", fix=stream.advice()) from None
 

@@ -334,8 +334,8 @@ class StreamableHttp(Transport):
                     what = f"The server sent {cursor.seen} messages of {size} bytes beside its reply"
                     raise exceeded(name, getattr(self._limits, name), what)
         except ConnectError as error:
-            # The stream broke off, which can be resumed; other phases mean that there is no way to the
-            # server.
+            # The stream broke off, which can be resumed;
+            # other phases mean that there is no way to the server.
             if error.phase != "http":
                 raise
         return None

@@ -385,8 +385,8 @@ class SchemaGraph:
             if following.keys() - total.keys():
                 chain = level + 1
             total.update(following)
-            # Python's integers would go on growing with each doubling; any such count is far beyond the
-            # limit.
+            # Python's integers would go on growing with each doubling;
+            # any such count is far beyond the limit.
             if sum(total.values()) > 1 << 40:
                 break
             frontier = following

@@ -255,8 +255,8 @@ def _picture(path: Path) -> Any | None:
     try:
         # Only these: the file is a server's, and each further format is another parser of it.
         picture = pillow.open(path, formats=["PNG", "JPEG", "GIF", "WEBP"])
-        # `open` reads the head only: a broken picture shows itself here, and not in KNIME's view of the
-        # table.
+        # `open` reads the head only: a broken picture shows itself here,
+        # and not in KNIME's view of the table.
         picture.load()
         if picture.mode not in _MODES_OF_PNG:
             picture = picture.convert("RGB")

@@ -293,8 +293,8 @@ def _authorization(
                 _require(credential, "password", "a Bearer token", route)
                 return BearerAuth(credential.password, credential=shown)
             case "basic":
-                # One of the two may be empty, as with API keys that are user names (RFC 7617 §2), but not
-                # both.
+                # One of the two may be empty, as with API keys that are user
+                # names (RFC 7617 §2), but not both.
                 if not credential.username:
                     _require(credential, "password", "Basic authentication", route)
                 return BasicAuth(credential.username, credential.password, credential=shown)

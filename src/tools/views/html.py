@@ -116,8 +116,8 @@ def join(parts: Iterable[Content], separator: Content = "") -> Html:
 
 def page(title: str, *body: Content) -> str:
     """A self-contained page with light and dark colours, without network and scripts."""
-    # The page shows texts of strangers: if the escaping ever failed, no script would run and nothing be
-    # fetched.
+    # The page shows texts of strangers: if the escaping ever failed,
+    # no script would run and nothing be fetched.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     head = join(
         (
