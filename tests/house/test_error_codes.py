@@ -2,13 +2,11 @@
 
 import ast
 import re
-from pathlib import Path
 from typing import get_args
 
 from knime_mcp.types.errors import ClockKind, ConnectPhase, MCPError
+from tests.house.sources import FILES, ROOT, nodes, text
 
-ROOT = Path(__file__).parents[2]
-SOURCES = [path for path in (ROOT / "src").rglob("*.py") if "standin" not in path.parts]
 TEXT = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 ENTRIES = dict(re.findall(r"^### (KMCP-\S+)\n\n(.*?)(?=\n\n#|\Z)", TEXT, re.MULTILINE | re.DOTALL))
 KINDS = {"KMCP-CONNECT": get_args(ConnectPhase), "KMCP-TIMEOUT": get_args(ClockKind)}
@@ -16,14 +14,14 @@ SAME_AS_THEIR_BASE = {"_PointerError", "NotRunnable", "WorkerLost"}
 
 
 def codes() -> set[str]:
-    written = {code for path in SOURCES for code in re.findall(r'"(KMCP-[A-Z-]+)"', path.read_text())}
+    written = {code for file in FILES for code in re.findall(r'"(KMCP-[A-Z-]+)"', text(file))}
     named = {f"{code}-{kind.upper()}" for code, kinds in KINDS.items() for kind in kinds}
     return written - set(KINDS) | named
 
 
 def classes() -> list[ast.ClassDef]:
-    trees = [ast.parse(path.read_text()) for path in SOURCES if path.name != "gateway_errors.py"]
-    return [each for tree in trees for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
+    own = [file for file in FILES if file.name != "gateway_errors.py"]
+    return [each for file in own for each in nodes(file) if isinstance(each, ast.ClassDef)]
 
 
 def test_each_code_has_its_entry_and_each_entry_its_code():
@@ -33,8 +31,8 @@ def test_each_code_has_its_entry_and_each_entry_its_code():
 def test_each_entry_has_cause_and_cure():
     short = [
         code
-        for code, text in ENTRIES.items()
-        if not re.fullmatch(r"\*\*Cause\.\*\* .+\*\*Cure\.\*\*\s.+", text, re.DOTALL)
+        for code, entry in ENTRIES.items()
+        if not re.fullmatch(r"\*\*Cause\.\*\* .+\*\*Cure\.\*\*\s.+", entry, re.DOTALL)
     ]
     assert short == []
 

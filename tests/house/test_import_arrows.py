@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parents[2] / "src"
+from tests.house.sources import FILES, SRC, nodes
+
 Import = ast.Import | ast.ImportFrom
 
 #: Part -> the parts it may import. A part is a folder of src/.
@@ -68,44 +69,40 @@ def target(base: Path, module: str) -> Path:
     return path.with_suffix(".py") if path.with_suffix(".py").is_file() else path
 
 
-def relative_imports(file: Path, nodes: Sequence[Import]) -> Iterator[tuple[int, Path]]:
+def relative_imports(file: Path, found: Sequence[Import]) -> Iterator[tuple[int, Path]]:
     """Yields (line, imported file or folder)."""
-    for node in nodes:
+    for node in found:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = file.parents[node.level - 1]
             module = target(base, node.module or "")
             names = [module / alias.name for alias in node.names] if module.is_dir() else []
             inner = [n.with_suffix(".py") for n in names if n.with_suffix(".py").is_file()]
             inner += [n for n in names if n.is_dir()]
-            yield from ((node.lineno, found) for found in inner or [module])
+            yield from ((node.lineno, each) for each in inner or [module])
 
 
-def absolute_imports(nodes: Sequence[Import]) -> Iterator[tuple[int, str]]:
+def absolute_imports(found: Sequence[Import]) -> Iterator[tuple[int, str]]:
     """Yields (line, module)."""
-    for node in nodes:
+    for node in found:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif not node.level:
             yield node.lineno, node.module or ""
 
 
-FILES = [
-    f for f in sorted(SRC.rglob("*.py")) if len(f.relative_to(SRC).parts) > 1 and "standin" not in f.parts
-]
+#: The modules of the parts.
+INNER = [file for file in FILES if file.parent != SRC]
 
 
 @pytest.fixture(scope="module")
 def imports() -> dict[Path, list[Import]]:
     """The imports of every file, wherever in it they stand."""
-    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
-    return {
-        file: [node for node in ast.walk(tree) if isinstance(node, Import)] for file, tree in trees.items()
-    }
+    return {file: [node for node in nodes(file) if isinstance(node, Import)] for file in INNER}
 
 
 def test_imports_follow_the_arrows(imports):
     wrong = []
-    for file in FILES:
+    for file in INNER:
         own = part_of(file)
         for line, imported in relative_imports(file, imports[file]):
             assert imported.exists(), f"{file}:{line} imports {imported}, which does not exist"
@@ -145,8 +142,8 @@ def test_only_relative_imports_inside(imports):
     """`import tools.x` works by accident when src/ is on the path, and loads a second copy."""
     folders = {f.name for f in SRC.iterdir() if f.is_dir()} - {"types"} | {"knime_mcp"}
     wrong = []
-    for file, nodes in imports.items():
-        for line, name in absolute_imports(nodes):
+    for file, found in imports.items():
+        for line, name in absolute_imports(found):
             if name.split(".")[0] in folders or name.startswith("types."):
                 wrong.append(f"{file}:{line}: import {name}")
     assert wrong == []

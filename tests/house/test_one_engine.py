@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.house.test_import_arrows import FILES, SRC
+from tests.house.sources import FILES, SRC, nodes
 
 
 @pytest.mark.parametrize("name", ["Run", "Journal", "SessionPool", "CallInProgress"])
@@ -12,7 +12,7 @@ def test_only_the_engine_makes(name):
     makers = {
         str(file.relative_to(SRC))
         for file in FILES
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes(file)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     }
     # In a worker, the half of a call that stands behind the check is made by its own name.

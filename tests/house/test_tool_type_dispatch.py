@@ -5,16 +5,16 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parents[2] / "src"
+from tests.house.sources import FILES, SRC, text, tree
+
 MARK = "# @ToolTypeDispatch"
 TYPES = {"WorkflowTool", "MCPTool", "WORKFLOW", "MCP"}
 
 
-def dispatching(tree: ast.AST) -> list[tuple[ast.Match, ast.FunctionDef | None]]:
+def dispatching(module: ast.AST) -> list[tuple[ast.Match, ast.FunctionDef | None]]:
     """Every `match` with a case for a type of tool, and the function around it."""
     found = []
 
@@ -25,7 +25,7 @@ def dispatching(tree: ast.AST) -> list[tuple[ast.Match, ast.FunctionDef | None]]
                 found.append((child, inner))
             walk(child, inner)
 
-    walk(tree, None)
+    walk(module, None)
     return found
 
 
@@ -35,35 +35,33 @@ def _names(pattern: ast.AST) -> set[str]:
 
 
 def places():
-    for file in sorted(SRC.rglob("*.py")):
-        if "standin" in file.parts:
-            continue
-        text = file.read_text(encoding="utf-8")
-        if not re.search(rf"^ +case .*\b(?:{'|'.join(TYPES)})\b", text, re.MULTILINE):
+    for file in FILES:
+        if not re.search(rf"^ +case .*\b(?:{'|'.join(TYPES)})\b", text(file), re.MULTILINE):
             continue  # to parse all files takes seconds
-        for match, function in dispatching(ast.parse(text)):
+        for match, function in dispatching(tree(file)):
             name = f"{file.relative_to(SRC).as_posix()}:{function.name if function else match.lineno}"
-            yield pytest.param(text.splitlines(), match, function, id=name)
+            yield name, text(file).splitlines(), match, function
 
 
 @pytest.mark.requirement("T33")
 @pytest.mark.requirement("T62")
 @pytest.mark.requirement("T67")
-@pytest.mark.parametrize(("lines", "match", "function"), list(places()))
-def test_dispatch_is_marked_and_exhaustive(lines, match, function):
-    marked = {match.lineno} | ({function.lineno} if function else set())
-    if function:  # the mark may stand behind the last line of a signature
-        marked |= set(range(function.lineno, function.body[0].lineno))
-    assert any(MARK in lines[number - 1] for number in marked), f"line {match.lineno} lacks {MARK}"
-    last = match.cases[-1]
-    ends = ast.unparse(last.body[-1])
-    assert ast.unparse(last.pattern) == "_", f"line {match.lineno}: no case for an unknown type"
-    assert "assert_never(" in ends or ends.startswith("raise "), f"line {match.lineno}: {ends}"
+def test_dispatch_is_marked_and_exhaustive():
+    wrong = []
+    for name, lines, match, function in places():
+        marked = {match.lineno}
+        if function:  # the mark may stand behind the last line of a signature
+            marked |= set(range(function.lineno, function.body[0].lineno))
+        if not any(MARK in lines[number - 1] for number in marked):
+            wrong.append(f"{name}, line {match.lineno}: lacks {MARK}")
+        last = match.cases[-1]
+        ends = ast.unparse(last.body[-1])
+        if ast.unparse(last.pattern) != "_" or not ("assert_never(" in ends or ends.startswith("raise ")):
+            wrong.append(f"{name}, line {match.lineno}: an unknown type is no error")
+    assert wrong == []
 
 
 def test_marks_stand_only_where_something_is_dispatched():
-    known = {param.id.split(":")[0] for param in places()}
-    marked = {
-        f.relative_to(SRC).as_posix() for f in SRC.rglob("*.py") if MARK in f.read_text(encoding="utf-8")
-    }
+    known = {name.split(":")[0] for name, *_ in places()}
+    marked = {file.relative_to(SRC).as_posix() for file in FILES if MARK in text(file)}
     assert marked == known
