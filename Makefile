@@ -8,21 +8,26 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test torture quick coverage kill-test agent-eval browser browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
+.PHONY: demo test test-all torture quick coverage kill-test agent-eval browser browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
 	@echo 'Here knime-mcp is $(BIN)/knime-mcp, until you type: source $(BIN)/activate'
 
-test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+# What every run of tests has in common.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-quick: $(VENV)/.test  ## the tests that start no other process: a minute or two, for whoever changes a line
-	$(BIN)/python -m pytest -q --quick -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+test: $(VENV)/.test  ## all tests that need no network and nobody else's server
+	$(PYTEST) -m "not peer and not long"
 
-coverage: $(VENV)/.test peers  ## how much of the node knowledge its tests run: what the source documents ask for
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/knowledge \
-	    --cov=src/knowledge --cov-report=term --cov-fail-under=90
+test-all: $(VENV)/.test peers  ## all tests: also against servers that others wrote, and the whole of long corpora
+	$(PYTEST)
+
+quick: $(VENV)/.test  ## some tests of every part, within a minute, for whoever changes a line
+	$(PYTEST) -q -m quick
+
+coverage: $(VENV)/.test  ## how much of the node knowledge its tests run: what the source documents ask for
+	$(PYTEST) -q -m "not peer and not long" tests/knowledge --cov=src/knowledge --cov-report=term --cov-fail-under=90
 
 peers: $(VENV)/.test  ## pinned environments of the servers and agents that tests talk to, under .peers/
 	$(BIN)/python tests/peers/build_peers.py
@@ -100,7 +105,7 @@ docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a refere
 	$(BIN)/python docs/build_site.py build/site
 
 real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
-	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
+	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python -m pytest -m "not peer and not long" $(PYTEST_ARGS)
 	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
 
 knime-sources:

@@ -7,7 +7,8 @@ from tests.support.host import KNIME_YML
 
 SCRIPT = """
 import sys
-import tests.conftest
+from tests.support.plugin import use_host
+use_host()
 from tests.support.host import get_host
 get_host()
 import httpx

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.conftest import REAL_KNIME
+from tests.support.plugin import REAL_KNIME
 from tests.screens.front_end import dialogs_in_browser
 from tests.support.dialogs import GONE, NODES, drawn, labelled, states
 from tests.support.host import get_host

@@ -16,7 +16,8 @@ KEPT = ("PATH", "PYTHONPATH", "KNIME_PYTHON_ROOT", "KNIME_LLM_ROOT", "KNIME_JSON
 SAID = "Grüße, 日本 \U0001f600"
 SCRIPT = """
 import json, sys
-import tests.conftest
+from tests.support.plugin import use_host
+use_host()
 import pyarrow as pa
 from tests.support.host import get_host
 
